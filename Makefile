@@ -1,0 +1,81 @@
+# memoryd. `make run` on a fresh machine needs Python 3.11 or newer and make; `make help` lists the rest.
+# VENV=<folder> puts the virtual environment elsewhere, PYTHON=<program> picks the Python that makes it.
+
+VENV ?= .venv
+PYTHON ?= python3
+
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help run demo psql test check clean
+
+RUN_READY := $(VENV)/.ready-to-run
+TEST_READY := $(VENV)/.ready-to-test
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+DESCRIBED := pyproject.toml constraints.txt
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+
+run: $(RUN_READY) ## install what is missing, then run the daemon (Ctrl-C stops it)
+	@exec $(VENV)/bin/memoryd run
+
+demo: $(RUN_READY) ## see it remember, on its own
+	@exec $(VENV)/bin/memoryd demo
+
+psql: $(RUN_READY) ## a psql session on memoryd's database
+	@exec $(VENV)/bin/memoryd psql
+
+# Every check runs even after one has failed, so that one run tells all; the tests' own summary is the last line.
+test: $(TEST_READY) ## all checks, then all tests
+	@failed=0; \
+	$(MAKE) check || failed=1; \
+	$(VENV)/bin/python -m pytest || failed=1; \
+	exit $$failed
+
+check: $(TEST_READY) ## lint, format, types, import contracts
+	@failed=0; \
+	$(VENV)/bin/ruff check . || failed=1; \
+	$(VENV)/bin/ruff format --check . || failed=1; \
+	$(VENV)/bin/mypy || failed=1; \
+	$(VENV)/bin/lint-imports || failed=1; \
+	exit $$failed
+
+clean: ## remove the virtual environment and all caches; data stay
+	@if [ -f "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi
+	@rm -rf build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUN_READY): $(VENV)/bin/python $(DESCRIBED)
+	@echo "Installing memoryd into $(VENV) ..." >&2
+	@$(INSTALL) .
+	@touch $@
+
+$(TEST_READY): $(VENV)/bin/python $(DESCRIBED)
+	@echo "Installing memoryd and its development tools into $(VENV) ..." >&2
+	@$(INSTALL) '.[dev]'
+	@touch $(RUN_READY) $@
+
+# A virtual environment whose Python has gone counts as missing and is made anew.
+$(VENV)/bin/python:
+	@if [ -e "$(VENV)" ] && [ ! -f "$(VENV)/pyvenv.cfg" ]; then \
+		echo "$(VENV) exists and is no virtual environment: move it away, or choose another place (make VENV=...)." >&2; \
+		exit 1; \
+	fi; \
+	python=; \
+	for each in "$(PYTHON)" python3.14 python3.13 python3.12 python3.11; do \
+		if "$$each" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$each; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo "memoryd needs Python 3.11 or newer: install it (on Debian or Ubuntu: apt-get install python3 python3-venv)," \
+			"or name it (make PYTHON=...)." >&2; \
+		exit 1; \
+	fi; \
+	rm -rf "$(VENV)"; \
+	"$$python" -m venv "$(VENV)" >/dev/null 2>&1 && exit 0; \
+	rm -rf "$(VENV)"; \
+	"$$python" -m virtualenv --quiet "$(VENV)" >/dev/null 2>&1 && exit 0; \
+	rm -rf "$(VENV)"; \
+	echo "$$python cannot make a virtual environment: install its venv module" \
+		"(on Debian or Ubuntu: apt-get install python3-venv), then run make again." >&2; \
+	exit 1

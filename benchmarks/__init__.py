@@ -1,0 +1,1 @@
+"""What is measured, each a command of its own with --help."""

@@ -1,0 +1,1 @@
+"""The process: command line, settings, queue, workers, schedule and the Postgres that memoryd brings along."""

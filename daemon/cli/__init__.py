@@ -1,0 +1,1 @@
+"""The memoryd command line: one file a command, put together in app.py."""

@@ -1,0 +1,36 @@
+"""memoryd migrate: brings the database's schema up to date."""
+
+from __future__ import annotations
+
+import typer
+
+from daemon.cli.common import embedder_of, postgres, run_async, sentences, settings_or_exit
+from daemon.settings import Settings
+
+
+def migrate(
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be applied, and change nothing."),
+) -> None:
+    """Apply the migrations that the database lacks, each once, each in one transaction."""
+    settings = settings_or_exit()
+    with sentences(), postgres(settings) as (url, _server):
+        run_async(migrate_database(settings, url, dry_run=dry_run, tell=typer.echo))
+
+
+async def migrate_database(settings: Settings, url: str, *, dry_run: bool, tell: object) -> None:
+    """Migrates one database and tells what was done. Raises MigrationError."""
+    from daemon.database import connect
+    from daemon.migrator import migrate as apply
+
+    embedder = embedder_of(settings)
+    connection = await connect(url, pooled=settings.pool == "transaction")
+    try:
+        done = await apply(connection, dimensions=embedder.dimensions, embedder=embedder.name, dry_run=dry_run)
+    finally:
+        await connection.close()
+        await embedder.close()
+    assert callable(tell)
+    for migration in done:
+        tell(f"{'would apply' if dry_run else 'applied'} {migration.version:04d}_{migration.name}")
+    if not done:
+        tell("The schema is up to date.")

@@ -1,0 +1,53 @@
+"""memoryd run: the daemon, with the embedded Postgres when no DATABASE_URL is set."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from daemon.cli.common import embedder_of, language_model_of, postgres, run_async, sentences, settings_or_exit
+from daemon.cli.migrate import migrate_database
+from daemon.logs import get_logger
+from daemon.settings import Settings
+
+
+def run(
+    migrate: bool = typer.Option(
+        True, help="Bring the schema up to date first. --no-migrate: refuse to start when it is not."
+    ),
+) -> None:
+    """Run the daemon until SIGTERM or Ctrl-C. Without DATABASE_URL it brings its own Postgres."""
+    settings = settings_or_exit()
+    with sentences(), postgres(settings) as (url, server):
+        if server is not None and sys.stdout.isatty():
+            typer.echo(_welcome(server.socket_url))
+        run_async(_serve(settings, url, migrate=migrate))
+
+
+async def _serve(settings: Settings, url: str, *, migrate: bool) -> None:
+    from daemon.lifecycle import Daemon
+
+    log = get_logger()
+    if migrate:
+        await migrate_database(settings, url, dry_run=False, tell=lambda line: log.debug("migration", done=line))
+    await Daemon(settings, url, embedder=embedder_of(settings), language_model=language_model_of(settings), logger=log).run()
+
+
+def _welcome(url: str) -> str:
+    return f"""
+memoryd's own Postgres listens at
+
+    {url}
+
+In another terminal, open a prompt there:    make psql
+
+and give an agent something to do:
+
+    insert into agent_commands (agent_id, message) values ('alice', 'deploy the staging server');
+    select * from claim_command('alice');
+    select complete_command(id, 'deployed build 512', 0) from agent_commands where status = 'running';
+    select kind, content from agent_memory;
+
+Ctrl-C stops memoryd and its Postgres. What was remembered stays.
+"""

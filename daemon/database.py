@@ -1,0 +1,210 @@
+"""The way to Postgres: the pool, vectors on the wire, and what happens when the database goes away.
+
+Promise: losing the database is not fatal. One line when it goes, one when it comes back; everybody who asks waits.
+
+Behind a transaction pooler (`pooled`) nothing of a session survives between transactions: there every statement runs in
+a transaction of its own that first sets the search path, and no statement is prepared by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import pgvector.asyncpg
+from structlog.typing import FilteringBoundLogger
+
+Connection = asyncpg.pool.PoolConnectionProxy | asyncpg.Connection
+
+FIND_VECTOR_SCHEMA = """
+select n.nspname
+from pg_catalog.pg_extension e
+join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+where e.extname = 'vector'
+"""
+
+_GONE = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.QueryCanceledError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether the database, not the statement, was the trouble (asyncpg's complaints of an argument are ValueErrors)."""
+    return isinstance(error, _GONE) and not isinstance(error, ValueError)
+
+
+class _Session(asyncpg.Connection):  # type: ignore[misc]
+    """A pooled connection that leaves nothing behind in its session, so that giving it back costs no round trip."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class Database:
+    """A pool of connections to one database. Build it with `Database.open`."""
+
+    def __init__(self, pool: asyncpg.Pool, *, url: str, vector_schema: str, pooled: bool, logger: FilteringBoundLogger) -> None:
+        self.url = url
+        self.vector_schema = vector_schema
+        self.pooled = pooled
+        self._pool = pool
+        self._log = logger
+        self._recovery: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls, url: str, *, size: int, pooled: bool, logger: FilteringBoundLogger, application: str = "memoryd"
+    ) -> Database:
+        """Connects. Raises OSError or asyncpg.PostgresError when that fails; UndefinedObjectError without pgvector."""
+        connection = await connect(url, pooled=pooled, application=application)
+        try:
+            schema = await connection.fetchval(FIND_VECTOR_SCHEMA)
+        finally:
+            await connection.close()
+        if schema is None:
+            raise asyncpg.UndefinedObjectError("extension vector is not installed in this database")
+
+        async def prepare(connection: asyncpg.Connection) -> None:
+            async with connection.transaction():
+                await pgvector.asyncpg.register_vector(connection, schema=schema)
+
+        pool = await asyncpg.create_pool(
+            url,
+            min_size=1,
+            max_size=size,
+            init=prepare,
+            connection_class=_Session,
+            max_inactive_connection_lifetime=60.0,
+            **_options(pooled, application, search_path(schema)),
+        )
+        return cls(pool, url=url, vector_schema=schema, pooled=pooled, logger=logger)
+
+    async def close(self) -> None:
+        """Closes every connection; waits two seconds for those in use."""
+        if self._recovery is not None:
+            self._recovery.cancel()
+        try:
+            await asyncio.wait_for(self._pool.close(), 2.0)
+        except TimeoutError:
+            self._pool.terminate()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection for a few statements."""
+        async with self._pool.acquire() as connection:
+            if not self.pooled:
+                yield connection
+                return
+            async with connection.transaction():
+                await connection.execute(f"set local search_path = {search_path(self.vector_schema)}")
+                yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection in a transaction: committed at the end, rolled back on an exception."""
+        async with self.connection() as connection:
+            if self.pooled:
+                yield connection
+                return
+            async with connection.transaction():
+                yield connection
+
+    async def fetch(self, sql: str, *args: object) -> list[asyncpg.Record]:
+        """The rows of one statement."""
+        async with self.connection() as connection:
+            rows: list[asyncpg.Record] = await connection.fetch(sql, *args)
+            return rows
+
+    async def fetchrow(self, sql: str, *args: object) -> asyncpg.Record | None:
+        """The first row of one statement."""
+        async with self.connection() as connection:
+            return await connection.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: object) -> Any:
+        """The first value of the first row."""
+        async with self.connection() as connection:
+            return await connection.fetchval(sql, *args)
+
+    async def execute(self, sql: str, *args: object) -> None:
+        """One statement without a result."""
+        async with self.connection() as connection:
+            await connection.execute(sql, *args)
+
+    async def recover(self, error: BaseException) -> None:
+        """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one asks."""
+        if self._recovery is None or self._recovery.done():
+            self._recovery = asyncio.create_task(self._wait_for_answer(error))
+        await asyncio.shield(self._recovery)
+
+    async def _wait_for_answer(self, error: BaseException) -> None:
+        loop = asyncio.get_running_loop()
+        began, told, pause = loop.time(), False, 0.05
+        while True:
+            try:
+                connection = await connect(self.url, pooled=self.pooled, application="memoryd", timeout=3.0)
+                await connection.close()
+                break
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                if not told:
+                    self._log.warning("database_lost", error=type(error).__name__)
+                    told = True
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, 1.0)
+        if told:
+            # Connections that the pool still holds died with the server.
+            await self._pool.expire_connections()
+            self._log.info("database_back", seconds=round(loop.time() - began, 2))
+
+
+async def connect(url: str, *, pooled: bool = False, application: str = "memoryd", timeout: float = 10.0) -> asyncpg.Connection:
+    """One connection outside the pool."""
+    return await asyncpg.connect(url, timeout=timeout, **_options(pooled, application, None))
+
+
+def search_path(vector_schema: str) -> str:
+    """The search path our statements are written for."""
+    return 'public' if vector_schema == "public" else f'public, "{vector_schema}"'
+
+
+def host_of(url: str) -> str:
+    """Where a URL points, without user, password or parameters: fit for a log line."""
+    try:
+        parts = urlsplit(url)
+        return f"{parts.hostname or 'local'}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    except ValueError:
+        return "?"
+
+
+def _options(pooled: bool, application: str, path: str | None) -> dict[str, Any]:
+    options: dict[str, Any] = {"command_timeout": 120.0}
+    if pooled:
+        options["statement_cache_size"] = 0
+        return options
+    options["server_settings"] = {"application_name": application, "jit": "off"}
+    if path is not None:
+        options["server_settings"]["search_path"] = path
+    return options
+
+
+def affected(status: str) -> int:
+    """Rows of a command tag such as `DELETE 3`."""
+    return int(status.rpartition(" ")[2])
+
+
+def columns(rows: Sequence[Sequence[object]], width: int) -> list[list[object]]:
+    """Rows turned into `width` columns, for unnest."""
+    return [list(c) for c in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

@@ -1,0 +1,126 @@
+"""Which system user the embedded Postgres runs as, and what that user is allowed to reach.
+
+Postgres refuses to run as root. Promise: for an ordinary user nothing changes at all; for root a system
+user without a login is found or made, and of folders that are not ours only what is missing is opened:
+passage (o+x) through the folders above, reading (o+rX) of the programs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+if sys.platform != "win32":
+    import pwd
+
+SYSTEM_USER = "pgserver"
+_READ, _PASS = 0o004, 0o001
+
+
+class EmbeddedPostgresError(Exception):
+    """The embedded Postgres cannot do what was asked; the message says what to do next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The system user that owns the server's files and runs its programs."""
+
+    uid: int
+    gid: int
+    switch: bool
+    """True when this process is root and has to become that user first."""
+
+    def give(self, path: Path) -> None:
+        """Makes `path` the account's own."""
+        if self.switch:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+    def give_all(self, folder: Path) -> None:
+        """Makes `folder` and everything below it the account's own, unless it is already."""
+        if not self.switch or folder.stat().st_uid == self.uid:
+            return
+        for parent, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                self.give(Path(parent, name))
+        self.give(folder)
+
+    def let_through(self, folder: Path) -> None:
+        """Opens the way to what lies in `folder`: o+x for it and all folders above, only where missing."""
+        if not self.switch:
+            return
+        for step in (folder, *folder.parents):
+            status = step.stat()
+            own = status.st_uid == self.uid and bool(status.st_mode & 0o100)
+            if not own and not status.st_mode & _PASS:
+                step.chmod(status.st_mode & 0o7777 | _PASS)
+
+    def let_read(self, folder: Path) -> None:
+        """Opens `folder` and everything below it for reading: o+rX, only where missing."""
+        if not self.switch:
+            return
+        for parent, _, files in os.walk(folder):
+            for path in (Path(parent), *(Path(parent, name) for name in files)):
+                mode = path.stat().st_mode
+                wanted = _READ | (_PASS if mode & 0o100 else 0)
+                if mode & wanted != wanted:
+                    path.chmod(mode & 0o7777 | wanted)
+
+
+def account_for(cluster: Path) -> Account:
+    """The account for the data in `cluster`, a folder that may not exist yet.
+
+    For root it is the owner of the cluster, or of the folder it will be made in, unless that is root too.
+    Raises EmbeddedPostgresError when the data belong to another user, or there is none to run the server as.
+    """
+    me = os.geteuid()
+    if me != 0:
+        owner = cluster.stat().st_uid if cluster.exists() else me
+        if owner != me:
+            raise EmbeddedPostgresError(
+                f"{cluster} belongs to {_name(owner)}, and this is {_name(me)}: "
+                "run memoryd as that user, or choose another data folder."
+            )
+        if _entry(me) is None:
+            raise EmbeddedPostgresError(
+                f"The user id {me} has no entry in /etc/passwd, and Postgres insists on one: "
+                "run memoryd as a user with a name, or set a DATABASE_URL."
+            )
+        return Account(me, os.getegid(), switch=False)
+    owner = (cluster if cluster.exists() else cluster.parent).stat().st_uid
+    entry = (_entry(owner) if owner != 0 else None) or _system_user()
+    if entry is None:
+        raise EmbeddedPostgresError(
+            "Postgres does not run as root, and no system user for it could be made: "
+            f"add one (useradd --system {SYSTEM_USER}), or run memoryd as an ordinary user."
+        )
+    return Account(entry.pw_uid, entry.pw_gid, switch=True)
+
+
+def _system_user() -> pwd.struct_passwd | None:
+    with suppress(KeyError):
+        return pwd.getpwnam(SYSTEM_USER)
+    for command in (
+        ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER),
+        ("adduser", "-S", "-D", "-H", SYSTEM_USER),  # busybox
+    ):
+        with suppress(OSError):
+            subprocess.run(command, check=False, capture_output=True)
+        # Whatever the command answered: another process may have made the user at the same moment.
+        with suppress(KeyError):
+            return pwd.getpwnam(SYSTEM_USER)
+    return None
+
+
+def _entry(uid: int) -> pwd.struct_passwd | None:
+    with suppress(KeyError):
+        return pwd.getpwuid(uid)
+    return None
+
+
+def _name(uid: int) -> str:
+    entry = _entry(uid)
+    return entry.pw_name if entry is not None else f"user id {uid}"

@@ -1,0 +1,342 @@
+"""The built-in executor: runs ready commands by a program of the user's, and completes them.
+
+The program (MEMORYD_EXECUTOR_COMMAND) is run once for each command. It gets the context and the message on stdin, with
+MEMORYD_COMMAND_ID, MEMORYD_AGENT_ID and MEMORYD_SESSION_ID in its environment; what it writes is the output, streamed into
+the row while it runs; its exit code decides between completed and failed.
+
+Promise: at most N commands of an agent at once across all daemons; a time limit that ends the whole process group; output
+of any bytes and any size is kept (NUL and invalid UTF-8 replaced, the middle left out past the limit). A command whose daemon
+died is run again by another, three times in all: outside effects are at-least-once, its memory exactly-once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import time
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon.database import Database, is_gone
+from daemon.logs import describe
+
+LEASE_SECONDS = 30.0
+MOST_TRIES = 3
+STREAM_SECONDS = 1.0
+KILL_AFTER_SECONDS = 5.0
+TIMED_OUT = 124
+NOT_STARTED = 127
+
+# Up to $2 at once for each agent, counting those that other daemons run. One statement claims for all agents.
+CLAIM = """
+with room as materialized (
+    select a.agent_id, $2 - (
+        select count(*) from public.agent_commands r where r.status = 'running' and r.agent_id = a.agent_id) as places
+    from (select distinct c.agent_id from public.agent_commands c where c.status = 'ready') a
+), next as materialized (
+    select n.id
+    from room
+    cross join lateral (
+        select c.id from public.agent_commands c
+        where c.agent_id = room.agent_id and c.status = 'ready'
+        order by c.created_at, c.id
+        limit greatest(0, room.places)
+        for update skip locked
+    ) n
+    limit $3
+), started as (
+    update public.agent_commands c
+    set status = 'running', started_at = clock_timestamp()
+    from next
+    where c.id = next.id
+    returning c.id, c.agent_id, c.session_id, c.message, c.context
+), leased as (
+    insert into memoryd.executions (command_id, daemon_id, lease_until)
+    select id, $1, now() + make_interval(secs => $4) from started
+    on conflict (command_id) do update
+    set daemon_id = excluded.daemon_id, tries = executions.tries + 1, lease_until = excluded.lease_until
+    returning command_id, tries
+)
+select s.*, l.tries from started s join leased l on l.command_id = s.id
+"""
+
+# One daemon at a time counts the places of the agents; claims are short.
+LOCK = "select pg_advisory_xact_lock(7233173838382854000)"
+
+RENEW = """
+update memoryd.executions
+set lease_until = now() + make_interval(secs => $2)
+where daemon_id = $1 and command_id = any($3)
+returning command_id
+"""
+
+STREAM = """
+update public.agent_commands
+set output = $3
+where id = $1 and status = 'running'
+  and exists (select from memoryd.executions e where e.command_id = $1 and e.daemon_id = $2)
+"""
+
+# Who lost the lease writes nothing.
+COMPLETE = """
+with mine as (
+    delete from memoryd.executions where command_id = $1 and daemon_id = $2 returning command_id
+)
+update public.agent_commands c
+set status = case when $4 = 0 then 'completed' else 'failed' end, output = $3, exit_code = $4, error = $5,
+    finished_at = clock_timestamp()
+from mine
+where c.id = mine.command_id and c.status = 'running'
+returning 1
+"""
+
+GIVE_BACK = """
+with mine as (
+    delete from memoryd.executions where daemon_id = $1 and command_id = any($2) returning command_id
+)
+update public.agent_commands c
+set status = 'ready', started_at = null, output = null
+from mine
+where c.id = mine.command_id and c.status = 'running'
+"""
+
+# The row of executions stays where the command is tried again: it counts the tries.
+RESCUE = """
+with dead as (
+    update memoryd.executions e
+    set lease_until = 'infinity'
+    where e.lease_until < now()
+    returning e.command_id, e.tries
+), again as (
+    update public.agent_commands c
+    set status = 'ready', started_at = null, output = null
+    from dead
+    where c.id = dead.command_id and c.status = 'running' and dead.tries < $1
+    returning c.id
+), given_up as (
+    update public.agent_commands c
+    set status = 'failed', finished_at = clock_timestamp(),
+        error = 'the daemon running it died, ' || $1 || ' times over'
+    from dead
+    where c.id = dead.command_id and c.status = 'running' and dead.tries >= $1
+    returning c.id
+)
+select (select count(*) from again) as again, (select count(*) from given_up) as given_up
+"""
+
+
+@dataclass(slots=True)
+class Output:
+    """What a program wrote: its first and its last bytes, up to `limit` in all."""
+
+    limit: int
+    head: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+    left_out: int = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Takes what was just written."""
+        room = self.limit // 2 - len(self.head)
+        self.head += chunk[: max(0, room)]
+        self.tail += chunk[max(0, room) :]
+        # Cut in large steps, or a long output would be copied for every chunk.
+        if len(self.tail) > self.limit:
+            cut = len(self.tail) - self.limit // 2
+            del self.tail[:cut]
+            self.left_out += cut
+
+    def text(self) -> str:
+        """As Postgres can store it."""
+        gap = f"\n… {self.left_out} bytes left out …\n".encode() if self.left_out else b""
+        return (bytes(self.head) + gap + bytes(self.tail)).decode("utf-8", "replace").replace("\x00", "�")
+
+
+class Executor:
+    """Claims ready commands and runs them until told to stop."""
+
+    def __init__(
+        self,
+        command: str,
+        *,
+        database: Database,
+        daemon_id: UUID,
+        parallel: int,
+        timeout_seconds: float,
+        output_bytes: int,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._argv = shlex.split(command)
+        self._database = database
+        self._daemon_id = daemon_id
+        self._parallel = parallel
+        self._timeout = timeout_seconds
+        self._output_bytes = output_bytes
+        self._log = logger
+        self._rung = asyncio.Event()
+        self._running: dict[UUID, asyncio.Task[None]] = {}
+        self._stopping = False
+
+    def wake(self) -> None:
+        """A command may be ready."""
+        self._rung.set()
+
+    async def run(self) -> None:
+        """Claims whenever woken; run it beside `renew_leases`."""
+        self._rung.set()
+        while not self._stopping:
+            await self._rung.wait()
+            self._rung.clear()
+            try:
+                await self._claim()
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+                if not is_gone(error):
+                    self._log.error("executor_claim_failed", error=describe(error))
+                    await asyncio.sleep(1.0)
+                await self._database.recover(error)
+                self._rung.set()
+
+    async def renew_leases(self) -> None:
+        """Holds on to what runs here, and takes back what a dead daemon left; run it every third of the lease."""
+        if self._running:
+            kept = await self._database.fetch(RENEW, self._daemon_id, LEASE_SECONDS, list(self._running))
+            for lost in set(self._running) - {r["command_id"] for r in kept}:
+                # Only this daemon completes it otherwise, and then it is no longer running here.
+                if (task := self._running.get(lost)) is not None and not task.done():
+                    self._log.warning("execution_lost", command=str(lost))
+        row = await self._database.fetchrow(RESCUE, MOST_TRIES)
+        if row is not None and (row["again"] or row["given_up"]):
+            self._log.warning("executions_rescued", again=row["again"], given_up=row["given_up"])
+            self.wake()
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """Starts nothing more, lets programs finish for `grace_seconds`, ends the rest and gives their commands back."""
+        self._stopping = True
+        self._rung.set()
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=grace_seconds)
+        left = dict(self._running)
+        for task in left.values():
+            task.cancel()
+        if left:
+            await asyncio.wait(list(left.values()))
+            await self._database.execute(GIVE_BACK, self._daemon_id, list(left))
+            self._log.info("commands_given_back", commands=len(left))
+
+    async def _claim(self) -> None:
+        async with self._database.transaction() as connection:
+            await connection.execute(LOCK)
+            rows = await connection.fetch(CLAIM, self._daemon_id, self._parallel, 1000, LEASE_SECONDS)
+        for r in rows:
+            task = asyncio.create_task(self._execute(r))
+            self._running[r["id"]] = task
+            task.add_done_callback(lambda _task, done=r["id"]: self._ended(done))
+
+    def _ended(self, command_id: UUID) -> None:
+        self._running.pop(command_id, None)
+        self._rung.set()
+
+    async def _execute(self, row: asyncpg.Record) -> None:
+        began = time.perf_counter()
+        output = Output(self._output_bytes)
+        exit_code, error = await self._run_program(row, output)
+        while True:
+            try:
+                await self._database.fetchval(
+                    COMPLETE, row["id"], self._daemon_id, output.text(), exit_code, error
+                )
+                break
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as fault:
+                if not is_gone(fault):
+                    raise
+                # The work is done: it is worth waiting for the database to say so.
+                await self._database.recover(fault)
+        self._log.info(
+            "command_executed",
+            command=str(row["id"]),
+            agent=row["agent_id"],
+            exit_code=exit_code,
+            bytes=len(output.head) + len(output.tail) + output.left_out,
+            ms=round((time.perf_counter() - began) * 1000),
+        )
+
+    async def _run_program(self, row: asyncpg.Record, output: Output) -> tuple[int, str | None]:
+        environment = os.environ | {
+            "MEMORYD_COMMAND_ID": str(row["id"]),
+            "MEMORYD_AGENT_ID": row["agent_id"],
+            "MEMORYD_SESSION_ID": str(row["session_id"] or ""),
+        }
+        given = "\n\n".join(part for part in (row["context"], row["message"]) if part) + "\n"
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as fault:
+            return NOT_STARTED, f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)"
+        feeding = asyncio.create_task(_feed(process, given.encode("utf-8", "replace")))
+        streaming = asyncio.create_task(self._stream(row["id"], output))
+        try:
+            async with asyncio.timeout(self._timeout):
+                assert process.stdout is not None
+                while chunk := await process.stdout.read(65536):
+                    output.add(chunk)
+                return await process.wait(), None
+        except TimeoutError:
+            return TIMED_OUT, f"stopped at the time limit of {self._timeout:g} s (MEMORYD_EXECUTOR_TIMEOUT_SECONDS)"
+        finally:
+            streaming.cancel()
+            feeding.cancel()
+            # Also on success: what the program left behind in its group must not outlive its command.
+            await _end(process)
+
+    async def _stream(self, command_id: UUID, output: Output) -> None:
+        written = 0
+        pause = STREAM_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            size = len(output.head) + len(output.tail) + output.left_out
+            if size == written:
+                continue
+            written = size
+            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                await self._database.execute(STREAM, command_id, self._daemon_id, output.text())
+            # Each time the whole text is written anew: the longer it is, the seldomer.
+            pause = max(STREAM_SECONDS, size / 1_000_000)
+
+
+async def _feed(process: asyncio.subprocess.Process, given: bytes) -> None:
+    """Writes stdin; a program that does not read it is none the worse."""
+    assert process.stdin is not None
+    with contextlib.suppress(ConnectionError):
+        process.stdin.write(given)
+        await process.stdin.drain()
+    with contextlib.suppress(ConnectionError):
+        process.stdin.close()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ends the process group: politely first, if it still runs."""
+    if process.returncode is None:
+        _signal(process.pid, signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), KILL_AFTER_SECONDS)
+        except TimeoutError:
+            pass
+    _signal(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+

@@ -1,0 +1,81 @@
+"""The heartbeat: this daemon's row says that it lives; when the fleet is idle, it is time to dream.
+
+Promise: whether a dream is due is read from the database alone, so a restart changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from uuid import UUID
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon.database import Database, is_gone
+from daemon.logs import describe
+from handlers.dream import Dreamer
+
+BEAT = """
+insert into memoryd.daemons (id, host, pid, version, doorbell)
+values ($1, $2, $3, $4, $5)
+on conflict (id) do update
+set seen_at = now(), doorbell = excluded.doorbell
+"""
+
+LEAVE = "delete from memoryd.daemons where id = $1"
+
+
+class Heartbeat:
+    """Beats until cancelled."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        daemon_id: UUID,
+        version: str,
+        dreamer: Dreamer,
+        seconds: float,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self.doorbell = "listen"
+        self._database = database
+        self._daemon_id = daemon_id
+        self._version = version
+        self._dreamer = dreamer
+        self._seconds = seconds
+        self._log = logger
+        self._dream: asyncio.Task[object] | None = None
+
+    async def run(self) -> None:
+        """Beats at once, then every heartbeat."""
+        try:
+            while True:
+                try:
+                    await self.beat()
+                    if (self._dream is None or self._dream.done()) and await self._dreamer.due():
+                        self._dream = asyncio.create_task(self._idle_dream())
+                except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+                    if not is_gone(error):
+                        self._log.error("heartbeat_failed", error=describe(error))
+                await asyncio.sleep(self._seconds)
+        finally:
+            if self._dream is not None:
+                self._dream.cancel()
+                await asyncio.wait([self._dream], timeout=2.0)
+
+    async def beat(self) -> None:
+        """Writes this daemon's row."""
+        await self._database.execute(BEAT, self._daemon_id, socket.gethostname(), os.getpid(), self._version, self.doorbell)
+
+    async def leave(self) -> None:
+        """Takes this daemon's row away: it stops on purpose."""
+        await self._database.execute(LEAVE, self._daemon_id)
+
+    async def _idle_dream(self) -> None:
+        try:
+            await self._dreamer.dream("idle")
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            self._log.warning("dream_lost", error=describe(error))

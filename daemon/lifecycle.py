@@ -1,0 +1,276 @@
+"""Life and death of the process: what is started in which order, and how it ends.
+
+Promise: start fails closed with one clear sentence; SIGTERM and SIGINT stop claiming, let running batches finish and
+hand the rest back; a second signal leaves at once; losing the database is not fatal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from importlib import metadata
+from typing import Any
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon import queue
+from daemon.database import Database, connect, host_of, is_gone
+from daemon.doorbell import Doorbell, hears_notifications
+from daemon.executor import LEASE_SECONDS, Executor
+from daemon.heartbeat import Heartbeat
+from daemon.migrator import WRITE_SETTINGS, check_schema
+from daemon.schedule import Schedule, Tick, Upkeep
+from daemon.settings import Settings
+from daemon.topics import build_topics
+from daemon.worker import Worker
+from handlers.dream import Dreamer
+from handlers.embedding import Embedding
+from providers.ports import Embedder, LanguageModel
+
+OVERDUE_EVERY_SECONDS = 60.0
+SWEEP_EVERY_SECONDS = 3600.0
+
+
+class Daemon:
+    """One memoryd. `run` returns when it was told to stop and has done so."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        url: str,
+        *,
+        embedder: Embedder,
+        language_model: LanguageModel | None,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._settings = settings
+        self._url = url
+        self._embedder = embedder
+        self._model = language_model
+        self._log = logger
+        self._id = uuid.uuid4()
+        self._workers: dict[str, Worker] = {}
+        self._executor: Executor | None = None
+        self._told_to_stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Starts, works, stops. Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start."""
+        began = time.perf_counter()
+        self._heed_signals()
+        settings = self._settings
+        pooled = await is_pooled(settings, self._url)
+        listen = not pooled and settings.doorbell != "poll"
+        database = await Database.open(self._url, size=settings.pool_size, pooled=pooled, logger=self._log)
+        try:
+            async with database.transaction() as connection:
+                await check_schema(connection, dimensions=self._embedder.dimensions)
+                await write_settings(connection, settings)
+            embedding = Embedding(self._embedder, database)
+            dreamer = build_dreamer(settings, database, embedding, self._model, self._log)
+            heartbeat = Heartbeat(
+                database=database,
+                daemon_id=self._id,
+                version=metadata.version("memoryd"),
+                dreamer=dreamer,
+                seconds=settings.heartbeat_seconds,
+                logger=self._log,
+            )
+            heartbeat.doorbell = "listen" if listen else "poll"
+            tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
+            schedule = self._build_schedule(database)
+            running = [asyncio.create_task(t, name=t.__name__) for t in tasks]
+            schedule.start()
+            self._log.info(
+                "daemon_started",
+                daemon=str(self._id),
+                database=host_of(self._url),
+                doorbell=heartbeat.doorbell,
+                embedder=self._embedder.name,
+                executor=self._executor is not None,
+                ms=round((time.perf_counter() - began) * 1000),
+            )
+            await self._until_told(running)
+            schedule.stop()
+            await self._stop(running, heartbeat)
+        finally:
+            await database.close()
+            await self._embedder.close()
+        self._log.info("daemon_stopped", daemon=str(self._id))
+
+    def wake(self, topics: Sequence[str] | None = None) -> None:
+        """Wakes the workers of these topics; of all, when None."""
+        for name, worker in self._workers.items():
+            if topics is None or name in topics:
+                worker.wake()
+        if topics is None and self._executor is not None:
+            self._executor.wake()
+
+    def _build(
+        self, database: Database, embedding: Embedding, dreamer: Dreamer, heartbeat: Heartbeat, *, listen: bool
+    ) -> list[Coroutine[Any, Any, None]]:
+        settings = self._settings
+        wait: Callable[[], float] = getattr(self._embedder, "retry_in", lambda: 0.0)
+        topics = build_topics(database, embedding, dreamer, remote=self._embedder.remote, embedder_wait=wait)
+        for topic in topics:
+            self._workers[topic.name] = Worker(
+                topic,
+                database=database,
+                claim_seconds=settings.claim_seconds,
+                max_attempts=settings.max_attempts,
+                logger=self._log,
+                # With a doorbell the follow-ups' own notification is quicker than a second claim is cheap.
+                wake_others=(lambda _topics: None) if listen else self.wake,
+            )
+        if settings.executor_command:
+            self._executor = Executor(
+                settings.executor_command,
+                database=database,
+                daemon_id=self._id,
+                parallel=settings.executor_parallel,
+                timeout_seconds=settings.executor_timeout_seconds,
+                output_bytes=settings.executor_output_bytes,
+                logger=self._log,
+            )
+        tasks = [worker.run() for worker in self._workers.values()]
+        tasks += [heartbeat.run(), self._poll(database), self._keep_claims(database)]
+        if self._executor is not None:
+            tasks.append(self._executor.run())
+        if listen:
+            tasks.append(Doorbell(self._url, ring=self._ring, ready=self._ready, logger=self._log).run())
+        return tasks
+
+    def _build_schedule(self, database: Database) -> Schedule:
+        settings = self._settings
+        upkeep = Upkeep(
+            database=database,
+            logger=self._log,
+            command_hours=settings.command_hours,
+            query_log_days=settings.query_log_days,
+        )
+        schedule = Schedule(database=database, daemon_id=self._id, logger=self._log)
+        schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))
+        schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
+        schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
+        return schedule
+
+    def _ring(self, topic: str | None) -> None:
+        self.wake(None if topic is None else (topic,))
+
+    def _ready(self) -> None:
+        if self._executor is not None:
+            self._executor.wake()
+
+    async def _poll(self, database: Database) -> None:
+        """The slow poll: one query for all topics."""
+        while True:
+            await asyncio.sleep(self._settings.poll_seconds)
+            try:
+                self.wake(await queue.topics_with_work(database, list(self._workers)))
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+                if is_gone(error):
+                    await database.recover(error)
+                    self.wake()
+            if self._executor is not None:
+                self._executor.wake()
+
+    async def _keep_claims(self, database: Database) -> None:
+        """Renews what is in flight, at a third of the time it would hold."""
+        while True:
+            await asyncio.sleep(min(self._settings.claim_seconds, LEASE_SECONDS) / 3)
+            try:
+                for worker in self._workers.values():
+                    await worker.renew_claims()
+                if self._executor is not None:
+                    await self._executor.renew_leases()
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+                if is_gone(error):
+                    await database.recover(error)
+                else:
+                    self._log.error("renewal_failed", error=type(error).__name__)
+
+    def _heed_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def heed(number: signal.Signals) -> None:
+            if self._told_to_stop.is_set():
+                self._log.warning("leaving_at_once", signal=number.name)
+                os._exit(128 + number)
+            self._log.info("stopping", signal=number.name, grace_seconds=self._settings.shutdown_seconds)
+            self._told_to_stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, heed, number)
+
+    async def _until_told(self, running: Sequence[asyncio.Task[None]]) -> None:
+        """Waits for the signal. A part that ends before it is a bug: the process ends with it, to be restarted whole."""
+        told = asyncio.create_task(self._told_to_stop.wait())
+        done, _ = await asyncio.wait([told, *running], return_when=asyncio.FIRST_COMPLETED)
+        if told not in done:
+            told.cancel()
+            for task in done:
+                if (error := task.exception()) is not None:
+                    self._log.error("part_failed", part=task.get_name(), error=type(error).__name__, exc_info=error)
+                    raise error
+
+    async def _stop(self, running: Sequence[asyncio.Task[None]], heartbeat: Heartbeat) -> None:
+        grace = self._settings.shutdown_seconds
+        stopping = [worker.stop(grace_seconds=grace) for worker in self._workers.values()]
+        if self._executor is not None:
+            stopping.append(self._executor.stop(grace_seconds=grace))
+        await asyncio.gather(*stopping, return_exceptions=True)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            await asyncio.wait_for(heartbeat.leave(), 2.0)
+
+
+def build_dreamer(
+    settings: Settings,
+    database: Database,
+    embedding: Embedding,
+    language_model: LanguageModel | None,
+    logger: FilteringBoundLogger,
+) -> Dreamer:
+    """The dreamer that these settings ask for."""
+    return Dreamer(
+        store=database,
+        embedding=embedding,
+        language_model=language_model,
+        logger=logger,
+        idle_hours=settings.dream_idle_hours,
+        every_hours=settings.dream_every_hours,
+        window_hours=settings.dream_window_hours,
+    )
+
+
+async def is_pooled(settings: Settings, url: str) -> bool:
+    """Whether the URL leads through a transaction pooler, where LISTEN and prepared statements are of no use."""
+    if settings.pool != "auto":
+        return settings.pool == "transaction"
+    return not await hears_notifications(url)
+
+
+async def write_settings(connection: Any, settings: Settings) -> None:
+    """Tells the database what its triggers must know."""
+    values: dict[str, object] = {
+        "public_notifications": settings.public_notifications,
+        "ttl_hours.outcome": settings.outcome_ttl_hours,
+        "ttl_hours.error": settings.outcome_ttl_hours,
+        "ttl_hours.observation": settings.outcome_ttl_hours,
+        "ttl_hours.task_memory": settings.task_memory_ttl_hours,
+    }
+    await connection.execute(WRITE_SETTINGS, list(values), [json.dumps(v) for v in values.values()])
+
+
+async def reach(url: str) -> None:
+    """Raises OSError or asyncpg.PostgresError when the database cannot be reached."""
+    connection = await connect(url)
+    await connection.close()

@@ -1,0 +1,52 @@
+"""Logs: structlog, readable on a terminal, one JSON object a line otherwise.
+
+Promise: ids, counts and durations; never content, embeddings or secrets.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor
+
+
+def configure_logs(*, level: str, style: str, stream: TextIO | None = None) -> None:
+    """Sets up structlog for this process; style is auto, console or json."""
+    out = sys.stderr if stream is None else stream
+    console = style == "console" or (style == "auto" and out.isatty())
+    processors: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="%H:%M:%S" if console else "iso", utc=not console),
+    ]
+    if console:
+        processors.append(structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback))
+    else:
+        processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.PrintLoggerFactory(file=out),
+        cache_logger_on_first_use=False,
+    )
+    # Libraries speak through the standard library: only their warnings are worth a line here.
+    logging.basicConfig(level=logging.WARNING, stream=out, format="%(levelname)s %(name)s %(message)s", force=True)
+
+
+def get_logger(**bound: object) -> FilteringBoundLogger:
+    """A logger with these values on every line."""
+    logger: FilteringBoundLogger = structlog.get_logger(**bound)
+    return logger
+
+
+def describe(error: BaseException) -> str:
+    """An error in a word that is safe to log: its class and SQLSTATE, and its first line where that is ours to show.
+
+    Postgres puts row values into the detail, and some libraries put the input into the message: neither is taken.
+    """
+    state = getattr(error, "sqlstate", None)
+    name = type(error).__name__
+    return f"{name} [{state}]" if state else name

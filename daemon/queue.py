@@ -1,0 +1,234 @@
+"""The queue in Postgres: claim, settle, release, postpone, bury. One function a statement, the statement beside it.
+
+Promise: a job's effects are written once. Whoever settles holds (id, attempt), and in a lane the lane's token; who lost
+either deletes nothing and so may write nothing. All times are the database's now().
+
+    enqueued --claim--> in flight --settle--> gone
+                          |  \\--release--> enqueued, the attempt spared (provider down, daemon stopping)
+                          |  \\--postpone-> enqueued after a backoff, the attempt counted
+                          |  \\--bury-----> dead_jobs
+                          \\--(worker dies; the claim runs out)--> enqueued, the attempt counted
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from handlers.ports import AnyConnection, Job
+
+from daemon.database import Database
+
+BACKOFF_FIRST_SECONDS = 1.0
+BACKOFF_MOST_SECONDS = 300.0
+
+# A job that once did not come back is claimed one at a time; all others in batches. Two locking scans, one statement.
+CLAIM = """
+with suspects as materialized (
+    select id from memoryd.jobs
+    where topic = $1 and lane is null and visible_at <= now() and attempt > spared
+    order by id
+    limit 1
+    for update skip locked
+), fresh as materialized (
+    select id from memoryd.jobs
+    where topic = $1 and lane is null and visible_at <= now() and attempt = spared
+    order by id
+    limit $2
+    for update skip locked
+)
+update memoryd.jobs j
+set visible_at = now() + make_interval(secs => $3), attempt = j.attempt + 1
+from (select id from fresh union all select id from suspects) due
+where j.id = due.id
+returning j.id, j.lane, j.ref, j.payload, j.attempt, j.spared, j.created_at
+"""
+
+CLAIM_LANES = """
+select id, lane, ref, payload, attempt, spared, created_at, token
+from memoryd.claim_lanes($1, $2, $3, make_interval(secs => $4))
+"""
+
+SETTLE = """
+delete from memoryd.jobs j
+using unnest($1::bigint[], $2::integer[]) as s(id, attempt)
+where j.id = s.id and j.attempt = s.attempt
+returning j.id
+"""
+
+# The lease is given up in the same transaction: the next holder can only begin once these effects are visible.
+SETTLE_LANES = """
+with held as (
+    update memoryd.lanes l
+    set leased_until = case when $6 then '-infinity' else l.leased_until end
+    from unnest($3::text[], $4::bigint[]) as h(lane, token)
+    where l.topic = $5 and l.lane = h.lane and l.token = h.token
+    returning l.lane
+)
+delete from memoryd.jobs j
+using unnest($1::bigint[], $2::integer[]) as s(id, attempt), held
+where j.id = s.id and j.attempt = s.attempt and j.lane = held.lane
+returning j.id
+"""
+
+RELEASE = """
+update memoryd.jobs j
+set visible_at = now() + make_interval(secs => $3), spared = j.spared + 1
+from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
+where j.id = s.id and j.attempt = s.attempt
+"""
+
+POSTPONE = """
+update memoryd.jobs j
+set visible_at = now() + make_interval(secs => $3)
+where j.id = $1 and j.attempt = $2
+"""
+
+UNLEASE = """
+update memoryd.lanes l
+set leased_until = '-infinity', not_before = greatest(l.not_before, now() + make_interval(secs => $4))
+from unnest($2::text[], $3::bigint[]) as h(lane, token)
+where l.topic = $1 and l.lane = h.lane and l.token = h.token
+"""
+
+RENEW = """
+update memoryd.jobs j
+set visible_at = now() + make_interval(secs => $3)
+from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
+where j.id = s.id and j.attempt = s.attempt and j.lane is null
+"""
+
+RENEW_LANES = """
+update memoryd.lanes l
+set leased_until = now() + make_interval(secs => $4)
+from unnest($2::text[], $3::bigint[]) as h(lane, token)
+where l.topic = $1 and l.lane = h.lane and l.token = h.token
+"""
+
+BURY = """
+with gone as (
+    delete from memoryd.jobs j
+    where j.id = $1 and j.attempt = $2
+    returning *
+)
+insert into memoryd.dead_jobs (id, topic, lane, ref, payload, attempts, error, created_at)
+select id, topic, lane, ref, payload, attempt - spared, $3, created_at from gone
+"""
+
+TOPICS_WITH_WORK = """
+select t.topic
+from unnest($1::text[]) as t(topic)
+where exists (select from memoryd.jobs j where j.topic = t.topic and j.lane is null and j.visible_at <= now())
+   or exists (select from memoryd.jobs j where j.topic = t.topic and j.lane is not null)
+"""
+
+REQUEUE = """
+with back as (
+    delete from memoryd.dead_jobs d
+    where ($1::bigint[] is null or d.id = any($1)) and ($2::text is null or d.topic = $2)
+    returning topic, lane, ref, payload, id
+), queued as (
+    insert into memoryd.jobs (topic, lane, ref, payload)
+    select topic, lane, ref, payload from back order by id
+    returning topic
+)
+select count(*) as jobs, count(pg_notify('memoryd', q.topic)) from queued q
+"""
+
+
+async def claim(database: Database, topic: str, *, most: int, seconds: float) -> list[Job]:
+    """Up to `most` fresh jobs, and at most one suspect, of a topic without lanes; order by id."""
+    return _jobs(topic, await database.fetch(CLAIM, topic, most, seconds))
+
+
+async def claim_lanes(database: Database, topic: str, *, lanes: int, most: int, seconds: float) -> list[Job]:
+    """The first jobs of up to `lanes` lanes, now leased, about `most` in all; ordered by lane and id."""
+    rows = await database.fetch(CLAIM_LANES, topic, lanes, most, seconds)
+    return _jobs(topic, rows)
+
+
+async def settle(connection: AnyConnection, jobs: Sequence[Job], *, unlease: bool = True) -> list[Job]:
+    """Deletes the jobs that are still ours, in the effects' own transaction; returns those, in the order given."""
+    ids, attempts = [j.id for j in jobs], [j.attempt for j in jobs]
+    if jobs[0].lane is None:
+        rows = await connection.fetch(SETTLE, ids, attempts)
+    else:
+        lanes = leases(jobs)
+        rows = await connection.fetch(
+            SETTLE_LANES, ids, attempts, list(lanes), list(lanes.values()), jobs[0].topic, unlease
+        )
+    ours = {r["id"] for r in rows}
+    return [j for j in jobs if j.id in ours]
+
+
+async def release(database: Database, jobs: Sequence[Job], *, seconds: float = 0.0) -> None:
+    """Hands jobs back after `seconds`, the attempt not counted. Their lanes are left alone: see `unlease`."""
+    await database.execute(RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds)
+
+
+async def postpone(database: Database, job: Job, *, seconds: float) -> None:
+    """Hands a failed job back after `seconds`, the attempt counted."""
+    await database.execute(POSTPONE, job.id, job.attempt, seconds)
+
+
+async def unlease(database: Database, jobs: Sequence[Job], *, seconds: float = 0.0) -> None:
+    """Gives the lanes of these jobs up; nobody leases them before `seconds` are over."""
+    lanes = leases(jobs)
+    if lanes:
+        await database.execute(UNLEASE, jobs[0].topic, list(lanes), list(lanes.values()), seconds)
+
+
+async def renew(database: Database, jobs: Sequence[Job], *, seconds: float) -> None:
+    """Holds on to claims of one topic for another `seconds`."""
+    lanes = leases(jobs)
+    if lanes:
+        await database.execute(RENEW_LANES, jobs[0].topic, list(lanes), list(lanes.values()), seconds)
+    else:
+        await database.execute(RENEW, [j.id for j in jobs], [j.attempt for j in jobs], seconds)
+
+
+async def bury(database: Database, job: Job, *, error: str) -> None:
+    """Moves a job to dead_jobs."""
+    await database.execute(BURY, job.id, job.attempt, error[:2000])
+
+
+async def topics_with_work(database: Database, topics: Sequence[str]) -> list[str]:
+    """Those topics that have a job to claim now."""
+    return [r["topic"] for r in await database.fetch(TOPICS_WITH_WORK, list(topics))]
+
+
+async def requeue(database: Database, *, ids: Sequence[int] | None = None, topic: str | None = None) -> int:
+    """Brings dead jobs back, as new ones; returns how many."""
+    return int(await database.fetchval(REQUEUE, None if ids is None else list(ids), topic))
+
+
+def backoff(failures: int) -> float:
+    """Seconds before the next attempt: exponential, with full jitter above one half."""
+    most = min(BACKOFF_MOST_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** max(0, failures - 1))
+    return most * random.uniform(0.5, 1.0)
+
+
+def leases(jobs: Sequence[Job]) -> dict[str, int]:
+    """Lane -> token of the jobs that stand in lanes."""
+    return {j.lane: j.token for j in jobs if j.lane is not None and j.token is not None}
+
+
+def _jobs(topic: str, rows: Sequence[Any]) -> list[Job]:
+    jobs = [
+        Job(
+            id=r["id"],
+            topic=topic,
+            lane=r["lane"],
+            ref=r["ref"],
+            payload=None if r["payload"] is None else json.loads(r["payload"]),
+            attempt=r["attempt"],
+            spared=r["spared"],
+            created_at=r["created_at"],
+            token=r.get("token"),
+        )
+        for r in rows
+    ]
+    jobs.sort(key=lambda j: (j.lane or "", j.id))
+    return jobs

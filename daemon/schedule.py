@@ -1,0 +1,149 @@
+"""What is done by the clock: TTL clean-up, overdue commands, old rows swept.
+
+Promise: any number of daemons run each tick once, with no leader: a tick is a row, and who inserts it runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+import asyncpg
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+from structlog.typing import FilteringBoundLogger
+
+from daemon.database import Database, is_gone
+from daemon.logs import describe
+
+CLEANUP_ROWS = 10_000
+DEAD_JOB_DAYS = 30
+EMBEDDING_DAYS = 30
+
+# The database's clock names the tick, so that daemons whose clocks differ agree on it.
+TAKE_TICK = """
+insert into memoryd.ticks (name, scheduled_at, daemon_id)
+values ($1, to_timestamp(floor(extract(epoch from now()) / $2::double precision) * $2::double precision), $3)
+on conflict do nothing
+returning 1
+"""
+
+EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
+
+FAIL_OVERDUE = """
+with overdue as (
+    update public.agent_commands
+    set status = 'failed', finished_at = now(),
+        error = 'never completed: complete_command was not called within ' || $1::text || ' hours'
+    where status = 'running' and started_at < now() - make_interval(secs => $1::double precision * 3600)
+    returning 1
+)
+select count(*) from overdue
+"""
+
+SWEEP = """
+with queries as (
+    delete from public.memory_queries where query_time < now() - make_interval(secs => $1::double precision * 86400) returning 1
+), dead as (
+    delete from memoryd.dead_jobs where died_at < now() - make_interval(days => $2) returning 1
+), kept as (
+    delete from memoryd.embeddings where used_at < now() - make_interval(days => $3) returning 1
+), requests as (
+    delete from public.memory_requests
+    where created_at < now() - make_interval(secs => $1::double precision * 86400) and status <> 'pending' returning 1
+), ticks as (
+    delete from memoryd.ticks where scheduled_at < now() - interval '2 days' returning 1
+), daemons as (
+    delete from memoryd.daemons where seen_at < now() - interval '1 day' returning 1
+), lanes as (
+    delete from memoryd.lanes l
+    where l.leased_until < now() - interval '1 hour' and l.not_before < now()
+      and not exists (select from memoryd.jobs j where j.topic = l.topic and j.lane = l.lane)
+    returning 1
+)
+select (select count(*) from queries) as queries, (select count(*) from dead) as dead_jobs,
+       (select count(*) from kept) as embeddings, (select count(*) from requests) as requests
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One entry of the schedule."""
+
+    name: str
+    every_seconds: float
+    run: Callable[[], Awaitable[None]]
+
+
+class Schedule:
+    """Runs ticks until shut down."""
+
+    def __init__(self, *, database: Database, daemon_id: UUID, logger: FilteringBoundLogger) -> None:
+        self._database = database
+        self._daemon_id = daemon_id
+        self._log = logger
+        self._scheduler = AsyncIOScheduler(timezone=UTC)
+
+    def add(self, tick: Tick) -> None:
+        """Puts a tick on the schedule, at the same times in every daemon."""
+        self._scheduler.add_job(
+            self._run,
+            IntervalTrigger(seconds=max(1, int(tick.every_seconds)), start_date=datetime(2020, 1, 1, tzinfo=UTC)),
+            args=[tick],
+            id=tick.name,
+            coalesce=True,
+            max_instances=1,
+            misfire_grace_time=60,
+        )
+
+    def start(self) -> None:
+        """Begins; needs a running event loop."""
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Ends; a tick that is running is left to end by itself."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+
+    async def _run(self, tick: Tick) -> None:
+        try:
+            if await self._database.fetchval(TAKE_TICK, tick.name, float(int(tick.every_seconds)), self._daemon_id):
+                await tick.run()
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            # The next tick does what this one could not.
+            if not is_gone(error):
+                self._log.error("tick_failed", tick=tick.name, error=describe(error))
+
+
+class Upkeep:
+    """What the ticks do."""
+
+    def __init__(self, *, database: Database, logger: FilteringBoundLogger, command_hours: float, query_log_days: float) -> None:
+        self._database = database
+        self._log = logger
+        self._command_hours = command_hours
+        self._query_log_days = query_log_days
+
+    async def expire_memories(self) -> None:
+        """Deletes expired memories, in transactions of bounded size."""
+        total = 0
+        while gone := int(await self._database.fetchval(EXPIRE_MEMORIES, CLEANUP_ROWS)):
+            total += gone
+            if gone < CLEANUP_ROWS:
+                break
+        if total:
+            self._log.info("memories_expired", memories=total)
+
+    async def fail_overdue_commands(self) -> None:
+        """Fails commands whose executor never came back; the failure is remembered like any other."""
+        failed = await self._database.fetchval(FAIL_OVERDUE, self._command_hours)
+        if failed:
+            self._log.warning("commands_overdue", commands=failed, hours=self._command_hours)
+
+    async def sweep(self) -> None:
+        """Deletes logs of retrievals, answered requests, dead jobs, kept embeddings and leases past their time."""
+        row = await self._database.fetchrow(SWEEP, self._query_log_days, DEAD_JOB_DAYS, EMBEDDING_DAYS)
+        if row is not None and any(row.values()):
+            self._log.info("old_rows_swept", **dict(row))

@@ -1,0 +1,44 @@
+"""Which topics there are, who handles each, and in what measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from daemon.database import Database
+from daemon.worker import Topic
+from handlers.associate import AssociateHandler
+from handlers.capture import CaptureHandler
+from handlers.context import ContextHandler
+from handlers.dream import Dreamer, DreamHandler
+from handlers.embedding import Embedding
+from handlers.index import IndexHandler
+from handlers.request import RequestHandler
+
+
+def build_topics(
+    database: Database, embedding: Embedding, dreamer: Dreamer, *, remote: bool, embedder_wait: Callable[[], float]
+) -> list[Topic]:
+    """The topics of a daemon. A remote embedder is waited for in more places at once; the local one keeps a core busy."""
+    calls = 4 if remote else 2
+    return [
+        Topic("context", ContextHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
+        Topic(
+            "capture",
+            CaptureHandler(reader=database, embedding=embedding),
+            batch=256,
+            parallel=calls,
+            lanes=64,
+            follow_ups=("index", "associate"),
+        ),
+        Topic(
+            "index",
+            IndexHandler(reader=database, embedding=embedding),
+            batch=64,
+            parallel=calls,
+            follow_ups=("associate",),
+            waits_for=embedder_wait,
+        ),
+        Topic("associate", AssociateHandler(reader=database), batch=256, parallel=2, lanes=64),
+        Topic("request", RequestHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
+        Topic("dream", DreamHandler(dreamer=dreamer), batch=16),
+    ]

@@ -1,0 +1,245 @@
+"""The worker of one topic: claims batches, runs the handler's two halves, and decides what becomes of failures.
+
+Promise: a bad job is buried alone and its batch goes through; a provider that is down burns no attempts; a daemon that
+stops hands its claims back at once; a worker that lost its claim writes nothing.
+
+A batch that fails is halved until the culprit stands alone. In a lane the halves run in order, and when a job must wait,
+the rest of its lane waits behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon import queue
+from daemon.database import Database, is_gone
+from daemon.logs import describe
+from handlers.ports import Handler, Job, Poison
+from providers.ports import Rejected, Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """How the work of one topic is done. `batch` jobs at most in one call, `parallel` calls at once in this daemon.
+
+    `follow_ups` are topics whose jobs this one's effects enqueue; `waits_for` gives the seconds until a provider that the
+    topic cannot do without may be asked again (0: now).
+    """
+
+    name: str
+    handler: Handler
+    batch: int
+    parallel: int = 1
+    lanes: int = 0
+    follow_ups: tuple[str, ...] = ()
+    waits_for: Callable[[], float] = lambda: 0.0
+
+
+class Worker:
+    """Runs one topic until told to stop."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        *,
+        database: Database,
+        claim_seconds: float,
+        max_attempts: int,
+        logger: FilteringBoundLogger,
+        wake_others: Callable[[Sequence[str]], None],
+    ) -> None:
+        self.topic = topic
+        self._database = database
+        self._claim_seconds = claim_seconds
+        self._max_attempts = max_attempts
+        self._log = logger.bind(topic=topic.name)
+        self._wake_others = wake_others
+        self._rung = asyncio.Event()
+        self._slots = asyncio.Semaphore(topic.parallel)
+        self._stopping = False
+        self._batches: dict[asyncio.Task[None], list[Job]] = {}
+
+    def wake(self) -> None:
+        """There may be work."""
+        self._rung.set()
+
+    async def run(self) -> None:
+        """Claims and processes until `stop`; survives the loss of the database."""
+        self._rung.set()
+        while not self._stopping:
+            await self._rung.wait()
+            await self._wait_for_provider()
+            await self._slots.acquire()
+            if self._stopping:
+                self._slots.release()
+                return
+            self._rung.clear()
+            try:
+                jobs = await self._claim()
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+                self._slots.release()
+                if not is_gone(error):
+                    self._log.error("claim_failed", error=describe(error))
+                    await asyncio.sleep(1.0)
+                await self._database.recover(error)
+                self._rung.set()
+                continue
+            if not jobs:
+                self._slots.release()
+                continue
+            # There may be more where this came from; an empty claim is what ends the round.
+            self._rung.set()
+            task = asyncio.create_task(self._run_batch(jobs))
+            self._batches[task] = jobs
+            task.add_done_callback(self._batch_done)
+
+    async def renew_claims(self) -> None:
+        """Holds on to all claims in flight; run it every third of the claim's time."""
+        for jobs in list(self._batches.values()):
+            await queue.renew(self._database, jobs, seconds=self._claim_seconds)
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """Claims no more, lets running batches finish for `grace_seconds`, hands the rest back."""
+        self._stopping = True
+        self._rung.set()
+        if self._batches:
+            await asyncio.wait(list(self._batches), timeout=grace_seconds)
+        for task in list(self._batches):
+            task.cancel()
+        if self._batches:
+            await asyncio.wait(list(self._batches))
+
+    def _batch_done(self, task: asyncio.Task[None]) -> None:
+        self._batches.pop(task, None)
+        self._slots.release()
+        # Jobs that arrived in a lane while it was leased to this batch were passed over by every claim since.
+        if self.topic.lanes:
+            self._rung.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("batch_lost", error=describe(error), exc_info=error)
+
+    async def _wait_for_provider(self) -> None:
+        while not self._stopping and (seconds := self.topic.waits_for()) > 0:
+            await asyncio.sleep(min(seconds, 1.0))
+
+    async def _claim(self) -> list[Job]:
+        topic = self.topic
+        if topic.lanes:
+            jobs = await queue.claim_lanes(
+                self._database, topic.name, lanes=topic.lanes, most=topic.batch, seconds=self._claim_seconds
+            )
+        else:
+            jobs = await queue.claim(self._database, topic.name, most=topic.batch, seconds=self._claim_seconds)
+        return jobs
+
+    async def _run_batch(self, jobs: list[Job]) -> None:
+        began = time.perf_counter()
+        try:
+            fresh = [j for j in jobs if not j.suspect]
+            done = not fresh or await self._attempt(fresh, first=True)
+            for suspect in (j for j in jobs if j.suspect):
+                if suspect.attempt - suspect.spared > self._max_attempts:
+                    await self._bury(suspect, f"given up after {self._max_attempts} attempts: its worker died or lost it each time")
+                    await queue.unlease(self._database, [suspect])
+                else:
+                    done = await self._attempt([suspect], first=True) and done
+        except asyncio.CancelledError:
+            await asyncio.shield(self._hand_back(jobs))
+            raise
+        except Exception as error:
+            if not is_gone(error):
+                raise
+            # The claims outlived the server: without this they would hold until they run out.
+            await self._database.recover(error)
+            await self._hand_back(jobs)
+            return
+        self._wake_others(self.topic.follow_ups)
+        self._log.debug("batch_done", jobs=len(jobs), whole=done, ms=round((time.perf_counter() - began) * 1000, 1))
+
+    async def _attempt(self, jobs: Sequence[Job], *, first: bool = False) -> bool:
+        """True when every job was settled or buried; False when some must wait. `first` holds for whole lanes."""
+        try:
+            await self._process(jobs, unlease=first)
+            return True
+        except Unavailable as error:
+            self._log.info("jobs_wait_for_provider", jobs=len(jobs), provider=error.provider, retry_in=round(error.retry_in, 1))
+            await queue.release(self._database, jobs, seconds=error.retry_in)
+            if first:
+                await queue.unlease(self._database, jobs, seconds=error.retry_in)
+            return False
+        except Exception as error:
+            if is_gone(error):
+                raise
+            if len(jobs) == 1:
+                done = await self._failed(jobs[0], error)
+            else:
+                self._log.info("batch_split", jobs=len(jobs), error=describe(error))
+                done = await self._split(jobs)
+            if first:
+                await queue.unlease(self._database, jobs)
+            return done
+
+    async def _split(self, jobs: Sequence[Job]) -> bool:
+        lanes = [list(group) for _, group in groupby(jobs, key=lambda j: j.lane)]
+        if len(lanes) > 1:
+            return all([await self._attempt(lane) for lane in lanes])
+        middle = len(jobs) // 2
+        first, second = jobs[:middle], jobs[middle:]
+        done = await self._attempt(first)
+        if jobs[0].lane is not None and not done:
+            await queue.release(self._database, second)
+            return False
+        return await self._attempt(second) and done
+
+    async def _process(self, jobs: Sequence[Job], *, unlease: bool) -> None:
+        commit = await self.topic.handler.prepare(jobs)
+        async with self._database.transaction() as connection:
+            ours = await queue.settle(connection, jobs, unlease=unlease)
+            if ours:
+                await commit(connection, ours)
+        if len(ours) < len(jobs):
+            self._log.warning("claim_lost", jobs=len(jobs) - len(ours))
+
+    async def _failed(self, job: Job, error: Exception) -> bool:
+        failures = job.attempt - job.spared
+        if _is_permanent(error) or failures >= self._max_attempts:
+            await self._bury(job, f"{type(error).__name__}: {error}", error=error)
+            return True
+        seconds = queue.backoff(failures)
+        self._log.warning(
+            "job_postponed", job=job.id, ref=str(job.ref), attempt=failures, retry_in=round(seconds, 1), error=describe(error)
+        )
+        await queue.postpone(self._database, job, seconds=seconds)
+        if job.lane is not None:
+            await queue.unlease(self._database, [job], seconds=seconds)
+        return False
+
+    async def _bury(self, job: Job, reason: str, *, error: Exception | None = None) -> None:
+        await queue.bury(self._database, job, error=reason.replace("\x00", "�"))
+        self._log.error(
+            "job_buried",
+            job=job.id,
+            ref=str(job.ref),
+            attempts=job.attempt - job.spared,
+            error=describe(error) if error else "worker died",
+            hint="memoryd dead",
+        )
+
+    async def _hand_back(self, jobs: Sequence[Job]) -> None:
+        try:
+            await queue.release(self._database, jobs)
+            await queue.unlease(self._database, jobs)
+        except Exception as error:
+            # The claims run out by themselves.
+            self._log.warning("claims_not_returned", jobs=len(jobs), error=describe(error))
+
+
+def _is_permanent(error: Exception) -> bool:
+    return isinstance(error, Rejected | Poison | asyncpg.DataError | asyncpg.CheckViolationError | asyncpg.NotNullViolationError)

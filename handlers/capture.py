@@ -1,0 +1,69 @@
+"""A command ended: its outcome, or its error, becomes a memory, exactly once.
+
+The memory is embedded here already, so that it is searchable the moment it exists. An embedder that is down does not
+hold the memory up: without an embedding it goes the way of any other inserted memory, by the index topic.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from handlers.embedding import Embedding
+from handlers.ports import AnyConnection, Commit, Job, Reader
+from memory.outcome import summarise_outcome
+
+# Only the tail of an output can matter to its summary.
+READ = """
+select c.id, c.agent_id, c.user_id, c.session_id, left(c.message, 2000) as message, right(c.output, 65536) as output,
+       c.exit_code, c.status = 'failed' as failed, left(c.error, 2000) as error, c.finished_at
+from public.agent_commands c
+where c.id = any($1) and c.status in ('completed', 'failed')
+"""
+
+WRITE = """
+insert into public.agent_memory
+    (command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, source, created_at)
+select n.command_id, n.agent_id, n.user_id, n.session_id, n.kind, n.content, n.embedding, n.metadata, 'capture',
+       least(n.created_at, now())
+from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::vector[], $8::jsonb[],
+            $9::timestamptz[])
+     as n(command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, created_at)
+on conflict (command_id) where command_id is not null do nothing
+"""
+
+
+class CaptureHandler:
+    """completed | failed -> a memory of kind outcome | error."""
+
+    def __init__(self, *, reader: Reader, embedding: Embedding) -> None:
+        self._reader = reader
+        self._embedding = embedding
+
+    async def prepare(self, jobs: Sequence[Job]) -> Commit:
+        """Summarises the outcomes and embeds the summaries."""
+        rows = {r["id"]: r for r in await self._reader.fetch(READ, [j.ref for j in jobs])}
+        summaries = {
+            i: summarise_outcome(r["message"], r["output"], exit_code=r["exit_code"], failed=r["failed"], error=r["error"])
+            for i, r in rows.items()
+        }
+        embeddings = await self._embedding.if_possible(summaries)
+
+        async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
+            mine = [rows[j.ref] for j in ours if j.ref in rows]
+            if not mine:
+                return
+            await connection.execute(
+                WRITE,
+                [r["id"] for r in mine],
+                [r["agent_id"] for r in mine],
+                [r["user_id"] for r in mine],
+                [r["session_id"] for r in mine],
+                ["error" if r["failed"] else "outcome" for r in mine],
+                [summaries[r["id"]] for r in mine],
+                [embeddings.get(r["id"]) for r in mine],
+                [json.dumps({} if r["exit_code"] is None else {"exit_code": r["exit_code"]}) for r in mine],
+                [r["finished_at"] for r in mine],
+            )
+
+        return commit

@@ -1,0 +1,71 @@
+"""What a handler is: the seam between the queue and the story of an event.
+
+A handler's work has two halves. `prepare` is the slow half: it reads, computes and calls providers, with no transaction
+held. It returns the commit half, which runs in ONE transaction together with the settling of its jobs: it writes the
+effects of those jobs that are still the worker's own, and of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+from asyncpg import Connection
+from asyncpg.pool import PoolConnectionProxy
+
+AnyConnection = Connection | PoolConnectionProxy
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A claimed unit of work. (id, attempt) is its fencing token; a lane's token fences its order."""
+
+    id: int
+    topic: str
+    lane: str | None
+    ref: UUID | None
+    payload: dict[str, Any] | None
+    attempt: int
+    spared: int
+    created_at: datetime
+    token: int | None = None
+
+    @property
+    def suspect(self) -> bool:
+        """Claimed before and never come back: perhaps it kills its worker, so it runs alone."""
+        return self.attempt - self.spared > 1
+
+
+Commit = Callable[[AnyConnection, Sequence[Job]], Awaitable[None]]
+"""The commit half: writes the effects of the jobs given, which are settled in the same transaction."""
+
+
+class Handler(Protocol):
+    """What happens on the events of one topic."""
+
+    async def prepare(self, jobs: Sequence[Job]) -> Commit:
+        """The slow half, for a whole batch. An exception fails the batch; it is then split until the culprit stands alone."""
+        ...
+
+
+class Reader(Protocol):
+    """Reading outside a transaction: what a slow half needs of the database."""
+
+    async def fetch(self, sql: str, *args: object) -> list[Any]:
+        """The rows of one statement."""
+        ...
+
+    async def execute(self, sql: str, *args: object) -> None:
+        """One statement without a result."""
+        ...
+
+
+class Poison(Exception):
+    """This one job can never succeed: it is buried at once, with this message."""
+
+
+async def nothing(_connection: AnyConnection, _jobs: Sequence[Job]) -> None:
+    """The commit half of work that needs no effects."""

@@ -1,0 +1,1 @@
+"""What remembering means: pure functions without I/O, without a clock and without settings."""

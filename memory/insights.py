@@ -1,0 +1,231 @@
+"""What a dream writes about a cluster, by rule, and which insight of an earlier dream it continues.
+
+Promise: no model is needed, the category and the confidence follow the source design 004, the text is one
+sentence of at most 400 characters that a person and an agent can act on, and a cluster seen again finds its
+insight.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from memory.clustering import Cluster, Dreamable
+from memory.text import cut, one_line
+
+Category = Literal["pattern", "recommendation", "summary", "correction"]
+
+TEXT_LENGTH = 400
+CORE_KEYWORDS = 5
+CORE_PART = 0.2
+MOST_CONFIDENT = 0.9
+SUMMARY_FROM = 4
+SUMMARY_CONFIDENCE = 0.5
+# A later success on something else is no cure.
+CURE_KEYWORDS = 2
+SHARED_AGENT = "_shared"
+# The share of the smaller set of source memories that makes two clusters the same one.
+SAME_CLUSTER = 0.5
+
+_HEAD = 110
+_DETAIL = 110
+_KEYWORDS = 80
+_STATUS = re.compile(r"(?P<task>.*) → (?:completed|failed(?: \(exit -?\d+\))?)", re.DOTALL)
+_LETTER = re.compile(r"[^\W\d_]")
+# Keywords come in the order of the text: the task's own words first, its output's later.
+_HALF_WEIGHT_AT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """A row of dream_insights to write; `agent_id` is None when it is not one agent's alone."""
+
+    category: Category
+    text: str
+    confidence: float
+    agent_id: str | None
+    user_id: UUID | None
+    source_memories: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownInsight:
+    """What is needed of an insight of an earlier dream to know it again."""
+
+    id: UUID
+    category: str
+    user_id: UUID | None
+    source_memories: frozenset[UUID]
+
+
+def write_insight(cluster: Cluster) -> Insight | None:
+    """The insight that the rules find in a cluster, or None when it is too small to say anything.
+
+    Errors > outcomes and errors >= 2: correction, confidence 0.4 + 0.1 x errors. Outcomes >= 3: pattern, 0.4
+    + 0.1 x outcomes. Four memories and more: summary, 0.5. No confidence is above 0.9 (source design 004).
+    """
+    errors = [memory for memory in cluster.memories if memory.kind == "error"]
+    outcomes = [memory for memory in cluster.memories if memory.kind == "outcome"]
+    keywords = core_keywords(cluster)
+    if len(errors) > len(outcomes) and len(errors) >= 2:
+        text = _correction(errors, outcomes, keywords, cluster.common)
+        return _insight(cluster, "correction", _confidence(len(errors)), text)
+    if len(outcomes) >= 3:
+        text = _pattern(errors, outcomes, keywords)
+        return _insight(cluster, "pattern", _confidence(len(outcomes)), text)
+    if len(cluster.memories) >= SUMMARY_FROM:
+        return _insight(cluster, "summary", SUMMARY_CONFIDENCE, _summary(cluster.memories, keywords))
+    return None
+
+
+def core_keywords(cluster: Cluster, most: int = CORE_KEYWORDS) -> list[str]:
+    """The keywords that most of the cluster's memories share, at most `most`, the most telling first.
+
+    Bare numbers and keywords that fewer than two memories or a fifth of them share never count; those common
+    to all that the agent does only when there are no others.
+    """
+    holders = Counter(word for memory in cluster.memories for word in set(memory.keywords))
+    weights: defaultdict[str, float] = defaultdict(float)
+    for memory in cluster.memories:
+        for position, word in enumerate(memory.keywords):
+            weights[word] += 1 / (1 + position / _HALF_WEIGHT_AT)
+    enough = max(2, len(cluster.memories) * CORE_PART)
+    shared = [word for word, count in holders.items() if count >= enough and _LETTER.search(word)]
+    shared.sort(key=lambda word: (-weights[word], word))
+    telling = [word for word in shared if word not in cluster.common]
+    return (telling or shared)[:most]
+
+
+def _confidence(evidence: int) -> float:
+    return round(min(MOST_CONFIDENT, 0.4 + 0.1 * evidence), 2)
+
+
+# --- the sentences
+
+
+def _insight(cluster: Cluster, category: Category, confidence: float, text: str) -> Insight:
+    agents = {memory.agent_id for memory in cluster.memories} - {SHARED_AGENT}
+    return Insight(
+        category=category,
+        text=cut(text, TEXT_LENGTH),
+        confidence=confidence,
+        agent_id=agents.pop() if len(agents) == 1 else None,
+        user_id=cluster.user_id,
+        source_memories=tuple(memory.id for memory in cluster.memories),
+    )
+
+
+def _correction(
+    errors: Sequence[Dreamable],
+    outcomes: Sequence[Dreamable],
+    keywords: Sequence[str],
+    common: frozenset[str],
+) -> str:
+    latest = errors[-1]
+    text = f"{len(errors)} failures{_about('around', keywords)} (latest: {_failure(latest)})"
+    telling = set(latest.keywords) - common
+    later = [memory for memory in outcomes if memory.created_at > latest.created_at]
+    # The first of those that share most with the failure: max keeps the earliest.
+    cure = max(later, key=lambda memory: len(telling.intersection(memory.keywords)), default=None)
+    if cure is None or len(telling.intersection(cure.keywords)) < CURE_KEYWORDS:
+        return text
+    return f"{text}; afterwards worked: {_task(cure)}"
+
+
+def _pattern(errors: Sequence[Dreamable], outcomes: Sequence[Dreamable], keywords: Sequence[str]) -> str:
+    failed = f", {len(errors)} failed" if errors else ""
+    about = _about("about", keywords)
+    return f"{len(outcomes)} tasks{about} succeeded{failed}; {_examples(outcomes, keywords)}"
+
+
+def _summary(memories: Sequence[Dreamable], keywords: Sequence[str]) -> str:
+    kinds = Counter(memory.kind for memory in memories)
+    counted = ", ".join(
+        _number(count, kind) for kind, count in sorted(kinds.items(), key=lambda kind: (-kind[1], kind))
+    )
+    return f"{len(memories)} memories{_about('about', keywords)} ({counted}); {_examples(memories, keywords)}"
+
+
+def _about(word: str, keywords: Sequence[str]) -> str:
+    return f" {word} {cut(', '.join(keywords), _KEYWORDS)}" if keywords else " alike"
+
+
+def _number(count: int, kind: str) -> str:
+    return f"{count} {kind}" if count == 1 else f"{count} {kind}s"
+
+
+def _examples(memories: Sequence[Dreamable], keywords: Sequence[str]) -> str:
+    """The most central memory (with most of the core keywords, then the newest) and the newest one."""
+    core = set(keywords)
+    central = max(reversed(memories), key=lambda memory: len(core.intersection(memory.keywords)))
+    typical, latest = _task(central), _task(memories[-1])
+    return f"typically: {typical}" if typical == latest else f"typically: {typical}; latest: {latest}"
+
+
+def _task(memory: Dreamable) -> str:
+    """What a memory is about, in a phrase: its first line, of an outcome summary only the task."""
+    head = memory.content.lstrip().partition("\n")[0]
+    if found := _STATUS.fullmatch(head.rstrip()):
+        head = found["task"].removeprefix("Task: ")
+    return one_line(head, _HEAD)
+
+
+def _failure(memory: Dreamable) -> str:
+    """The task of an error memory with the line that says why: the last one."""
+    below_task = memory.content.strip().partition("\n")[2]
+    why = one_line(below_task.rpartition("\n")[2].removeprefix("Error: "), _DETAIL)
+    task = _task(memory)
+    return f"{task}: {why}" if why else task
+
+
+# --- insights known from earlier dreams
+
+
+class KnownInsights:
+    """The insights of earlier dreams, each to be continued by at most one insight of this dream.
+
+    An insight is continued when at least half of the smaller set of source memories is shared, for the same
+    user. The category may have changed (failures that were mended become a pattern), and so may the agent (a
+    second one joined), so whoever updates the row writes both; but a recommendation continues only a
+    recommendation, since it stands beside the rules' insight about the same cluster.
+    """
+
+    def __init__(self, known: Iterable[KnownInsight]) -> None:
+        self._known = {insight.id: insight for insight in known}
+        self._by_source: defaultdict[UUID, list[UUID]] = defaultdict(list)
+        for insight in self._known.values():
+            for source in insight.source_memories:
+                self._by_source[source].append(insight.id)
+
+    def find(self, insight: Insight) -> UUID | None:
+        """The id of the known insight that this one continues, and take it off the list; None when it is new.
+
+        The largest shared part wins, then the largest number, then the same category, then the smallest id.
+        The cost grows with the insight's sources, not with what is known.
+        """
+        sources = set(insight.source_memories)
+        shared = Counter(known for source in sources for known in self._by_source.get(source, ()))
+        best: tuple[float, int, bool, int] | None = None
+        for known_id, count in shared.items():
+            known = self._known.get(known_id)
+            if known is None or not _may_continue(insight, known):
+                continue
+            part = count / min(len(sources), len(known.source_memories))
+            if part >= SAME_CLUSTER:
+                rank = (part, count, known.category == insight.category, -known_id.int)
+                best = rank if best is None else max(best, rank)
+        if best is None:
+            return None
+        found = UUID(int=-best[3])
+        del self._known[found]
+        return found
+
+
+def _may_continue(insight: Insight, known: KnownInsight) -> bool:
+    return insight.user_id == known.user_id and (
+        (insight.category == "recommendation") == (known.category == "recommendation")
+    )

@@ -1,0 +1,230 @@
+-- The machinery: what the daemons share among themselves. Nobody but them is granted anything here.
+
+create schema if not exists memoryd;
+comment on schema memoryd is 'memoryd: the daemons'' own machinery. Users work with schema public.';
+
+-- Settings that the database itself must know (its triggers read them), written by `memoryd migrate` and `memoryd run`.
+create table memoryd.settings (
+    key text primary key,
+    value jsonb not null,
+    updated_at timestamptz not null default now()
+);
+comment on table memoryd.settings is 'Settings the triggers and functions read: embedding dimensions, default TTLs, notifications.';
+
+insert into memoryd.settings (key, value) values
+    ('public_notifications', 'true'),
+    ('ttl_hours.outcome', '72'),
+    ('ttl_hours.error', '72'),
+    ('ttl_hours.observation', '72'),
+    ('ttl_hours.task_memory', '2160');
+
+-- A job is a unit of the daemons' own work. There is no status column: claiming raises `attempt` and moves `visible_at`
+-- into the future, so that the claim of a worker that died simply runs out. (id, attempt) is the fencing token.
+-- `spared` counts the attempts that were handed back through no fault of the job (a provider was down, the daemon was
+-- stopping): a job with attempt > spared has once been claimed and never come back, and is tried alone from then on.
+create table memoryd.jobs (
+    id bigint generated always as identity primary key,
+    topic text not null,
+    lane text,
+    ref uuid,
+    payload jsonb,
+    attempt integer not null default 0,
+    spared integer not null default 0,
+    visible_at timestamptz not null default now(),
+    created_at timestamptz not null default now()
+) with (
+    -- Rows live for milliseconds: room for the claim's update on the same page, and vacuum before the dead pile up.
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_scale_factor = 0.0,
+    autovacuum_vacuum_insert_threshold = 50000,
+    autovacuum_analyze_scale_factor = 0.0,
+    autovacuum_analyze_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0
+);
+comment on table memoryd.jobs is 'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
+
+-- Neither index holds visible_at, so that a claim stays a HOT update: the jobs in flight are few, and a scan steps over them.
+create index jobs_unlaned on memoryd.jobs (topic, id) where lane is null;
+create index jobs_laned on memoryd.jobs (topic, lane, id) where lane is not null;
+
+-- A lane is an ordered stream of jobs of one topic (one agent's memories): held by one worker at a time.
+create table memoryd.lanes (
+    topic text not null,
+    lane text not null,
+    leased_until timestamptz not null default '-infinity',
+    not_before timestamptz not null default '-infinity',
+    token bigint not null default 0,
+    primary key (topic, lane)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000);
+comment on table memoryd.lanes is 'Leases on ordered streams of jobs; backoff of an ordered stream sits here (not_before).';
+
+create table memoryd.dead_jobs (
+    id bigint primary key,
+    topic text not null,
+    lane text,
+    ref uuid,
+    payload jsonb,
+    attempts integer not null,
+    error text not null,
+    created_at timestamptz not null,
+    died_at timestamptz not null default now()
+);
+comment on table memoryd.dead_jobs is 'Jobs that were given up, with the error. `memoryd dead` lists them, `memoryd dead requeue` tries again.';
+create index dead_jobs_topic on memoryd.dead_jobs (topic, died_at);
+
+create table memoryd.daemons (
+    id uuid primary key,
+    host text not null,
+    pid integer not null,
+    version text not null,
+    doorbell text not null,
+    started_at timestamptz not null default now(),
+    seen_at timestamptz not null default now()
+);
+comment on table memoryd.daemons is 'One row for each running daemon, refreshed by its heartbeat.';
+
+-- A tick of the schedule is a row: whichever daemon inserts it runs it, so no leader is needed.
+create table memoryd.ticks (
+    name text not null,
+    scheduled_at timestamptz not null,
+    daemon_id uuid not null,
+    primary key (name, scheduled_at)
+);
+comment on table memoryd.ticks is 'Ticks of the schedule that some daemon has taken.';
+
+-- Which daemon's built-in executor runs a command, and until when it may be believed.
+create table memoryd.executions (
+    command_id uuid primary key,
+    daemon_id uuid not null,
+    tries integer not null default 1,
+    lease_until timestamptz not null
+);
+comment on table memoryd.executions is 'Commands that a daemon''s built-in executor runs now, with a lease that its heartbeat renews.';
+
+-- Embeddings that were paid for, by content: a call repeated after a crash costs nothing.
+create table memoryd.embeddings (
+    embedder text not null,
+    content_hash bytea not null,
+    embedding vector(:dimensions) not null,
+    used_at timestamptz not null default now(),
+    primary key (embedder, content_hash)
+);
+comment on table memoryd.embeddings is 'Answers of remote embedders by SHA-256 of the text, kept while they are used.';
+
+create function memoryd.setting_integer(p_key text) returns integer
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select (value #>> '{}')::integer from memoryd.settings where key = p_key $$;
+
+-- One constant payload for each topic: identical notifications collapse within a transaction.
+create function memoryd.ring(p_topic text) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$ select pg_notify('memoryd', p_topic) $$;
+
+-- Notifications for clients, with the switch to turn them off: NOTIFY takes a lock on the whole cluster at commit.
+create function memoryd.announce(p_channel text, p_payload text) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    select pg_notify(p_channel, p_payload)
+    where (select value from memoryd.settings where key = 'public_notifications') = 'true'::jsonb
+$$;
+
+-- Leases up to p_lanes lanes that have work and reads their first jobs, an equal share of p_jobs each.
+-- Three statements in one volatile function: the jobs are read with a snapshot younger than the lease, so a
+-- previous holder's last commit is always seen. A job that once did not come back is read alone.
+create function memoryd.claim_lanes(p_topic text, p_lanes integer, p_jobs integer, p_lease interval)
+returns table (id bigint, lane text, ref uuid, payload jsonb, attempt integer, spared integer,
+               created_at timestamptz, token bigint)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    candidates text[];
+    leased text[];
+begin
+    with recursive pending(lane) as (
+        (select j.lane from memoryd.jobs j
+         where j.topic = p_topic and j.lane is not null
+         order by j.lane limit 1)
+        union all
+        select (select j.lane from memoryd.jobs j
+                where j.topic = p_topic and j.lane > p.lane
+                order by j.lane limit 1)
+        from pending p
+        where p.lane is not null
+    )
+    select array_agg(f.lane) into candidates
+    from (
+        select p.lane
+        from pending p
+        left join memoryd.lanes l on l.topic = p_topic and l.lane = p.lane
+        where p.lane is not null
+          and (l.lane is null or (l.leased_until <= clock_timestamp() and l.not_before <= clock_timestamp()))
+        order by l.leased_until nulls first
+        limit p_lanes
+    ) f;
+    if candidates is null then
+        return;
+    end if;
+
+    insert into memoryd.lanes (topic, lane)
+    select p_topic, c from unnest(candidates) c
+    where not exists (select from memoryd.lanes l where l.topic = p_topic and l.lane = c)
+    on conflict do nothing;
+
+    with chosen as materialized (
+        select l.lane from memoryd.lanes l
+        where l.topic = p_topic
+          and l.lane = any(candidates)
+          and l.leased_until <= clock_timestamp()
+          and l.not_before <= clock_timestamp()
+        for update skip locked
+    ), held as (
+        update memoryd.lanes l
+        set leased_until = clock_timestamp() + p_lease, token = l.token + 1
+        from chosen c
+        where l.topic = p_topic and l.lane = c.lane
+        returning l.lane
+    )
+    select array_agg(h.lane) into leased from held h;
+    if leased is null then
+        return;
+    end if;
+
+    return query
+    with head as materialized (
+        select h.id
+        from unnest(leased) as l(lane)
+        cross join lateral (
+            select w.id,
+                   row_number() over (order by w.id) as place,
+                   bool_or(w.attempt > w.spared) over (order by w.id) as suspect
+            from (
+                select j.id, j.attempt, j.spared from memoryd.jobs j
+                where j.topic = p_topic and j.lane = l.lane
+                order by j.id
+                limit greatest(1, p_jobs / cardinality(leased))
+            ) w
+        ) h
+        where not h.suspect or h.place = 1
+    )
+    update memoryd.jobs j
+    set attempt = j.attempt + 1
+    from head, memoryd.lanes l
+    where j.id = head.id and l.topic = p_topic and l.lane = j.lane
+    returning j.id, j.lane, j.ref, j.payload, j.attempt, j.spared, j.created_at, l.token;
+    if not found then
+        update memoryd.lanes l set leased_until = '-infinity'
+        where l.topic = p_topic and l.lane = any(leased);
+    end if;
+end
+$$;
+comment on function memoryd.claim_lanes is 'Leases lanes that have work and claims their first jobs, in order.';
+
+revoke all on schema memoryd from public;
+revoke all on all tables in schema memoryd from public;
+revoke all on all functions in schema memoryd from public;

@@ -1,0 +1,184 @@
+-- Agents and their commands: a task's way from pending to completed.
+
+create table public.agents (
+    agent_id text primary key check (agent_id ~ '\S' and length(agent_id) <= 200),
+    enabled boolean not null default true,
+    disabled_reason text,
+    identity text,
+    created_at timestamptz not null default now()
+);
+comment on table public.agents is 'Every agent that ever had a command or a memory. Set enabled = false to have its commands cancelled.';
+comment on column public.agents.identity is 'Who the agent is, in a line: it opens every context. Optional.';
+
+create table public.agent_commands (
+    id uuid primary key default gen_random_uuid(),
+    agent_id text not null check (agent_id ~ '\S' and length(agent_id) <= 200 and agent_id <> '_shared'),
+    user_id uuid,
+    session_id uuid,
+    message text not null check (message ~ '\S'),
+    metadata jsonb not null default '{}',
+    context text,
+    status text not null default 'pending'
+        check (status in ('pending', 'ready', 'running', 'completed', 'failed', 'cancelled')),
+    output text,
+    exit_code integer,
+    error text,
+    created_at timestamptz not null default now(),
+    ready_at timestamptz,
+    started_at timestamptz,
+    finished_at timestamptz
+);
+comment on table public.agent_commands is 'Tasks for agents. Insert one; its context is written, it is run, and its outcome is remembered.';
+comment on column public.agent_commands.context is 'What the agent should know before it starts; written by memoryd when the command becomes ready.';
+
+create index agent_commands_ready on public.agent_commands (agent_id, created_at, id) where status = 'ready';
+create index agent_commands_running on public.agent_commands (started_at) where status = 'running';
+create index agent_commands_created on public.agent_commands (created_at);
+
+-- A finished command has a time at which it finished, whoever wrote it.
+create function memoryd.stamp_finished() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.finished_at := coalesce(new.finished_at, now());
+    return new;
+end
+$$;
+create trigger stamp_finished before insert or update on public.agent_commands
+    for each row when (new.status in ('completed', 'failed', 'cancelled') and new.finished_at is null)
+    execute function memoryd.stamp_finished();
+
+create function memoryd.register_agents(p_agents text[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    insert into public.agents (agent_id)
+    select distinct a from unnest(p_agents) a
+    where a <> '_shared'
+      and not exists (select from public.agents g where g.agent_id = a)
+    order by a
+    on conflict do nothing
+$$;
+
+create function memoryd.commands_inserted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
+
+    insert into memoryd.jobs (topic, ref) select 'context', id from new_rows where status = 'pending' order by created_at, id;
+    if found then
+        perform memoryd.ring('context');
+    end if;
+
+    insert into memoryd.jobs (topic, lane, ref)
+    select 'capture', agent_id, id from new_rows where status in ('completed', 'failed') order by finished_at, created_at, id;
+    if found then
+        perform memoryd.ring('capture');
+    end if;
+
+    perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
+    from (select distinct agent_id from new_rows where status = 'ready') ready;
+    return null;
+end
+$$;
+create trigger commands_inserted after insert on public.agent_commands
+    referencing new table as new_rows
+    for each statement execute function memoryd.commands_inserted();
+
+create function memoryd.commands_updated() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into memoryd.jobs (topic, lane, ref)
+    select 'capture', n.agent_id, n.id
+    from new_rows n join old_rows o using (id)
+    where n.status in ('completed', 'failed') and o.status not in ('completed', 'failed')
+    order by n.finished_at, n.created_at, n.id;
+    if found then
+        perform memoryd.ring('capture');
+    end if;
+
+    insert into memoryd.jobs (topic, ref)
+    select 'context', n.id from new_rows n join old_rows o using (id)
+    where n.status = 'pending' and o.status <> 'pending'
+    order by n.created_at, n.id;
+    if found then
+        perform memoryd.ring('context');
+    end if;
+
+    perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
+    from (select distinct n.agent_id from new_rows n join old_rows o using (id)
+          where n.status = 'ready' and o.status <> 'ready') ready;
+    return null;
+end
+$$;
+create trigger commands_updated after update on public.agent_commands
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.commands_updated();
+
+create function public.claim_command(agent_id text) returns setof public.agent_commands
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with next as materialized (
+        select c.id from public.agent_commands c
+        where c.agent_id = claim_command.agent_id and c.status = 'ready'
+        order by c.created_at, c.id
+        limit 1
+        for update skip locked
+    )
+    update public.agent_commands c
+    set status = 'running', started_at = now()
+    from next
+    where c.id = next.id
+    returning c.*;
+    if not found and not exists (select from public.agents a where a.agent_id = claim_command.agent_id) then
+        raise exception 'unknown agent %', coalesce(quote_literal(claim_command.agent_id), 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'An agent is known from its first command. To claim before that: '
+                         'insert into agents (agent_id) values (...). Known agents: select agent_id from agents.';
+    end if;
+end
+$$;
+comment on function public.claim_command is 'Takes the oldest ready command of an agent (ready -> running), at most one; none when nothing is ready.';
+
+create function public.complete_command(command_id uuid, output text, exit_code integer default 0) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    current_status text;
+begin
+    if complete_command.exit_code is null then
+        raise exception 'exit_code is null'
+            using errcode = 'null_value_not_allowed', hint = 'Give 0 for success, anything else for failure.';
+    end if;
+    update public.agent_commands c
+    set status = case when complete_command.exit_code = 0 then 'completed' else 'failed' end,
+        output = complete_command.output,
+        exit_code = complete_command.exit_code,
+        finished_at = now()
+    where c.id = complete_command.command_id and c.status = 'running';
+    if found then
+        return;
+    end if;
+    select c.status into current_status from public.agent_commands c where c.id = complete_command.command_id;
+    if current_status is null then
+        raise exception 'no command %', complete_command.command_id
+            using errcode = 'no_data_found', hint = 'Give the id that claim_command returned.';
+    end if;
+    raise exception 'command % is %, not running', complete_command.command_id, current_status
+        using errcode = 'object_not_in_prerequisite_state',
+              hint = case when current_status in ('pending', 'ready') then 'Claim it first: select * from claim_command(agent_id).'
+                          else 'A command is completed once; its first outcome stands.' end;
+end
+$$;
+comment on function public.complete_command is 'Ends a running command: completed when exit_code is 0, else failed. Its outcome becomes a memory.';

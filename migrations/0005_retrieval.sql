@@ -1,0 +1,259 @@
+-- What an agent is given: scoring, the context block, recall.
+
+-- Relevance 0..1: keyword hits over task keywords (source design 004), joined with the cosine similarity as two
+-- independent chances to be relevant, so that without embeddings the source's formula stands exactly. The floor
+-- is where this kind of embedding stops telling related texts from unrelated ones.
+-- These three have a parsed body and no SET: they are inlined into the queries that call them.
+create function memoryd.relevance(p_keywords text[], p_asked text[], p_similarity double precision)
+returns double precision
+language sql immutable parallel safe
+return 1 - (1 - case when p_keywords && p_asked
+                     then (select count(*) from unnest(p_asked) a where a = any(p_keywords))::double precision
+                          / cardinality(p_asked)
+                     else 0 end)
+         * (1 - 0.5 * greatest(0, (coalesce(p_similarity, 0) - 0.35) / 0.65));
+
+create function memoryd.kind_weight(p_kind text) returns double precision
+language sql immutable parallel safe
+return case p_kind when 'outcome' then 1.0 when 'fact' then 1.0 when 'error' then 0.9
+                   when 'goal' then 0.8 when 'observation' then 0.6 else 0.5 end;
+
+create function memoryd.recency(p_created_at timestamptz) returns double precision
+language sql stable parallel safe
+return case when p_created_at > now() - interval '24 hours' then 0.15
+            when p_created_at > now() - interval '72 hours' then 0.05
+            else 0 end;
+
+-- score = min(1, relevance x kind_weight + recency + association), association = 0.2 x the strongest link (>= 0.3)
+-- to a top memory (relevance > 0.3). Considered are the p_reach newest memories of each agent (or of everything the
+-- caller may see, when p_agents is null), and whatever is linked to the best of them, however old.
+-- p_only_user: memories of p_user alone (null: of anyone); else also those of no user.
+create function memoryd.score_memories(
+    p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer, p_limit integer
+) returns table (id uuid, kind text, content text, metadata jsonb, created_at timestamptz,
+                 similarity double precision, relevance double precision, score double precision)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    ids uuid[];
+    relevances double precision[];
+begin
+    if p_agents is not null then
+        select array_agg(b.id), array_agg(b.relevance) into ids, relevances
+        from (
+            select w.id, memoryd.relevance(w.keywords, p_asked, w.similarity) as relevance
+            from unnest(p_agents) a
+            cross join lateral (
+                select m.id, m.keywords, 1 - (m.embedding <=> p_embedding) as similarity
+                from public.agent_memory m
+                where m.agent_id = a
+                  and (m.user_id = p_user or (not p_only_user and m.user_id is null))
+                  and (m.expires_at is null or m.expires_at > now())
+                order by m.created_at desc, m.id desc
+                limit p_reach
+            ) w
+            order by 2 desc
+            limit 200
+        ) b
+        where b.relevance > 0;
+    else
+        select array_agg(b.id), array_agg(b.relevance) into ids, relevances
+        from (
+            select w.id, memoryd.relevance(w.keywords, p_asked, w.similarity) as relevance
+            from (
+                select m.id, m.keywords, 1 - (m.embedding <=> p_embedding) as similarity
+                from public.agent_memory m
+                where (p_user is null or m.user_id = p_user)
+                  and (m.expires_at is null or m.expires_at > now())
+                order by m.created_at desc
+                limit p_reach
+            ) w
+            order by 2 desc
+            limit 200
+        ) b
+        where b.relevance > 0;
+    end if;
+    if ids is null then
+        return;
+    end if;
+
+    return query
+    with top as materialized (
+        select t.id from unnest(ids, relevances) as t(id, relevance)
+        where t.relevance > 0.3
+        order by t.relevance desc
+        limit 20
+    ), links as materialized (
+        select l.id, max(l.strength) as strength
+        from (
+            select a.related_memory_id as id, a.strength
+            from public.memory_associations a join top on a.memory_id = top.id
+            where a.strength >= 0.3
+            union all
+            select a.memory_id, a.strength
+            from public.memory_associations a join top on a.related_memory_id = top.id
+            where a.strength >= 0.3
+        ) l
+        group by l.id
+    ), candidates as materialized (
+        select c.id from unnest(ids) as c(id)
+        union
+        select l.id from links l
+    )
+    select m.id, m.kind, m.content, m.metadata, m.created_at, s.similarity, r.relevance,
+           least(1, r.relevance * memoryd.kind_weight(m.kind) + memoryd.recency(m.created_at)
+                    + 0.2 * coalesce(l.strength, 0)) as score
+    from candidates c
+    join public.agent_memory m on m.id = c.id
+    left join links l on l.id = c.id
+    cross join lateral (select 1 - (m.embedding <=> p_embedding) as similarity) s
+    cross join lateral (select memoryd.relevance(m.keywords, p_asked, s.similarity) as relevance) r
+    where (p_agents is null or m.agent_id = any(p_agents))
+      and (m.user_id = p_user or (p_only_user and p_user is null) or (not p_only_user and m.user_id is null))
+      and (m.expires_at is null or m.expires_at > now())
+    order by score desc, m.created_at desc, m.id
+    limit p_limit;
+end
+$$;
+
+-- The context block of a task: identity, insights, then at most ten memories in chronological order, a star at a score of
+-- 0.5 and above, 3,000 characters in all; empty when there is nothing to say. Every retrieval is logged.
+create function memoryd.compose_context(
+    p_agent text, p_message text, p_user uuid, p_embedding vector, p_command uuid
+) returns text
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    asked text[] := public.extract_keywords(p_message);
+    insights text;
+    memories text;
+    retrieved uuid[];
+    scores double precision[];
+    opening text;
+    closing constant text := '--- END CONTEXT ---';
+begin
+    opening := '--- CONTEXT (curated by memoryd) ---' || E'\nYou are ' || left(coalesce(
+        (select nullif(regexp_replace(a.identity, '\s+', ' ', 'g'), '') from public.agents a where a.agent_id = p_agent), p_agent), 300) || '.';
+
+    select string_agg(i.line, E'\n' order by i.rank desc, i.line) into insights
+    from (
+        select '- (' || d.category || ', ' || to_char(d.confidence, 'FM0.00') || ') '
+                   || left(regexp_replace(d.insight, '\s+', ' ', 'g'), 300) as line,
+               d.confidence * r.relevance as rank
+        from public.dream_insights d
+        cross join lateral (
+            select memoryd.relevance(d.keywords, asked, 1 - (d.embedding <=> p_embedding)) as relevance
+        ) r
+        where (d.agent_id = p_agent or d.agent_id is null)
+          and (d.user_id = p_user or d.user_id is null)
+          and d.confidence >= 0.4
+          and r.relevance > 0.1
+        order by rank desc
+        limit 3
+    ) i;
+
+    with scored as materialized (
+        select * from memoryd.score_memories(array[p_agent, '_shared'], p_user, false, asked, p_embedding, 1000, 10)
+    ), lines as (
+        select s.id, s.score, s.created_at,
+               case when s.score >= 0.5 then '★ ' else '- ' end
+                   || to_char(s.created_at at time zone 'utc', '[YYYY-MM-DD HH24:MI ') || s.kind || '] '
+                   || case when length(f.flat) > 400 then left(f.flat, 399) || '…' else f.flat end as line
+        from scored s
+        cross join lateral (select btrim(regexp_replace(left(s.content, 2000), '\s+', ' ', 'g')) as flat) f
+    ), fitting as (
+        select l.*, sum(length(l.line) + 1) over (order by l.score desc, l.created_at desc, l.id) as used
+        from lines l
+    )
+    select string_agg(f.line, E'\n' order by f.created_at, f.id), array_agg(f.id order by f.score desc), array_agg(f.score order by f.score desc)
+    into memories, retrieved, scores
+    from fitting f
+    where f.used <= 3000 - length(opening) - coalesce(length(insights), 0) - length(closing) - 60;
+
+    insert into public.memory_queries (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
+    values (p_agent, p_user, p_command, asked, coalesce(retrieved, '{}'), coalesce(scores, '{}'));
+
+    if insights is null and memories is null then
+        return '';
+    end if;
+    return opening
+        || coalesce(E'\nInsights:\n' || insights, '')
+        || coalesce(E'\nMemories, oldest first (★ most relevant):\n' || memories, '')
+        || E'\n' || closing;
+end
+$$;
+
+create function public.build_context(agent_id text, message text) returns text
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if build_context.agent_id is null or build_context.message is null then
+        raise exception 'build_context needs an agent and a message'
+            using errcode = 'null_value_not_allowed', hint = 'select build_context(''agent'', ''what it is about to do'').';
+    end if;
+    return memoryd.compose_context(build_context.agent_id, build_context.message, memoryd.caller_id(), null, null);
+end
+$$;
+comment on function public.build_context is 'What the agent should know before this task, by keywords alone; empty when nothing. The daemon''s own contexts add embeddings.';
+
+create function public.recall(
+    query text,
+    agent_id text default null,
+    user_id uuid default null,
+    query_embedding vector default null,
+    match_count integer default 10,
+    sources text[] default null,
+    filter jsonb default '{}'
+) returns table (source text, id uuid, content text, score double precision, similarity double precision,
+                 metadata jsonb, created_at timestamptz)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    known constant text[] := array['memory', 'insight'];
+    asked text[] := public.extract_keywords(recall.query);
+    wanted text[] := coalesce(recall.sources, known);
+    unknown text[];
+begin
+    if recall.match_count is null or recall.match_count < 0 then
+        raise exception 'match_count is %', coalesce(recall.match_count::text, 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Give how many results you want, 0 or more.';
+    end if;
+    select array_agg(w) into unknown from unnest(wanted) w where w <> all (known);
+    if unknown is not null then
+        raise exception 'unknown source %', unknown[1]
+            using errcode = 'invalid_parameter_value', hint = 'Sources: ' || array_to_string(known, ', ') || '.';
+    end if;
+    return query
+    select f.* from (
+        select 'memory'::text, s.id, s.content, s.score, s.similarity,
+               s.metadata || jsonb_build_object('kind', s.kind), s.created_at
+        from memoryd.score_memories(
+            case when recall.agent_id is not null then array[recall.agent_id, '_shared'] end,
+            recall.user_id, recall.user_id is not null or recall.agent_id is null, asked, recall.query_embedding, 50000,
+            case when recall.filter = '{}' then recall.match_count else 200 end) s
+        where 'memory' = any(wanted)
+          and s.metadata || jsonb_build_object('kind', s.kind) @> recall.filter
+        union all
+        select 'insight', d.id, d.insight, least(1, r.relevance * d.confidence + memoryd.recency(d.generated_at)), r.similarity,
+               jsonb_build_object('category', d.category, 'confidence', d.confidence, 'source_memories', d.source_memories),
+               d.generated_at
+        from public.dream_insights d
+        cross join lateral (select 1 - (d.embedding <=> recall.query_embedding) as similarity) v
+        cross join lateral (select memoryd.relevance(d.keywords, asked, v.similarity) as relevance, v.similarity) r
+        where 'insight' = any(wanted)
+          and (recall.agent_id is null or d.agent_id = recall.agent_id or d.agent_id is null)
+          and (recall.user_id is null or d.user_id = recall.user_id)
+          and r.relevance > 0
+          and jsonb_build_object('category', d.category) @> recall.filter
+    ) f(source, id, content, score, similarity, metadata, created_at)
+    order by f.score desc, f.created_at desc, f.id
+    limit recall.match_count;
+end
+$$;
+comment on function public.recall is 'What is remembered about a query, best first. Give query_embedding for the dense half. Row-level security decides what is found.';

@@ -1,0 +1,1 @@
+"""The numbered SQL files that are the schema's only source."""

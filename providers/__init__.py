@@ -1,0 +1,1 @@
+"""The outside world behind small Protocols: embeddings, language model, files."""

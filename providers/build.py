@@ -1,0 +1,122 @@
+"""From a setting's words to a provider: the one place that knows which providers there are.
+
+Promise: a provider that comes from here is complete (circuit and all), and a wrong setting fails at start
+with a sentence that names the setting. Nothing of a provider that is not chosen is imported.
+"""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+from providers.circuit import CircuitEmbedder, CircuitLanguageModel, OnChange
+from providers.ports import Embedder, LanguageModel
+
+LOCAL = "local/wordllama-256"
+ALLOWED_EMBEDDERS = (
+    f"{LOCAL}, openai/text-embedding-3-small, openai/text-embedding-3-large, openai/<any model of the server>"
+)
+
+NATIVE_DIMENSIONS = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+SHORTENABLE = frozenset({"text-embedding-3-small", "text-embedding-3-large"})
+MOST_DIMENSIONS = 16_000
+"""What a pgvector column can store; an index takes no more than 2,000 of type vector."""
+
+
+def build_embedder(
+    name: str,
+    *,
+    dimensions: int | None,
+    base_url: str | None,
+    api_key: str | None,
+    timeout_seconds: float,
+    on_circuit_change: OnChange,
+) -> Embedder:
+    """Build the embedder called 'local/wordllama-256' or 'openai/<model>'.
+
+    `dimensions` None means the model's own number, which must be given for a model not known here. Raises
+    ValueError that names the setting to change, RuntimeError if the package of the local model is missing.
+    """
+    if dimensions is not None and not 1 <= dimensions <= MOST_DIMENSIONS:
+        raise ValueError(
+            f"MEMORYD_EMBEDDING_DIMENSIONS is {dimensions}: it must be from 1 to {MOST_DIMENSIONS}"
+        )
+    if name == LOCAL:
+        from providers.local_embedder import LocalEmbedder  # noqa: PLC0415
+
+        return LocalEmbedder(dimensions=256 if dimensions is None else dimensions)
+    model = _openai_model(name)
+    if model is None:
+        raise ValueError(f"MEMORYD_EMBEDDER is {name!r}: it must be one of {ALLOWED_EMBEDDERS}")
+    resolved = _openai_dimensions(model, dimensions)
+
+    from providers.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
+
+    return CircuitEmbedder(
+        OpenAIEmbedder(
+            model=model,
+            dimensions=resolved,
+            base_url=base_url,
+            api_key=api_key,
+            timeout_seconds=timeout_seconds,
+        ),
+        clock=time.monotonic,
+        rng=Random(),  # noqa: S311 - spreads calls in time, keeps no secret
+        on_change=on_circuit_change,
+    )
+
+
+def build_language_model(
+    name: str | None,
+    *,
+    base_url: str | None,
+    api_key: str | None,
+    timeout_seconds: float,
+    on_circuit_change: OnChange,
+) -> LanguageModel | None:
+    """Build the language model called 'openai/<model>', or None if there is no name: rules then write the
+    insights.
+
+    Raises ValueError that names the setting to change.
+    """
+    if not name:
+        return None
+    model = _openai_model(name)
+    if model is None:
+        raise ValueError(f"MEMORYD_LANGUAGE_MODEL is {name!r}: it must be openai/<model>, or empty for none")
+
+    from providers.openai_language_model import OpenAILanguageModel  # noqa: PLC0415
+
+    return CircuitLanguageModel(
+        OpenAILanguageModel(model=model, base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds),
+        clock=time.monotonic,
+        rng=Random(),  # noqa: S311 - spreads calls in time, keeps no secret
+        on_change=on_circuit_change,
+    )
+
+
+def _openai_model(name: str) -> str | None:
+    provider, _, model = name.partition("/")
+    return model if provider == "openai" and model.strip() else None
+
+
+def _openai_dimensions(model: str, wanted: int | None) -> int:
+    native = NATIVE_DIMENSIONS.get(model)
+    if native is None:
+        if wanted is None:
+            raise ValueError(
+                f"how long the vectors of {model} are is not known: set MEMORYD_EMBEDDING_DIMENSIONS"
+            )
+        return wanted
+    if wanted is None or wanted == native:
+        return native
+    if model not in SHORTENABLE or wanted > native:
+        raise ValueError(
+            f"{model} cannot have {wanted} dimensions: "
+            f"set MEMORYD_EMBEDDING_DIMENSIONS to {native}, or unset it"
+        )
+    return wanted

@@ -1,0 +1,197 @@
+"""The fuse before a provider: after a failure nobody asks until its pause is over, and then only one asks.
+
+    closed     every call passes; the first Unavailable opens the circuit
+    open       every call is refused at once, until the pause is over
+    half-open  one call, the probe, is under way; all others are refused. Its success closes the circuit, its
+               Unavailable opens it again for twice as long; cancelled, it leaves its place to the next caller
+
+Promise: an outage of a provider costs one call per pause for the whole process, never one per job, and it is
+told of twice: when the provider is lost and when it is back. `Rejected` is an answer: the provider is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Literal, TypeAlias, TypeVar
+
+import structlog
+
+from providers.ports import Embedder, LanguageModel, Rejected, Unavailable, Vectors, WrittenInsight
+
+State: TypeAlias = Literal["closed", "open"]
+OnChange: TypeAlias = Callable[[State, str, float], None]
+"""Called with the new state, the provider's name and the seconds until it is asked again (0.0 if closed)."""
+
+Answer = TypeVar("Answer")
+
+PROBE_WAIT_SECONDS = 0.5
+RETRY_AFTER_SPREAD = 0.1
+
+
+def log_change(state: State, provider: str, retry_in: float) -> None:
+    """Write the one log line of a transition: the usual `on_change`."""
+    log = structlog.get_logger(__name__)
+    if state == "open":
+        log.warning("provider_lost", provider=provider, retry_in=round(retry_in, 3))
+    else:
+        log.info("provider_back", provider=provider)
+
+
+class Circuit:
+    """Lets calls to one provider pass, or refuses them.
+
+    `clock` answers seconds of a monotonic clock. The pause starts at `first` seconds and doubles up to
+    `most`; each is shortened at random by up to a half, so that the daemons of a fleet do not come back in
+    step. A time that the provider names (Retry-After) is never undercut.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        *,
+        clock: Callable[[], float],
+        rng: Random,
+        on_change: OnChange,
+        first: float = 1.0,
+        most: float = 60.0,
+    ) -> None:
+        self._provider = provider
+        self._clock = clock
+        self._rng = rng
+        self._on_change = on_change
+        self._first = first
+        self._most = most
+        self._pause = first
+        self._reason = ""
+        self._opened = 0
+        self._open = False
+        self._until = 0.0
+        self._probing = False
+
+    def retry_in(self) -> float:
+        """Answer the seconds until a call may pass: 0.0 if one may pass now."""
+        if not self._open:
+            return 0.0
+        if self._probing:
+            return PROBE_WAIT_SECONDS
+        return max(0.0, self._until - self._clock())
+
+    async def call(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Answer what `ask` answers, or refuse to ask if the circuit is open.
+
+        Every `Unavailable` that this raises has `retry_in` > 0.
+        """
+        wait = self.retry_in()
+        if wait > 0:
+            raise Unavailable(
+                f"not asked, and not for another {wait:.1f} s, since: {self._reason}",
+                provider=self._provider,
+                retry_in=wait,
+            )
+        opened = self._opened
+        probe = self._open
+        self._probing = probe
+        try:
+            answer = await ask()
+        except Unavailable as fault:
+            self._failed(fault, first_to_tell=opened == self._opened)
+            wait = self.retry_in() or PROBE_WAIT_SECONDS
+            raise Unavailable(str(fault), provider=fault.provider, retry_in=wait) from fault
+        except Rejected:
+            self._answered(probe)
+            raise
+        else:
+            self._answered(probe)
+            return answer
+        finally:
+            # A probe that was cancelled leaves the circuit half-open, and its place to the next caller.
+            if probe:
+                self._probing = False
+
+    def _failed(self, fault: Unavailable, *, first_to_tell: bool) -> None:
+        now = self._clock()
+        named = fault.retry_in * (1 + RETRY_AFTER_SPREAD * self._rng.random())
+        if not first_to_tell:
+            # Of the calls under way when the provider fell, one opens the circuit; the rest tell of one fall.
+            if self._open:
+                self._until = max(self._until, now + named)
+            return
+        was_open, self._open = self._open, True
+        self._probing = False
+        self._opened += 1
+        self._reason = str(fault)
+        self._until = now + max(named, self._pause * self._rng.uniform(0.5, 1.0))
+        self._pause = min(self._most, self._pause * 2)
+        if not was_open:
+            self._on_change("open", self._provider, self._until - now)
+
+    def _answered(self, probe: bool) -> None:
+        # A call that set out before the circuit opened proves nothing about the provider now.
+        if not probe:
+            return
+        self._open = False
+        self._pause = self._first
+        self._on_change("closed", self._provider, 0.0)
+
+
+class CircuitEmbedder:
+    """An embedder behind a circuit. Implements `Embedder`."""
+
+    def __init__(
+        self,
+        inner: Embedder,
+        *,
+        clock: Callable[[], float],
+        rng: Random,
+        on_change: OnChange,
+        first: float = 1.0,
+        most: float = 60.0,
+    ) -> None:
+        self.name = inner.name
+        self.dimensions = inner.dimensions
+        self.remote = inner.remote
+        self._inner = inner
+        self._circuit = Circuit(inner.name, clock=clock, rng=rng, on_change=on_change, first=first, most=most)
+
+    def retry_in(self) -> float:
+        """Answer the seconds until a call may pass: 0.0 if one may pass now."""
+        return self._circuit.retry_in()
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Embed, see `Embedder.embed`; every `Unavailable` has `retry_in` > 0."""
+        return await self._circuit.call(lambda: self._inner.embed(texts))
+
+    async def close(self) -> None:
+        """Close the embedder within."""
+        await self._inner.close()
+
+
+class CircuitLanguageModel:
+    """A language model behind a circuit. Implements `LanguageModel`."""
+
+    def __init__(
+        self,
+        inner: LanguageModel,
+        *,
+        clock: Callable[[], float],
+        rng: Random,
+        on_change: OnChange,
+        first: float = 1.0,
+        most: float = 60.0,
+    ) -> None:
+        self.name = inner.name
+        self._inner = inner
+        self._circuit = Circuit(inner.name, clock=clock, rng=rng, on_change=on_change, first=first, most=most)
+
+    def retry_in(self) -> float:
+        """Answer the seconds until a call may pass: 0.0 if one may pass now."""
+        return self._circuit.retry_in()
+
+    async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
+        """Write an insight, see `LanguageModel.insight`; every `Unavailable` has `retry_in` > 0."""
+        return await self._circuit.call(lambda: self._inner.insight(memories, draft))
+
+    async def close(self) -> None:
+        """Close the language model within."""
+        await self._inner.close()

@@ -1,0 +1,152 @@
+"""The embedder that needs no key, no network and no GPU: wordllama's 256-dimensional token vectors, averaged.
+
+A text's vector is the mean of its tokens' vectors, scaled to unit length; the answers equal wordllama's own.
+Its package is only the source of two files, the tokenizer and the weights, and is never imported: its import
+sets up the root logger and pulls an HTTP stack, and its loader keeps the 16 MB of half-precision weights as
+32 MB of single precision. Here the weights stay in the file, mapped, and only the rows of tokens that occur
+are widened.
+
+Promise: memory is bounded whatever the texts are (no padding, one piece of text at a time), and the event
+loop never waits longer than for a handful of short texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from providers.ports import Vectors
+from providers.vectors import clean, unit
+
+NAME = "local/wordllama-256"
+DIMENSIONS = (64, 128, 256)
+
+MOST_CHARACTERS = 8_192
+"""Of a text; what follows would hardly turn the mean of two thousand tokens."""
+
+INLINE_TEXTS = 8
+INLINE_CHARACTERS = 4_096
+"""A thread hop costs about as much as embedding these; anything bigger leaves the event loop."""
+
+GROUP_BYTES = 16_384
+PIECE_TOKENS = 4_096
+
+
+class LocalEmbedder:
+    """Embeds with the wordllama model, in this process. Implements `Embedder`.
+
+    `dimensions` is 64, 128 or 256: the model is trained so that a vector's first numbers stand alone
+    (Matryoshka). Construction reads the files (about 0.1 s) and raises ValueError for other dimensions,
+    RuntimeError if the wordllama package is missing or holds another model.
+    """
+
+    def __init__(self, *, dimensions: int = 256) -> None:
+        if dimensions not in DIMENSIONS:
+            raise ValueError(
+                f"{NAME} cannot have {dimensions} dimensions: "
+                "set MEMORYD_EMBEDDING_DIMENSIONS to 64, 128 or 256, or unset it"
+            )
+        # Its thread pool would take cores from Postgres for a third more speed. The user's word wins.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        folder = _package_folder()
+        self.name = NAME
+        self.dimensions = dimensions
+        self.remote = False
+        self._weights = _mapped_weights(folder / "weights" / "l2_supercat_256.safetensors")[:, :dimensions]
+        self._tokenizer = Tokenizer.from_file(
+            str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json")
+        )
+        # Its cache is keyed by words, but to this model a text is one word: no hits, and 80 MB when full.
+        self._tokenizer.model._resize_cache(0)  # noqa: SLF001 - the only door to it
+        if self._tokenizer.get_vocab_size() > len(self._weights):
+            raise RuntimeError("wordllama's tokenizer and weights do not belong together: reinstall memoryd")
+        # One thread: a second would double the memory of a batch and gain nothing beside a busy Postgres.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embed")
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Answer one unit vector for each text, shape (len(texts), dimensions); see `Embedder.embed`.
+
+        Only the first 8,192 characters of a text count. A text without tokens gets the vector of `blank`.
+        """
+        cleaned = [clean(text, MOST_CHARACTERS) for text in texts]
+        if len(cleaned) <= INLINE_TEXTS and sum(map(len, cleaned)) <= INLINE_CHARACTERS:
+            return self._embed(cleaned)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._embed, cleaned)
+
+    async def close(self) -> None:
+        """Let the thread end after the batch that it is at."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _embed(self, texts: list[str]) -> Vectors:
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        rows = np.zeros((len(places), self.dimensions), dtype=np.float32)
+        start = 0
+        for group in _groups(list(places)):
+            self._add_tokens(group, rows[start : start + len(group)])
+            start += len(group)
+        return unit(rows)[[places[text] for text in texts]]
+
+    def _add_tokens(self, texts: list[str], rows: Vectors) -> None:
+        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        lengths = [len(encoding) for encoding in encodings]
+        flat = np.fromiter(chain.from_iterable(e.ids for e in encodings), dtype=np.int32, count=sum(lengths))
+        del encodings
+        # Widening half precision is the dearest step, and the texts of a fleet share most of their tokens.
+        tokens, inverse = np.unique(flat, return_inverse=True)
+        widened = self._weights[tokens].astype(np.float32)
+        start = 0
+        for place, length in enumerate(lengths):
+            for piece in range(start, start + length, PIECE_TOKENS):
+                end = min(piece + PIECE_TOKENS, start + length)
+                rows[place] += widened[inverse[piece:end]].sum(axis=0)
+            start += length
+
+
+def _groups(texts: list[str]) -> Iterator[list[str]]:
+    """Cut the texts, in order, into groups of bounded size: the tokenizer keeps 100 bytes a token."""
+    group: list[str] = []
+    size = 0
+    for text in texts:
+        cost = len(text) if text.isascii() else len(text.encode())
+        if group and size + cost > GROUP_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(text)
+        size += cost
+    if group:
+        yield group
+
+
+def _package_folder() -> Path:
+    spec = find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError(f"{NAME} needs the package wordllama: reinstall memoryd, or set MEMORYD_EMBEDDER")
+    return Path(spec.submodule_search_locations[0])
+
+
+def _mapped_weights(path: Path) -> npt.NDArray[np.float16]:
+    """Map a safetensors file: 8 bytes of header length, a JSON header, the numbers row by row.
+
+    Answers shape (tokens, 256). Raises RuntimeError if the file holds anything else.
+    """
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(size))["embedding.weight"]
+    except (OSError, ValueError, KeyError) as error:
+        raise RuntimeError(f"cannot read {path.name} of the package wordllama: reinstall memoryd") from error
+    if header["dtype"] != "F16" or header["shape"][1] != 256:
+        raise RuntimeError(f"{path.name} holds another model than {NAME}: reinstall memoryd")
+    rows, width = header["shape"]
+    offset = 8 + size + header["data_offsets"][0]
+    return np.asarray(np.memmap(path, dtype="<f2", mode="r", offset=offset, shape=(rows, width)))

@@ -1,0 +1,145 @@
+"""The official OpenAI client as memoryd uses it: one attempt a call, and each failure one of the two faults.
+
+Promise: a failure that another text would not meet is `Rejected`; all others, a wrong key or address among
+them, are `Unavailable`, so that no row is buried for a setting. No message holds a text, a reply or a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from providers.ports import Rejected, Unavailable
+
+if TYPE_CHECKING:
+    from openai import APIStatusError, AsyncOpenAI
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+MOST_RETRY_AFTER_SECONDS = 3_600.0
+
+TRANSIENT = frozenset({408, 409, 425, 429})
+SETTINGS = {
+    401: "the key was refused: check MEMORYD_OPENAI_API_KEY",
+    402: "the account has no credit: check its billing, or MEMORYD_OPENAI_API_KEY",
+    403: "the key may not use this model: check MEMORYD_OPENAI_API_KEY and {setting}",
+    404: "no such model or address: check {setting} and MEMORYD_OPENAI_BASE_URL",
+    405: "the address does not speak the OpenAI protocol: check MEMORYD_OPENAI_BASE_URL",
+    407: "a proxy wants credentials: check HTTPS_PROXY and MEMORYD_OPENAI_BASE_URL",
+}
+ABOUT_SETTINGS = {
+    "model": "{setting}",
+    "dimensions": "MEMORYD_EMBEDDING_DIMENSIONS",
+    "encoding_format": "MEMORYD_OPENAI_BASE_URL",
+}
+
+
+def connect(*, base_url: str | None, api_key: str | None, timeout_seconds: float) -> AsyncOpenAI:
+    """Answer a client that never retries by itself: the circuit decides when to ask again.
+
+    An empty key is fine with a `base_url`, since local servers want none. Raises ValueError without both.
+    """
+    # Here and not above: whoever embeds locally shall not pay 18 MB and a third of a second for this import.
+    from openai import AsyncOpenAI  # noqa: PLC0415
+
+    key = (api_key or "").strip()
+    if not key and not base_url:
+        raise ValueError(
+            "OpenAI needs a key: set MEMORYD_OPENAI_API_KEY, or MEMORYD_OPENAI_BASE_URL for a local server"
+        )
+    # Both are always given, or the environment's OPENAI_API_KEY would go to whatever server that is.
+    return AsyncOpenAI(
+        api_key=key or "none",
+        base_url=base_url or DEFAULT_BASE_URL,
+        timeout=timeout_seconds,
+        max_retries=0,
+    )
+
+
+@asynccontextmanager
+async def translated(provider: str, *, setting: str, timeout_seconds: float) -> AsyncIterator[None]:
+    """Run a call of the client within `timeout_seconds` in all, and turn its failures into our two.
+
+    `setting` names the setting that chooses the model. The original errors are not chained: their messages
+    may quote the text or a part of the key, and would be logged with the traceback.
+    """
+    from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAIError  # noqa: PLC0415
+
+    fault: Unavailable | Rejected
+    try:
+        # The client's own timeout starts anew with every byte that arrives.
+        async with asyncio.timeout(timeout_seconds):
+            yield
+    except (TimeoutError, APITimeoutError):
+        fault = Unavailable(f"{provider}: no answer within {timeout_seconds:g} s", provider=provider)
+    except APIStatusError as error:
+        fault = _of_status(error, provider=provider, setting=setting)
+    except APIConnectionError:
+        fault = Unavailable(
+            f"{provider}: no connection; if this lasts, check MEMORYD_OPENAI_BASE_URL", provider=provider
+        )
+    except (OpenAIError, ValueError, TypeError, AttributeError):
+        fault = misunderstood(provider)
+    else:
+        return
+    raise fault from None
+
+
+def misunderstood(provider: str) -> Unavailable:
+    """Answer the fault of a server that replied with something else than the OpenAI protocol."""
+    return Unavailable(
+        f"{provider}: the reply is not of the OpenAI protocol: check MEMORYD_OPENAI_BASE_URL",
+        provider=provider,
+    )
+
+
+def _of_status(error: APIStatusError, *, provider: str, setting: str) -> Unavailable | Rejected:
+    status = error.status_code
+    where = f"{provider}: HTTP {status}{_code(error)}"
+    retry_in = retry_after(error.response.headers, now=time.time())
+    if status in SETTINGS:
+        return Unavailable(
+            f"{where}: {SETTINGS[status].format(setting=setting)}", provider=provider, retry_in=retry_in
+        )
+    if error.code == "insufficient_quota":
+        return Unavailable(
+            f"{where}: check the account's plan and billing", provider=provider, retry_in=retry_in
+        )
+    if error.param in ABOUT_SETTINGS and 400 <= status < 500:
+        hint = ABOUT_SETTINGS[error.param].format(setting=setting)
+        return Unavailable(f"{where}: check {hint}", provider=provider, retry_in=retry_in)
+    if 400 <= status < 500 and status not in TRANSIENT:
+        return Rejected(f"{where}: the provider refuses this input", provider=provider)
+    return Unavailable(where, provider=provider, retry_in=retry_in)
+
+
+def _code(error: APIStatusError) -> str:
+    """Answer the provider's own word for the error, if it is one word and so cannot quote anything."""
+    code = error.code or ""
+    return f" ({code})" if re.fullmatch(r"[a-z_]{3,40}", code) else ""
+
+
+def retry_after(headers: Mapping[str, str], *, now: float) -> float:
+    """Answer the seconds that the reply asks to wait, at most an hour; 0.0 if it does not say.
+
+    `now` is seconds since the epoch, for the date form (RFC 9110, 10.2.3).
+    """
+    for header, per_second in (("retry-after-ms", 1000), ("retry-after", 1)):
+        value = headers.get(header)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) / per_second
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(value).timestamp() - now
+            except ValueError:
+                continue
+        if not math.isnan(seconds):
+            return min(max(seconds, 0.0), MOST_RETRY_AFTER_SECONDS)
+    return 0.0

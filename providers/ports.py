@@ -1,0 +1,107 @@
+"""The seams to the world outside the database: what an embedder and a language model owe their callers.
+
+Promise: whoever calls a provider needs to know this file alone. It imports nothing of memoryd, and it names
+the only two ways in which a provider may fail: `Unavailable` (ask again later) and `Rejected` (never ask this
+again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+"""Shape (n, dimensions); every row is finite and of unit length."""
+
+
+class Unavailable(Exception):  # noqa: N818 - a condition that passes, not an error of the caller
+    """The provider cannot answer anybody now: refused connection, timeout, 429, 5xx, or a wrong key or
+    address.
+
+    Nothing is wrong with the text. The job keeps its attempts and comes back after `retry_in` seconds; 0.0
+    means that the provider named no time. The message says what to do, and never holds the text or a key.
+    """
+
+    def __init__(self, message: str, *, provider: str, retry_in: float = 0.0) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.retry_in = retry_in
+
+
+class Rejected(Exception):  # noqa: N818 - a verdict on the input
+    """The provider will never answer for this very input; asking again would only cost money.
+
+    If the input was a batch, one of its texts is to blame: ask for the halves. The message never holds the
+    text or a key.
+    """
+
+    def __init__(self, message: str, *, provider: str) -> None:
+        super().__init__(message)
+        self.provider = provider
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. Any `str` is welcome: empty, with NUL, with lone surrogates, of any
+    length."""
+
+    @property
+    def name(self) -> str:
+        """Provider and model, such as 'local/wordllama-256' or 'openai/text-embedding-3-small'."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of every vector."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """True if a call costs money or a network: its answers are worth caching."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Answer one unit vector for each text, in the order of the texts, shape (len(texts), dimensions).
+
+        Raises `Unavailable` or `Rejected`; then nothing was embedded.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and threads. The embedder is not used afterwards."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenInsight:
+    """What a language model makes of a cluster of memories.
+
+    `causal` holds pairs (cause, effect) of distinct indexes into the memories that were given.
+    """
+
+    text: str
+    recommendation: str | None
+    causal: tuple[tuple[int, int], ...]
+
+
+class LanguageModel(Protocol):
+    """Writes the insight of a dream."""
+
+    @property
+    def name(self) -> str:
+        """Provider and model, such as 'openai/gpt-5-mini'."""
+        ...
+
+    async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
+        """Say in one or two sentences what the memories teach; `draft` is the sentence that a rule wrote.
+
+        Raises `Unavailable`, or `Rejected` when the answer is of no use: the draft then stands.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections. The model is not used afterwards."""
+        ...

@@ -1,0 +1,1 @@
+"""What memoryd promises, checked."""

@@ -1,0 +1,1 @@
+"""Stand-ins for the outside world, for tests of every kind."""
