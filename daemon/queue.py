@@ -100,11 +100,12 @@ from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
 where j.id = s.id and j.attempt = s.attempt and j.lane is null
 """
 
+# A renewal that waited for the lane's own settling finds the lease given up, and must leave it so.
 RENEW_LANES = """
 update memoryd.lanes l
 set leased_until = now() + make_interval(secs => $4)
 from unnest($2::text[], $3::bigint[]) as h(lane, token)
-where l.topic = $1 and l.lane = h.lane and l.token = h.token
+where l.topic = $1 and l.lane = h.lane and l.token = h.token and l.leased_until > now()
 """
 
 BURY = """

@@ -48,7 +48,7 @@ Vectors: TypeAlias = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Dreamable:
-    """What a dream needs to know of a memory: `keywords` are the database's, in order, `created_at` is aware."""
+    """What a dream needs of a memory: `keywords` are the database's, in order, `created_at` is aware."""
 
     id: UUID
     agent_id: str
@@ -160,7 +160,7 @@ class _Leaders:
                     del holders[:CANDIDATES_PER_KEYWORD]
 
     def _best_seed(self, index: int, keywords: frozenset[str]) -> int | None:
-        """The seed that shares most by weight, then by number, then the earliest; telling keywords go first."""
+        """The seed that shares most by weight, then by number, then the earliest; telling words go first."""
         common = self.common_to(index)
         best = self._best_holder(index, keywords, keywords - common)
         return self._best_holder(index, keywords, keywords & common) if best is None else best

@@ -131,10 +131,10 @@ def _meaningful(lines: Iterator[str]) -> Iterator[str]:
         if not line or line[0] in _SPINNERS or _NOISE.match(line):
             continue
         without = _without_log_prefix(line)
-        if without is None or (without is not line and _NOISE.match(without)):
+        if without is None or _NOISE.match(without) or _is_progress(without):
             continue
         line = _without_decoration(without)
-        if _WORD.search(line) and not _is_progress(line):
+        if _WORD.search(line):
             yield line
 
 
@@ -145,9 +145,11 @@ def _without_log_prefix(line: str) -> str | None:
         level = None
         if found := _STAMP.match(line, position):
             stamped = True
-        elif found := _LEVEL.match(line, position) or _BARE_LEVEL.match(line, position):
-            level = found[1] or found[2]
-        elif stamped and (found := _STAMPED_LEVEL.match(line, position)):
+        elif found := (
+            _LEVEL.match(line, position)
+            or _BARE_LEVEL.match(line, position)
+            or (_STAMPED_LEVEL.match(line, position) if stamped else None)
+        ):
             level = found[1] or found[2]
         elif not (position and (found := _PID.match(line, position))):
             break
@@ -167,6 +169,8 @@ def _without_decoration(line: str) -> str:
 
 
 def _is_progress(line: str) -> bool:
+    if line[-1:] in _RULES:  # a heading between rules, or a rule
+        return False
     if _BLOCKS.search(line):
         return True
     return "%" in line and bool(_BAR.search(line) or _PERCENT_ONLY.match(line))

@@ -1,0 +1,125 @@
+"""What the benchmarks share: an embedded Postgres in a temporary folder, a daemon on it, figures as a table and as JSON.
+
+The Postgres is the one that `memoryd run` brings, with its own durable settings, unless --database-url names another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+
+from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.migrator import migrate
+
+EMBEDDER = "local/wordllama-256"
+DIMENSIONS = 256
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """A parser with the options that every benchmark has."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--database-url", help="an empty database to use instead of an embedded Postgres")
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    return parser
+
+
+@contextmanager
+def database(url: str | None) -> Iterator[str]:
+    """A migrated database, gone at the end if it was made here."""
+    if url is not None:
+        asyncio.run(_migrate(url))
+        yield url
+        return
+    with tempfile.TemporaryDirectory(prefix="memoryd-bench-") as folder:
+        server = EmbeddedPostgres(Path(folder))
+        server.start()
+        try:
+            asyncio.run(_migrate(server.socket_url))
+            yield server.socket_url
+        finally:
+            server.stop()
+
+
+async def _migrate(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+    await connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A daemon under measurement."""
+
+    process: subprocess.Popen[bytes]
+    started: float
+    """When the process was started, by time.perf_counter."""
+
+
+@asynccontextmanager
+async def daemon(url: str, **settings: object) -> AsyncIterator[Running]:
+    """A real `memoryd run`, working when this is entered."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMORYD_")}
+    environment |= {"DATABASE_URL": url, "MEMORYD_LOG_FORMAT": "json", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment |= {f"MEMORYD_{k.upper()}": str(v) for k, v in settings.items()}
+    with tempfile.TemporaryFile() as log:
+        started = time.perf_counter()
+        process = subprocess.Popen([sys.executable, "-m", "daemon", "run"], env=environment, stderr=log, stdout=log)
+        try:
+            connection = await asyncpg.connect(url)
+            await wait_for(connection, f"select count(*) > 0 from memoryd.daemons where pid = {process.pid}")
+            await connection.close()
+            yield Running(process, started)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+            log.seek(0)
+            wrong = [line for line in log.read().decode().splitlines() if '"level": "error"' in line or "Traceback" in line]
+            for line in wrong[:5]:
+                print(line, file=sys.stderr)
+
+
+async def wait_for(connection: asyncpg.Connection, sql: str, *args: object, pause: float = 0.001) -> None:
+    """Returns when the query's value is true."""
+    while not await connection.fetchval(sql, *args):
+        await asyncio.sleep(pause)
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    """p50, p95, p99 and the largest, in milliseconds."""
+    ordered = sorted(seconds)
+    cut = statistics.quantiles(ordered, n=100, method="inclusive")
+    return {
+        "p50_ms": round(cut[49] * 1000, 2),
+        "p95_ms": round(cut[94] * 1000, 2),
+        "p99_ms": round(cut[98] * 1000, 2),
+        "max_ms": round(ordered[-1] * 1000, 2),
+    }
+
+
+def report(title: str, figures: dict[str, object], file: Path | None) -> None:
+    """Prints a table, then the same as one line of JSON; writes it to the file if there is one."""
+    width = max(len(k) for k in figures)
+    print(f"\n{title}")
+    for key, value in figures.items():
+        print(f"  {key:<{width}}  {value}")
+    line = json.dumps({"benchmark": title, **figures})
+    print(line)
+    if file is not None:
+        with contextlib.suppress(FileExistsError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(line + "\n")

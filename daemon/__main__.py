@@ -1,0 +1,5 @@
+"""`python -m daemon` is `memoryd`."""
+
+from daemon.cli.app import main
+
+main()

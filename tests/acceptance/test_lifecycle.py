@@ -1,0 +1,42 @@
+"""A command's whole memory lifecycle, through SQL and a real daemon."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from tests.support.daemons import DaemonProcess
+from tests.support.waiting import IDLE, until
+
+READY = "select status = 'ready' from agent_commands where id = $1"
+
+
+async def ask(connection: asyncpg.Connection, message: str, agent: str = "alice") -> object:
+    """Inserts a command and waits until it is ready."""
+    command = await connection.fetchval(
+        "insert into agent_commands (agent_id, message) values ($1, $2) returning id", agent, message
+    )
+    await until(connection, READY, command)
+    return command
+
+
+async def test_a_command_is_remembered_and_comes_back_in_the_next_context(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
+    command = await ask(connection, "deploy the staging server")
+    claimed = await connection.fetchrow("select * from claim_command('alice')")
+    assert claimed["id"] == command and claimed["status"] == "running" and claimed["context"] == ""
+
+    await connection.execute("select complete_command($1, $2, 0)", command, "building\n\x1b[32mdeployed build 512\x1b[0m")
+    await until(connection, IDLE)
+    memory = await connection.fetchrow("select * from agent_memory where command_id = $1", command)
+    assert memory["kind"] == "outcome"
+    assert memory["content"] == "Task: deploy the staging server → completed\nbuilding\ndeployed build 512"
+    assert memory["embedding"] is not None and "staging" in memory["keywords"]
+    assert await connection.fetchval("select expires_at - now() between '71 hours' and '72 hours' from agent_memory")
+
+    await ask(connection, "deploy the production server")
+    context = await connection.fetchval("select context from agent_commands where status = 'ready'")
+    assert "You are alice." in context and "★" in context and "deployed build 512" in context
+    assert len(context) <= 3000
+    logged = await connection.fetchrow("select * from memory_queries order by query_time desc limit 1")
+    assert logged["retrieved_memory_ids"] == [memory["id"]] and logged["task_keywords"] == ["deploy", "production", "server"]

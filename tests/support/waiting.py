@@ -1,0 +1,25 @@
+"""Waiting for a state of the database that announces itself in no other way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import asyncpg
+
+POLL_SECONDS = 0.01
+
+
+async def until(connection: asyncpg.Connection, sql: str, *args: object, timeout: float = 30.0) -> Any:
+    """The first value of the query once it is neither null nor false."""
+    try:
+        async with asyncio.timeout(timeout):
+            while not (value := await connection.fetchval(sql, *args)):
+                await asyncio.sleep(POLL_SECONDS)
+            return value
+    except TimeoutError:
+        raise AssertionError(f"not within {timeout} s: {sql}") from None
+
+
+IDLE = "select not exists (select from memoryd.jobs)"
+"""Every job is settled or dead."""
