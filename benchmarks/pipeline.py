@@ -11,6 +11,7 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,7 @@ import asyncpg
 from benchmarks.harness import arguments, daemon, database, report, wait_for
 
 BATCH = 500
-WORDS = (
-    "deploy worker queue retry backoff index migrate schema test release cache login token server client parse config "
-    "metrics alert latency timeout batch stream socket proxy build image cluster node lease lock order docs guide"
-).split()
+VOCABULARY = 3000
 
 INSERT = """
 insert into agent_commands (agent_id, message, output, exit_code, status, created_at, started_at, finished_at)
@@ -42,16 +40,24 @@ select (select count(*) from agent_commands) as commands,
 """
 
 
+def texts(rng: random.Random) -> Callable[[int], str]:
+    """Makes texts of so many made-up words, a few of them common and most of them rare, as in any language."""
+    syllables = [c + v for c in "bdfghklmnprstvz" for v in "aeiou"]
+    words = ["".join(rng.choices(syllables, k=3)) for _ in range(VOCABULARY)]
+    weights = [1 / (n + 5) for n in range(VOCABULARY)]
+    return lambda count: " ".join(rng.choices(words, weights, k=count))
+
+
 def tasks(file: Path | None, times: int, limit: int) -> list[tuple[Any, ...]]:
     """The tasks in time order, the file's own order kept, each repetition after the one before."""
     rows: list[tuple[Any, ...]] = []
     if file is None:
         rng = random.Random(1)
+        text = texts(rng)
         begin = datetime.now(UTC) - timedelta(days=30)
         for n in range(limit or 5000):
-            message = " ".join(rng.sample(WORDS, 5))
-            output = "\n".join(" ".join(rng.choices(WORDS, k=8)) for _ in range(6))
-            rows.append((f"agent{n % 4}", message, output, int(rng.random() < 0.1), begin + timedelta(seconds=30 * n)))
+            output = "\n".join(text(8) for _ in range(6))
+            rows.append((f"agent{n % 4}", text(5), output, int(rng.random() < 0.1), begin + timedelta(seconds=30 * n)))
         return rows
     for line in file.read_text(encoding="utf-8").splitlines()[: limit or None]:
         task = json.loads(line)

@@ -7,7 +7,7 @@ of each before it. Memories of a user are linked to that user's and to nobody's 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,12 +15,14 @@ import numpy as np
 
 from handlers.ports import AnyConnection, Commit, Job, Reader
 from memory.linking import Link, Linkable, link_batch
+from providers.ports import Vectors
 
 WINDOW = 30
 REACH = 1000
 NEIGHBOURS = 5
 NEAR = 0.5
 """Cosine similarity from which a memory is a neighbour."""
+EPOCH_ROUNDING = 1e-6
 
 READ_NEW = """
 select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.embedding
@@ -28,46 +30,47 @@ from public.agent_memory m
 where m.id = any($1)
 """
 
-# For every new memory the 30 before it, and for every agent the newest REACH up to the newest of the batch; each row once.
-# Fetched with its embedding only where it is within reach.
-READ_EARLIER = """
-with new as materialized (
-    select m.id, m.agent_id, m.created_at
-    from public.agent_memory m
-    where m.id = any($1)
-), scopes as (
-    select agent_id, scope, max(created_at) as newest
-    from new cross join lateral (values (agent_id), ('_shared')) as s(scope)
-    group by agent_id, scope
-), windowed as (
+# The newest REACH memories that one agent's (and user's) new ones may be near to, as three strings of fixed-width binary
+# values: a row a memory would cost more to decode than the comparison itself.
+READ_REACH = """
+select string_agg(uuid_send(r.id), '') as ids,
+       string_agg(float8send(extract(epoch from r.created_at)::double precision), '') as times,
+       string_agg(vector_send(r.embedding), '') as embeddings
+from (
+    select s.id, s.created_at, s.embedding
+    from unnest(array[$1::text, '_shared']) as a(agent_id)
+    cross join lateral (
+        select m.id, m.created_at, m.embedding from public.agent_memory m
+        where m.agent_id = a.agent_id
+          and (m.user_id is null or m.user_id = $2)
+          and m.created_at <= $3
+          and m.embedding is not null
+        order by m.created_at desc, m.id desc
+        limit $4
+    ) s
+) r
+"""
+
+# For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once.
+READ_CANDIDATES = """
+select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at
+from public.agent_memory m
+where m.id in (
     select w.id
-    from new n
-    cross join lateral (values (n.agent_id), ('_shared')) as s(scope)
+    from public.agent_memory n
+    cross join lateral (values (n.agent_id), ('_shared')) as s(agent_id)
     cross join lateral (
-        select m.id from public.agent_memory m
-        where m.agent_id = s.scope and (m.created_at, m.id) < (n.created_at, n.id)
-        order by m.created_at desc, m.id desc
-        limit $2
-    ) w
-), reachable as (
-    select r.id
-    from scopes s
-    cross join lateral (
-        select m.id from public.agent_memory m
-        where m.agent_id = s.scope and m.created_at <= s.newest
-        order by m.created_at desc, m.id desc
+        select e.id from public.agent_memory e
+        where e.agent_id = s.agent_id
+          and (e.user_id is null or e.user_id = n.user_id)
+          and (e.created_at, e.id) < (n.created_at, n.id)
+        order by e.created_at desc, e.id desc
         limit $3
-    ) r
-), near as (
-    select id, true as reach from reachable
-    union all
-    select id, false from windowed
+    ) w
+    where n.id = any($1)
+    union
+    select unnest($2::uuid[])
 )
-select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at,
-       case when bool_or(near.reach) then m.embedding end as embedding
-from near
-join public.agent_memory m using (id)
-group by m.id
 """
 
 WRITE = """
@@ -93,11 +96,14 @@ class AssociateHandler:
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Computes the links of the batch."""
-        wanted = {j.ref for j in jobs}
-        new = await self._reader.fetch(READ_NEW, list(wanted))
-        earlier = await self._reader.fetch(READ_EARLIER, [r["id"] for r in new], WINDOW, REACH) if new else []
+        new = await self._reader.fetch(READ_NEW, list({j.ref for j in jobs}))
+        neighbours: dict[UUID, dict[UUID, float]] = {}
+        for (agent, user), rows in _by_owner(new).items():
+            neighbours |= await self._neighbours(agent, user, [r for r in rows if r["embedding"] is not None])
+        near = list({other for found in neighbours.values() for other in found})
+        candidates = await self._reader.fetch(READ_CANDIDATES, [r["id"] for r in new], near, WINDOW) if new else []
         links: dict[UUID, list[Link]] = defaultdict(list)
-        for link in _link(new, earlier):
+        for link in _link(new, candidates, neighbours):
             links[link.memory_id].append(link)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
@@ -113,41 +119,52 @@ class AssociateHandler:
 
         return commit
 
+    async def _neighbours(self, agent: str, user: UUID | None, new: Sequence[Any]) -> dict[UUID, dict[UUID, float]]:
+        """For each new memory of one owner the cosine similarity of its nearest earlier ones, above NEAR."""
+        if not new:
+            return {}
+        (reach,) = await self._reader.fetch(READ_REACH, agent, user, max(r["created_at"] for r in new), REACH)
+        if reach["ids"] is None:
+            return {}
+        ids: bytes = reach["ids"]
+        times = np.frombuffer(reach["times"], dtype=">f8")
+        # vector_send: two 16-bit numbers, the dimensions and a zero, then the values.
+        pool = np.frombuffer(reach["embeddings"], dtype=">f4").reshape(len(times), -1)[:, 1:].astype(np.float32)
+        similarity = _unit(np.stack([r["embedding"].to_numpy() for r in new])) @ _unit(pool).T
+        born = np.array([r["created_at"].timestamp() for r in new])
+        similarity[times[np.newaxis, :] > born[:, np.newaxis] + EPOCH_ROUNDING] = -1.0
+        found: dict[UUID, dict[UUID, float]] = {}
+        most = min(NEIGHBOURS + 1, similarity.shape[1])
+        best = np.argpartition(-similarity, most - 1, axis=1)[:, :most]
+        for row, memory in enumerate(new):
+            near = ((UUID(bytes=ids[16 * i : 16 * i + 16]), float(similarity[row, i])) for i in best[row])
+            found[memory["id"]] = {other: cosine for other, cosine in near if cosine > NEAR and other != memory["id"]}
+        return found
 
-def _link(new: Sequence[Any], earlier: Sequence[Any]) -> list[Link]:
-    by_owner: dict[tuple[str, UUID | None], list[Any]] = defaultdict(list)
-    for row in new:
-        by_owner[row["agent_id"], row["user_id"]].append(row)
-    links: list[Link] = []
-    for (agent, user), rows in by_owner.items():
-        visible = [
-            r for r in earlier if r["agent_id"] in (agent, "_shared") and (r["user_id"] is None or r["user_id"] == user)
-        ]
-        links += link_batch(
-            [_linkable(r) for r in rows],
-            [_linkable(r) for r in visible],
-            neighbours=_neighbours(rows, visible),
-            window=WINDOW,
+
+def _unit(rows: Vectors) -> Vectors:
+    """Rows of length 1: an embedding that a user brought along may have any length."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1.0)
+
+
+def _by_owner(rows: Sequence[Any]) -> dict[tuple[str, UUID | None], list[Any]]:
+    owners: defaultdict[tuple[str, UUID | None], list[Any]] = defaultdict(list)
+    for row in rows:
+        owners[row["agent_id"], row["user_id"]].append(row)
+    return owners
+
+
+def _link(
+    new: Sequence[Any], candidates: Sequence[Any], neighbours: Mapping[UUID, Mapping[UUID, float]]
+) -> Iterator[Link]:
+    for (agent, user), rows in _by_owner(new).items():
+        visible = (
+            r for r in candidates if r["agent_id"] in (agent, "_shared") and (r["user_id"] is None or r["user_id"] == user)
         )
-    return links
-
-
-def _neighbours(new: Sequence[Any], earlier: Sequence[Any]) -> Mapping[UUID, Mapping[UUID, float]]:
-    """For each new memory the cosine similarity of its nearest earlier ones."""
-    pool = [r for r in earlier if r["embedding"] is not None]
-    rows = [r for r in new if r["embedding"] is not None]
-    if not pool or not rows:
-        return {}
-    similarity = np.stack([r["embedding"].to_numpy() for r in rows]) @ np.stack([r["embedding"].to_numpy() for r in pool]).T
-    ages = np.array([r["created_at"].timestamp() for r in pool])
-    found: dict[UUID, dict[UUID, float]] = {}
-    for row, near in zip(rows, similarity, strict=True):
-        near = np.where(ages <= row["created_at"].timestamp(), near, -1.0)
-        best = np.argpartition(-near, min(NEIGHBOURS + 1, len(near) - 1))[: NEIGHBOURS + 1]
-        found[row["id"]] = {
-            pool[i]["id"]: float(near[i]) for i in best if near[i] > NEAR and pool[i]["id"] != row["id"]
-        }
-    return found
+        yield from link_batch(
+            [_linkable(r) for r in rows], [_linkable(r) for r in visible], neighbours=neighbours, window=WINDOW
+        )
 
 
 def _linkable(row: Any) -> Linkable:

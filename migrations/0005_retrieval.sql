@@ -3,14 +3,11 @@
 -- Relevance 0..1: keyword hits over task keywords (source design 004), joined with the cosine similarity as two
 -- independent chances to be relevant, so that without embeddings the source's formula stands exactly. The floor
 -- is where this kind of embedding stops telling related texts from unrelated ones.
--- These three have a parsed body and no SET: they are inlined into the queries that call them.
-create function memoryd.relevance(p_keywords text[], p_asked text[], p_similarity double precision)
-returns double precision
+-- These three have a parsed body, no SET and no subquery: they are inlined into the queries that call them, which count the
+-- hits themselves.
+create function memoryd.relevance(p_hits bigint, p_asked integer, p_similarity double precision) returns double precision
 language sql immutable parallel safe
-return 1 - (1 - case when p_keywords && p_asked
-                     then (select count(*) from unnest(p_asked) a where a = any(p_keywords))::double precision
-                          / cardinality(p_asked)
-                     else 0 end)
+return 1 - (1 - coalesce(p_hits::double precision / nullif(p_asked, 0), 0))
          * (1 - 0.5 * greatest(0, (coalesce(p_similarity, 0) - 0.35) / 0.65));
 
 create function memoryd.kind_weight(p_kind text) returns double precision
@@ -43,10 +40,12 @@ begin
     if p_agents is not null then
         select array_agg(b.id), array_agg(b.relevance) into ids, relevances
         from (
-            select w.id, memoryd.relevance(w.keywords, p_asked, w.similarity) as relevance
+            select w.id, memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance
             from unnest(p_agents) a
             cross join lateral (
-                select m.id, m.keywords, 1 - (m.embedding <=> p_embedding) as similarity
+                select m.id, 1 - (m.embedding <=> p_embedding) as similarity,
+                       case when m.keywords && p_asked
+                            then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
                 from public.agent_memory m
                 where m.agent_id = a
                   and (m.user_id = p_user or (not p_only_user and m.user_id is null))
@@ -61,9 +60,11 @@ begin
     else
         select array_agg(b.id), array_agg(b.relevance) into ids, relevances
         from (
-            select w.id, memoryd.relevance(w.keywords, p_asked, w.similarity) as relevance
+            select w.id, memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance
             from (
-                select m.id, m.keywords, 1 - (m.embedding <=> p_embedding) as similarity
+                select m.id, 1 - (m.embedding <=> p_embedding) as similarity,
+                       case when m.keywords && p_asked
+                            then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
                 from public.agent_memory m
                 where (p_user is null or m.user_id = p_user)
                   and (m.expires_at is null or m.expires_at > now())
@@ -108,8 +109,11 @@ begin
     from candidates c
     join public.agent_memory m on m.id = c.id
     left join links l on l.id = c.id
-    cross join lateral (select 1 - (m.embedding <=> p_embedding) as similarity) s
-    cross join lateral (select memoryd.relevance(m.keywords, p_asked, s.similarity) as relevance) r
+    cross join lateral (
+        select 1 - (m.embedding <=> p_embedding) as similarity,
+               (select count(*) from unnest(p_asked) k where k = any(m.keywords)) as hits
+    ) s
+    cross join lateral (select memoryd.relevance(s.hits, cardinality(p_asked), s.similarity) as relevance) r
     where (p_agents is null or m.agent_id = any(p_agents))
       and (m.user_id = p_user or (p_only_user and p_user is null) or (not p_only_user and m.user_id is null))
       and (m.expires_at is null or m.expires_at > now())
@@ -145,7 +149,8 @@ begin
                d.confidence * r.relevance as rank
         from public.dream_insights d
         cross join lateral (
-            select memoryd.relevance(d.keywords, asked, 1 - (d.embedding <=> p_embedding)) as relevance
+            select memoryd.relevance((select count(*) from unnest(asked) k where k = any(d.keywords)), cardinality(asked),
+                                     1 - (d.embedding <=> p_embedding)) as relevance
         ) r
         where (d.agent_id = p_agent or d.agent_id is null)
           and (d.user_id = p_user or d.user_id is null)
@@ -244,8 +249,13 @@ begin
                jsonb_build_object('category', d.category, 'confidence', d.confidence, 'source_memories', d.source_memories),
                d.generated_at
         from public.dream_insights d
-        cross join lateral (select 1 - (d.embedding <=> recall.query_embedding) as similarity) v
-        cross join lateral (select memoryd.relevance(d.keywords, asked, v.similarity) as relevance, v.similarity) r
+        cross join lateral (
+            select 1 - (d.embedding <=> recall.query_embedding) as similarity,
+                   (select count(*) from unnest(asked) k where k = any(d.keywords)) as hits
+        ) v
+        cross join lateral (
+            select memoryd.relevance(v.hits, cardinality(asked), v.similarity) as relevance, v.similarity
+        ) r
         where 'insight' = any(wanted)
           and (recall.agent_id is null or d.agent_id = recall.agent_id or d.agent_id is null)
           and (recall.user_id is null or d.user_id = recall.user_id)
