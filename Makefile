@@ -7,12 +7,15 @@ PYTHON ?= python3
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help run demo psql test check clean
+.PHONY: help run demo psql test check clean unfit
 
 RUN_READY := $(VENV)/.ready-to-run
 TEST_READY := $(VENV)/.ready-to-test
 INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 DESCRIBED := pyproject.toml constraints.txt
+
+# A virtual environment whose Python has gone, or that came along when the folder was moved or copied, is made anew.
+UNFIT := $(shell [ -x "$(VENV)/bin/python" ] && { [ ! -e $(RUN_READY) ] || grep -qxF "$(CURDIR)" $(RUN_READY); } || echo unfit)
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -46,18 +49,17 @@ clean: ## remove the virtual environment and all caches; data stay
 	@rm -rf build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(RUN_READY): $(VENV)/bin/python $(DESCRIBED)
+$(RUN_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)
 	@echo "Installing memoryd into $(VENV) ..." >&2
 	@$(INSTALL) .
-	@touch $@
+	@echo "$(CURDIR)" > $@
 
-$(TEST_READY): $(VENV)/bin/python $(DESCRIBED)
+$(TEST_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)
 	@echo "Installing memoryd and its development tools into $(VENV) ..." >&2
 	@$(INSTALL) '.[dev]'
-	@touch $(RUN_READY) $@
+	@echo "$(CURDIR)" | tee $(RUN_READY) > $@
 
-# A virtual environment whose Python has gone counts as missing and is made anew.
-$(VENV)/bin/python:
+$(VENV)/pyvenv.cfg: $(UNFIT)
 	@if [ -e "$(VENV)" ] && [ ! -f "$(VENV)/pyvenv.cfg" ]; then \
 		echo "$(VENV) exists and is no virtual environment: move it away, or choose another place (make VENV=...)." >&2; \
 		exit 1; \

@@ -32,7 +32,9 @@ DIMENSIONS = 256
 
 def arguments(description: str) -> argparse.ArgumentParser:
     """A parser with the options that every benchmark has."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--database-url", help="an empty database to use instead of an embedded Postgres")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     return parser
@@ -74,11 +76,17 @@ class Running:
 async def daemon(url: str, **settings: object) -> AsyncIterator[Running]:
     """A real `memoryd run`, working when this is entered."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMORYD_")}
-    environment |= {"DATABASE_URL": url, "MEMORYD_LOG_FORMAT": "json", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment |= {
+        "DATABASE_URL": url,
+        "MEMORYD_LOG_FORMAT": "json",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
     environment |= {f"MEMORYD_{k.upper()}": str(v) for k, v in settings.items()}
     with tempfile.TemporaryFile() as log:
         started = time.perf_counter()
-        process = subprocess.Popen([sys.executable, "-m", "daemon", "run"], env=environment, stderr=log, stdout=log)
+        process = subprocess.Popen(  # noqa: ASYNC220 - starting it is quick, and its pid is what is wanted
+            [sys.executable, "-m", "daemon", "run"], env=environment, stderr=log, stdout=log
+        )
         try:
             connection = await asyncpg.connect(url)
             await wait_for(connection, f"select count(*) > 0 from memoryd.daemons where pid = {process.pid}")
@@ -88,7 +96,11 @@ async def daemon(url: str, **settings: object) -> AsyncIterator[Running]:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
             log.seek(0)
-            wrong = [line for line in log.read().decode().splitlines() if '"level": "error"' in line or "Traceback" in line]
+            wrong = [
+                line
+                for line in log.read().decode().splitlines()
+                if '"level": "error"' in line or "Traceback" in line
+            ]
             for line in wrong[:5]:
                 print(line, file=sys.stderr)
 

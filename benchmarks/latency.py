@@ -59,7 +59,9 @@ async def measure(url: str, samples: int, history: int, pause: float) -> dict[st
             row = await connection.fetchrow("select * from claim_command('alice')")
             assert row is not None
             took = time.perf_counter() - began
-            await connection.execute("update agent_commands set status = 'cancelled' where id = $1", row["id"])
+            await connection.execute(
+                "update agent_commands set status = 'cancelled' where id = $1", row["id"]
+            )
             await asyncio.sleep(pause)
             # The first ones pay for plans and connections that a daemon makes once.
             if number >= 20:
@@ -79,7 +81,9 @@ def main() -> None:
     """Command line."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--samples", type=int, default=300)
-    parser.add_argument("--history", type=int, default=2000, help="memories of the agent that stand there already")
+    parser.add_argument(
+        "--history", type=int, default=2000, help="memories of the agent that stand there already"
+    )
     parser.add_argument("--pause", type=float, default=0.02, help="seconds between two inserts")
     options = parser.parse_args()
     with database(options.database_url) as url:

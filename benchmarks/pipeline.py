@@ -57,12 +57,16 @@ def tasks(file: Path | None, times: int, limit: int) -> list[tuple[Any, ...]]:
         begin = datetime.now(UTC) - timedelta(days=30)
         for n in range(limit or 5000):
             output = "\n".join(text(8) for _ in range(6))
-            rows.append((f"agent{n % 4}", text(5), output, int(rng.random() < 0.1), begin + timedelta(seconds=30 * n)))
+            rows.append(
+                (f"agent{n % 4}", text(5), output, int(rng.random() < 0.1), begin + timedelta(seconds=30 * n))
+            )
         return rows
     for line in file.read_text(encoding="utf-8").splitlines()[: limit or None]:
         task = json.loads(line)
         at = datetime.fromisoformat(task["created_at"])
-        rows.append((task["agent_id"], task["message"], task["output"].replace("\x00", ""), task["exit_code"], at))
+        rows.append(
+            (task["agent_id"], task["message"], task["output"].replace("\x00", ""), task["exit_code"], at)
+        )
     span = max(r[4] for r in rows) - min(r[4] for r in rows) + timedelta(days=1)
     return [(*r[:4], r[4] + span * n) for n in range(times) for r in rows]
 
@@ -82,7 +86,8 @@ async def measure(url: str, rows: list[tuple[Any, ...]], daemons: int) -> dict[s
         whole = time.perf_counter() - began
         for other in others:
             await other.__aexit__(None, None, None)
-    counts = dict(await connection.fetchrow(CHECK))
+    (row,) = await connection.fetch(CHECK)
+    counts = dict(row)
     await connection.close()
     return {
         "tasks": len(rows),

@@ -1,6 +1,6 @@
 """A daemon at rest: memory, processor, queries; and how long from its start until the first command is ready to be claimed.
 
-    python -m benchmarks.rest --seconds 60
+python -m benchmarks.rest --seconds 60
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ async def measure(url: str, seconds: float, warm_tasks: int) -> dict[str, object
     """Does some work first, so that everything that is loaded on demand is loaded; then watches the daemon do nothing."""
     connection = await asyncpg.connect(url)
     # One that waits when the daemon comes up: its way is part of the start.
-    await connection.execute("insert into agent_commands (agent_id, message) values ('alice', 'the first one')")
+    await connection.execute(
+        "insert into agent_commands (agent_id, message) values ('alice', 'the first one')"
+    )
     async with daemon(url) as running:
         await wait_for(connection, "select exists (select from agent_commands where status = 'ready')")
         await connection.fetch("select * from claim_command('alice')")

@@ -19,7 +19,7 @@ import asyncpg
 import pgvector.asyncpg
 from structlog.typing import FilteringBoundLogger
 
-Connection = asyncpg.pool.PoolConnectionProxy | asyncpg.Connection
+from handlers.ports import AnyConnection
 
 FIND_VECTOR_SCHEMA = """
 select n.nspname
@@ -47,7 +47,7 @@ def is_gone(error: BaseException) -> bool:
     return isinstance(error, _GONE) and not isinstance(error, ValueError)
 
 
-class _Session(asyncpg.Connection):  # type: ignore[misc]
+class _Session(asyncpg.Connection):
     """A pooled connection that leaves nothing behind in its session, so that giving it back costs no round trip."""
 
     def get_reset_query(self) -> str:
@@ -57,13 +57,15 @@ class _Session(asyncpg.Connection):  # type: ignore[misc]
 class Database:
     """A pool of connections to one database. Build it with `Database.open`."""
 
-    def __init__(self, pool: asyncpg.Pool, *, url: str, vector_schema: str, pooled: bool, logger: FilteringBoundLogger) -> None:
+    def __init__(
+        self, pool: asyncpg.Pool, *, url: str, vector_schema: str, pooled: bool, logger: FilteringBoundLogger
+    ) -> None:
         self.url = url
         self.vector_schema = vector_schema
         self.pooled = pooled
         self._pool = pool
         self._log = logger
-        self._recovery: asyncio.Task[None] | None = None
+        self._recovery: asyncio.Task[bool] | None = None
 
     @classmethod
     async def open(
@@ -103,7 +105,7 @@ class Database:
             self._pool.terminate()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def connection(self) -> AsyncIterator[AnyConnection]:
         """A connection for a few statements."""
         async with self._pool.acquire() as connection:
             if not self.pooled:
@@ -114,7 +116,7 @@ class Database:
                 yield connection
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self) -> AsyncIterator[AnyConnection]:
         """A connection in a transaction: committed at the end, rolled back on an exception."""
         async with self.connection() as connection:
             if self.pooled:
@@ -144,13 +146,16 @@ class Database:
         async with self.connection() as connection:
             await connection.execute(sql, *args)
 
-    async def recover(self, error: BaseException) -> None:
-        """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one asks."""
+    async def recover(self, error: BaseException) -> bool:
+        """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one asks.
+
+        False when it answered at once: then it was perhaps not the database that was gone.
+        """
         if self._recovery is None or self._recovery.done():
             self._recovery = asyncio.create_task(self._wait_for_answer(error))
-        await asyncio.shield(self._recovery)
+        return await asyncio.shield(self._recovery)
 
-    async def _wait_for_answer(self, error: BaseException) -> None:
+    async def _wait_for_answer(self, error: BaseException) -> bool:
         loop = asyncio.get_running_loop()
         began, told, pause = loop.time(), False, 0.05
         while True:
@@ -168,16 +173,19 @@ class Database:
             # Connections that the pool still holds died with the server.
             await self._pool.expire_connections()
             self._log.info("database_back", seconds=round(loop.time() - began, 2))
+        return told
 
 
-async def connect(url: str, *, pooled: bool = False, application: str = "memoryd", timeout: float = 10.0) -> asyncpg.Connection:
+async def connect(
+    url: str, *, pooled: bool = False, application: str = "memoryd", timeout: float = 10.0
+) -> asyncpg.Connection:
     """One connection outside the pool."""
     return await asyncpg.connect(url, timeout=timeout, **_options(pooled, application, None))
 
 
 def search_path(vector_schema: str) -> str:
     """The search path our statements are written for."""
-    return 'public' if vector_schema == "public" else f'public, "{vector_schema}"'
+    return "public" if vector_schema == "public" else f'public, "{vector_schema}"'
 
 
 def host_of(url: str) -> str:

@@ -27,7 +27,12 @@ class Doorbell:
     """Calls `ring(topic)` on each notification, `ring(None)` when anything may have been missed."""
 
     def __init__(
-        self, url: str, *, ring: Callable[[str | None], None], ready: Callable[[], None], logger: FilteringBoundLogger
+        self,
+        url: str,
+        *,
+        ring: Callable[[str | None], None],
+        ready: Callable[[], None],
+        logger: FilteringBoundLogger,
     ) -> None:
         self._url = url
         self._ring = ring

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import shlex
 import signal
@@ -235,9 +236,9 @@ class Executor:
         for r in rows:
             task = asyncio.create_task(self._execute(r))
             self._running[r["id"]] = task
-            task.add_done_callback(lambda _task, done=r["id"]: self._ended(done))
+            task.add_done_callback(functools.partial(self._ended, r["id"]))
 
-    def _ended(self, command_id: UUID) -> None:
+    def _ended(self, command_id: UUID, _task: asyncio.Task[None]) -> None:
         self._running.pop(command_id, None)
         self._rung.set()
 
@@ -282,7 +283,10 @@ class Executor:
                 start_new_session=True,
             )
         except OSError as fault:
-            return NOT_STARTED, f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)"
+            return (
+                NOT_STARTED,
+                f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)",
+            )
         feeding = asyncio.create_task(_feed(process, given.encode("utf-8", "replace")))
         streaming = asyncio.create_task(self._stream(row["id"], output))
         try:
@@ -292,7 +296,10 @@ class Executor:
                     output.add(chunk)
                 return await process.wait(), None
         except TimeoutError:
-            return TIMED_OUT, f"stopped at the time limit of {self._timeout:g} s (MEMORYD_EXECUTOR_TIMEOUT_SECONDS)"
+            return (
+                TIMED_OUT,
+                f"stopped at the time limit of {self._timeout:g} s (MEMORYD_EXECUTOR_TIMEOUT_SECONDS)",
+            )
         finally:
             streaming.cancel()
             feeding.cancel()
@@ -339,4 +346,3 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _signal(group: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
-

@@ -68,7 +68,9 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Writes this daemon's row."""
-        await self._database.execute(BEAT, self._daemon_id, socket.gethostname(), os.getpid(), self._version, self.doorbell)
+        await self._database.execute(
+            BEAT, self._daemon_id, socket.gethostname(), os.getpid(), self._version, self.doorbell
+        )
 
     async def leave(self) -> None:
         """Takes this daemon's row away: it stops on purpose."""

@@ -85,7 +85,7 @@ class Daemon:
             heartbeat.doorbell = "listen" if listen else "poll"
             tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
             schedule = self._build_schedule(database)
-            running = [asyncio.create_task(t, name=t.__name__) for t in tasks]
+            running = [asyncio.create_task(task) for task in tasks]
             schedule.start()
             self._log.info(
                 "daemon_started",
@@ -113,7 +113,13 @@ class Daemon:
             self._executor.wake()
 
     def _build(
-        self, database: Database, embedding: Embedding, dreamer: Dreamer, heartbeat: Heartbeat, *, listen: bool
+        self,
+        database: Database,
+        embedding: Embedding,
+        dreamer: Dreamer,
+        heartbeat: Heartbeat,
+        *,
+        listen: bool,
     ) -> list[Coroutine[Any, Any, None]]:
         settings = self._settings
         wait: Callable[[], float] = getattr(self._embedder, "retry_in", lambda: 0.0)
@@ -216,7 +222,9 @@ class Daemon:
             told.cancel()
             for task in done:
                 if (error := task.exception()) is not None:
-                    self._log.error("part_failed", part=task.get_name(), error=type(error).__name__, exc_info=error)
+                    self._log.error(
+                        "part_failed", part=getattr(task.get_coro(), "__qualname__", "?"), error=type(error).__name__, exc_info=error
+                    )
                     raise error
 
     async def _stop(self, running: Sequence[asyncio.Task[None]], heartbeat: Heartbeat) -> None:

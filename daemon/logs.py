@@ -23,7 +23,11 @@ def configure_logs(*, level: str, style: str, stream: TextIO | None = None) -> N
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if console else "iso", utc=not console),
     ]
     if console:
-        processors.append(structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback))
+        processors.append(
+            structlog.dev.ConsoleRenderer(
+                colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        )
     else:
         processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     structlog.configure(
@@ -33,7 +37,9 @@ def configure_logs(*, level: str, style: str, stream: TextIO | None = None) -> N
         cache_logger_on_first_use=False,
     )
     # Libraries speak through the standard library: only their warnings are worth a line here.
-    logging.basicConfig(level=logging.WARNING, stream=out, format="%(levelname)s %(name)s %(message)s", force=True)
+    logging.basicConfig(
+        level=logging.WARNING, stream=out, format="%(levelname)s %(name)s %(message)s", force=True
+    )
 
 
 def get_logger(**bound: object) -> FilteringBoundLogger:

@@ -16,6 +16,7 @@ from importlib import resources
 import asyncpg
 
 from daemon.database import FIND_VECTOR_SCHEMA, search_path
+from handlers.ports import AnyConnection
 
 _NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _VARIABLE = re.compile(r"(?<!:):(dimensions|vector_schema)\b")
@@ -123,15 +124,17 @@ def pending(files: Sequence[Migration], ledger: Sequence[tuple[int, str, str]]) 
     return [m for m in files if m.version not in have]
 
 
-async def check_schema(connection: asyncpg.Connection, *, dimensions: int) -> None:
+async def check_schema(connection: AnyConnection, *, dimensions: int) -> None:
     """Fails closed where the schema is missing, older, newer or of other dimensions. Raises MigrationError."""
     todo = pending(load_migrations(), await _ledger(connection))
     if todo:
-        raise MigrationError(f"The database lacks migration {todo[0].version:04d}_{todo[0].name}. Run: memoryd migrate")
+        raise MigrationError(
+            f"The database lacks migration {todo[0].version:04d}_{todo[0].name}. Run: memoryd migrate"
+        )
     await check_dimensions(connection, dimensions)
 
 
-async def check_dimensions(connection: asyncpg.Connection, dimensions: int) -> None:
+async def check_dimensions(connection: AnyConnection, dimensions: int) -> None:
     """Raises MigrationError where the database was made for embeddings of other dimensions."""
     fixed = await connection.fetchval(_READ_SETTING, "dimensions")
     if fixed is not None and int(fixed) != dimensions:
@@ -144,13 +147,17 @@ async def check_dimensions(connection: asyncpg.Connection, dimensions: int) -> N
 async def _check_server(connection: asyncpg.Connection) -> None:
     version = int(await connection.fetchval("select current_setting('server_version_num')"))
     if version < OLDEST_POSTGRES:
-        raise MigrationError(f"Postgres {version // 10000} is too old: memoryd needs {OLDEST_POSTGRES // 10000} or newer.")
+        raise MigrationError(
+            f"Postgres {version // 10000} is too old: memoryd needs {OLDEST_POSTGRES // 10000} or newer."
+        )
 
 
 async def _ensure_extension(connection: asyncpg.Connection) -> str:
     schema: str | None = await connection.fetchval(FIND_VECTOR_SCHEMA)
     if schema is None:
-        target = "extensions" if await connection.fetchval("select to_regnamespace('extensions')") else "public"
+        target = (
+            "extensions" if await connection.fetchval("select to_regnamespace('extensions')") else "public"
+        )
         try:
             async with connection.transaction():
                 await connection.execute(f"create extension vector with schema {target}")
@@ -169,19 +176,25 @@ async def _ensure_extension(connection: asyncpg.Connection) -> str:
     return schema
 
 
-async def _ledger(connection: asyncpg.Connection) -> list[tuple[int, str, str]]:
+async def _ledger(connection: AnyConnection) -> list[tuple[int, str, str]]:
     if await connection.fetchval("select to_regclass('memoryd.migrations')") is None:
         return []
     return [(r["version"], r["name"], r["checksum"]) for r in await connection.fetch(_READ_LEDGER)]
 
 
-async def _apply(connection: asyncpg.Connection, migration: Migration, *, schema: str, dimensions: int) -> None:
+async def _apply(
+    connection: asyncpg.Connection, migration: Migration, *, schema: str, dimensions: int
+) -> None:
     values = {"dimensions": str(dimensions), "vector_schema": f'"{schema}"'}
     await connection.execute(f"set local search_path = {search_path(schema)}")
     try:
         await connection.execute(_VARIABLE.sub(lambda m: values[m[1]], migration.sql))
     except asyncpg.InsufficientPrivilegeError as error:
-        role = await connection.fetchval("select session_user") if not connection.is_in_transaction() else "this role"
+        role = (
+            await connection.fetchval("select session_user")
+            if not connection.is_in_transaction()
+            else "this role"
+        )
         raise MigrationError(
             f"Migration {migration.version:04d}_{migration.name} needs rights that {role} lacks ({error}). "
             "memoryd's owner must be able to create schemas and, once, the roles memoryd_service and memoryd_user "

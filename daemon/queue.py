@@ -17,9 +17,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from handlers.ports import AnyConnection, Job
-
 from daemon.database import Database
+from handlers.ports import AnyConnection, Job
 
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MOST_SECONDS = 300.0
@@ -75,7 +74,7 @@ returning j.id
 
 RELEASE = """
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3), spared = j.spared + 1
+set visible_at = now() + make_interval(secs => $3), spared = j.spared + $4::integer
 from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
 where j.id = s.id and j.attempt = s.attempt
 """
@@ -164,9 +163,11 @@ async def settle(connection: AnyConnection, jobs: Sequence[Job], *, unlease: boo
     return [j for j in jobs if j.id in ours]
 
 
-async def release(database: Database, jobs: Sequence[Job], *, seconds: float = 0.0) -> None:
-    """Hands jobs back after `seconds`, the attempt not counted. Their lanes are left alone: see `unlease`."""
-    await database.execute(RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds)
+async def release(
+    database: Database, jobs: Sequence[Job], *, seconds: float = 0.0, spared: bool = True
+) -> None:
+    """Hands jobs back after `seconds`; `spared`: the attempt is not counted. Their lanes are left alone: see `unlease`."""
+    await database.execute(RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds, int(spared))
 
 
 async def postpone(database: Database, job: Job, *, seconds: float) -> None:

@@ -90,7 +90,9 @@ class Schedule:
         """Puts a tick on the schedule, at the same times in every daemon."""
         self._scheduler.add_job(
             self._run,
-            IntervalTrigger(seconds=max(1, int(tick.every_seconds)), start_date=datetime(2020, 1, 1, tzinfo=UTC)),
+            IntervalTrigger(
+                seconds=max(1, int(tick.every_seconds)), start_date=datetime(2020, 1, 1, tzinfo=UTC)
+            ),
             args=[tick],
             id=tick.name,
             coalesce=True,
@@ -109,7 +111,9 @@ class Schedule:
 
     async def _run(self, tick: Tick) -> None:
         try:
-            if await self._database.fetchval(TAKE_TICK, tick.name, float(int(tick.every_seconds)), self._daemon_id):
+            if await self._database.fetchval(
+                TAKE_TICK, tick.name, float(int(tick.every_seconds)), self._daemon_id
+            ):
                 await tick.run()
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
             # The next tick does what this one could not.
@@ -120,7 +124,9 @@ class Schedule:
 class Upkeep:
     """What the ticks do."""
 
-    def __init__(self, *, database: Database, logger: FilteringBoundLogger, command_hours: float, query_log_days: float) -> None:
+    def __init__(
+        self, *, database: Database, logger: FilteringBoundLogger, command_hours: float, query_log_days: float
+    ) -> None:
         self._database = database
         self._log = logger
         self._command_hours = command_hours

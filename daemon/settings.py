@@ -22,7 +22,12 @@ class Settings(BaseSettings):
     """The settings of one process. Units are in the names."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True, populate_by_name=True
+        env_prefix=PREFIX,
+        env_file=".env",
+        env_file_encoding="utf-8",
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
     )
 
     database_url: SecretStr | None = Field(
@@ -37,46 +42,76 @@ class Settings(BaseSettings):
     pool: Literal["auto", "direct", "transaction"] = Field(
         "auto", description="Whether DATABASE_URL is a transaction-pooled connection; auto finds out."
     )
-    pool_size: Annotated[int, Field(ge=3, le=100)] = Field(10, description="Connections at most, beside the doorbell's.")
+    pool_size: Annotated[int, Field(ge=3, le=100)] = Field(
+        10, description="Connections at most, beside the doorbell's."
+    )
 
     doorbell: Literal["auto", "listen", "poll"] = Field(
         "auto", description="How the daemon hears of work; poll needs no LISTEN (transaction poolers)."
     )
-    poll_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(5.0, description="The slow poll that is always on.")
-    claim_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(30.0, description="How long a silent worker's claim holds.")
-    max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(5, description="Attempts before a job is buried.")
-    shutdown_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(10.0, description="What running batches get at SIGTERM.")
+    poll_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
+        5.0, description="The slow poll that is always on."
+    )
+    claim_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        30.0, description="How long a silent worker's claim holds."
+    )
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
+        5, description="Attempts before a job is buried."
+    )
+    shutdown_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        10.0, description="What running batches get at SIGTERM."
+    )
 
     embedder: str = Field("local/wordllama-256", description="local/wordllama-256 or openai/<model>.")
     embedding_dimensions: Annotated[int, Field(ge=1, le=16000)] | None = Field(
         None, description="Dimensions, where the embedder offers several; fixed at the first migrate."
     )
     language_model: str | None = Field(None, description="openai/<model> to write insights; empty: by rules.")
-    openai_api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY"))
+    openai_api_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY")
+    )
     openai_base_url: str | None = Field(None, description="Any server that speaks the protocol.")
     provider_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 30.0
 
-    executor_command: str | None = Field(None, description="Program that runs commands; it gets context and message on stdin.")
-    executor_timeout_seconds: Annotated[float, Field(gt=0)] = Field(600.0, description="Time limit of one command.")
-    executor_parallel: Annotated[int, Field(ge=1, le=1000)] = Field(2, description="Commands at once for each agent.")
+    executor_command: str | None = Field(
+        None, description="Program that runs commands; it gets context and message on stdin."
+    )
+    executor_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
+        600.0, description="Time limit of one command."
+    )
+    executor_parallel: Annotated[int, Field(ge=1, le=1000)] = Field(
+        2, description="Commands at once for each agent."
+    )
     executor_output_bytes: Annotated[int, Field(ge=1000, le=200_000_000)] = Field(
         16_000_000, description="Output kept of one command; the middle of longer output is left out."
     )
-    command_hours: Annotated[float, Field(gt=0)] = Field(24.0, description="A command running longer than this has failed.")
+    command_hours: Annotated[float, Field(gt=0)] = Field(
+        24.0, description="A command running longer than this has failed."
+    )
 
-    outcome_ttl_hours: Annotated[int, Field(ge=1)] = Field(72, description="Default TTL of outcome, error, observation.")
-    task_memory_ttl_hours: Annotated[int, Field(ge=1)] = Field(2160, description="Default TTL of memory_type task_memory.")
+    outcome_ttl_hours: Annotated[int, Field(ge=1)] = Field(
+        72, description="Default TTL of outcome, error, observation."
+    )
+    task_memory_ttl_hours: Annotated[int, Field(ge=1)] = Field(
+        2160, description="Default TTL of memory_type task_memory."
+    )
     public_notifications: bool = Field(True, description="command_ready and request_done on or off.")
 
     heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = 30.0
     dream_idle_hours: Annotated[float, Field(gt=0)] = Field(6.0, description="Quiet hours before a dream.")
-    dream_every_hours: Annotated[float, Field(gt=0)] = Field(6.0, description="Hours between completed dreams.")
+    dream_every_hours: Annotated[float, Field(gt=0)] = Field(
+        6.0, description="Hours between completed dreams."
+    )
     dream_window_hours: Annotated[float, Field(gt=0)] = Field(48.0, description="How far back a dream looks.")
     cleanup_seconds: Annotated[float, Field(ge=1)] = Field(300.0, description="Pause between TTL clean-ups.")
-    query_log_days: Annotated[float, Field(gt=0)] = Field(30.0, description="How long memory_queries are kept.")
+    query_log_days: Annotated[float, Field(gt=0)] = Field(
+        30.0, description="How long memory_queries are kept."
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["auto", "console", "json"] = Field("auto", description="auto: console on a terminal, else JSON.")
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console on a terminal, else JSON."
+    )
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -16,7 +16,12 @@ from handlers.request import RequestHandler
 
 
 def build_topics(
-    database: Database, embedding: Embedding, dreamer: Dreamer, *, remote: bool, embedder_wait: Callable[[], float]
+    database: Database,
+    embedding: Embedding,
+    dreamer: Dreamer,
+    *,
+    remote: bool,
+    embedder_wait: Callable[[], float],
 ) -> list[Topic]:
     """The topics of a daemon. A remote embedder is waited for in more places at once; the local one keeps a core busy."""
     calls = 4 if remote else 2

@@ -10,6 +10,7 @@ the rest of its lane waits behind it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ class Worker:
         self._wake_others = wake_others
         self._rung = asyncio.Event()
         self._slots = asyncio.Semaphore(topic.parallel)
+        self._claiming = asyncio.Lock()
         self._stopping = False
         self._batches: dict[asyncio.Task[None], list[Job]] = {}
 
@@ -77,12 +79,12 @@ class Worker:
             await self._rung.wait()
             await self._wait_for_provider()
             await self._slots.acquire()
-            if self._stopping:
-                self._slots.release()
-                return
             self._rung.clear()
             try:
-                jobs = await self._claim()
+                async with self._claiming:
+                    jobs = [] if self._stopping else await self._claim()
+                    if jobs:
+                        self._begin(jobs)
             except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
                 self._slots.release()
                 if not is_gone(error):
@@ -93,12 +95,8 @@ class Worker:
                 continue
             if not jobs:
                 self._slots.release()
-                continue
-            # There may be more where this came from; an empty claim is what ends the round.
-            self._rung.set()
-            task = asyncio.create_task(self._run_batch(jobs))
-            self._batches[task] = jobs
-            task.add_done_callback(self._batch_done)
+            elif self._may_be_more(jobs):
+                self._rung.set()
 
     async def renew_claims(self) -> None:
         """Holds on to all claims in flight; run it every third of the claim's time."""
@@ -109,12 +107,20 @@ class Worker:
         """Claims no more, lets running batches finish for `grace_seconds`, hands the rest back."""
         self._stopping = True
         self._rung.set()
+        # A claim that is under way still brings jobs: they are waited for, or handed back, like all others.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._claiming.acquire(), grace_seconds)
         if self._batches:
             await asyncio.wait(list(self._batches), timeout=grace_seconds)
         for task in list(self._batches):
             task.cancel()
         if self._batches:
             await asyncio.wait(list(self._batches))
+
+    def _begin(self, jobs: list[Job]) -> None:
+        task = asyncio.create_task(self._run_batch(jobs))
+        self._batches[task] = jobs
+        task.add_done_callback(self._batch_done)
 
     def _batch_done(self, task: asyncio.Task[None]) -> None:
         self._batches.pop(task, None)
@@ -124,6 +130,16 @@ class Worker:
             self._rung.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.error("batch_lost", error=describe(error), exc_info=error)
+
+    def _may_be_more(self, jobs: Sequence[Job]) -> bool:
+        """Whether a claim left work behind that no notification will tell of: it took all it could, or a suspect."""
+        if self.topic.lanes:
+            return len({j.lane for j in jobs}) >= self.topic.lanes
+        return len(jobs) >= self.topic.batch or any(j.suspect for j in jobs)
+
+    def _wake_in(self, seconds: float) -> None:
+        # Nothing else tells of a job that waited for its time; the poll may be an hour away.
+        asyncio.get_running_loop().call_later(seconds, self.wake)
 
     async def _wait_for_provider(self) -> None:
         while not self._stopping and (seconds := self.topic.waits_for()) > 0:
@@ -136,7 +152,9 @@ class Worker:
                 self._database, topic.name, lanes=topic.lanes, most=topic.batch, seconds=self._claim_seconds
             )
         else:
-            jobs = await queue.claim(self._database, topic.name, most=topic.batch, seconds=self._claim_seconds)
+            jobs = await queue.claim(
+                self._database, topic.name, most=topic.batch, seconds=self._claim_seconds
+            )
         return jobs
 
     async def _run_batch(self, jobs: list[Job]) -> None:
@@ -146,7 +164,8 @@ class Worker:
             done = not fresh or await self._attempt(fresh, first=True)
             for suspect in (j for j in jobs if j.suspect):
                 if suspect.attempt - suspect.spared > self._max_attempts:
-                    await self._bury(suspect, f"given up after {self._max_attempts} attempts: its worker died or lost it each time")
+                    reason = "its worker died or lost the database each time"
+                    await self._bury(suspect, f"given up after {self._max_attempts} attempts: {reason}")
                     await queue.unlease(self._database, [suspect])
                 else:
                     done = await self._attempt([suspect], first=True) and done
@@ -156,12 +175,16 @@ class Worker:
         except Exception as error:
             if not is_gone(error):
                 raise
-            # The claims outlived the server: without this they would hold until they run out.
+            # The claims outlived the server: without this they would hold until they run out. The attempt counts, or
+            # a job that takes the server down would do so for ever.
             await self._database.recover(error)
-            await self._hand_back(jobs)
+            await self._hand_back(jobs, spared=False)
+            self._rung.set()
             return
         self._wake_others(self.topic.follow_ups)
-        self._log.debug("batch_done", jobs=len(jobs), whole=done, ms=round((time.perf_counter() - began) * 1000, 1))
+        self._log.debug(
+            "batch_done", jobs=len(jobs), whole=done, ms=round((time.perf_counter() - began) * 1000, 1)
+        )
 
     async def _attempt(self, jobs: Sequence[Job], *, first: bool = False) -> bool:
         """True when every job was settled or buried; False when some must wait. `first` holds for whole lanes."""
@@ -169,13 +192,19 @@ class Worker:
             await self._process(jobs, unlease=first)
             return True
         except Unavailable as error:
-            self._log.info("jobs_wait_for_provider", jobs=len(jobs), provider=error.provider, retry_in=round(error.retry_in, 1))
+            self._log.info(
+                "jobs_wait_for_provider",
+                jobs=len(jobs),
+                provider=error.provider,
+                retry_in=round(error.retry_in, 1),
+            )
             await queue.release(self._database, jobs, seconds=error.retry_in)
-            if first:
-                await queue.unlease(self._database, jobs, seconds=error.retry_in)
+            await queue.unlease(self._database, jobs, seconds=error.retry_in)
+            self._wake_in(error.retry_in)
             return False
         except Exception as error:
-            if is_gone(error):
+            # A database that answers was not lost: then it is the jobs that something is wrong with.
+            if is_gone(error) and await self._database.recover(error):
                 raise
             if len(jobs) == 1:
                 done = await self._failed(jobs[0], error)
@@ -210,15 +239,21 @@ class Worker:
     async def _failed(self, job: Job, error: Exception) -> bool:
         failures = job.attempt - job.spared
         if _is_permanent(error) or failures >= self._max_attempts:
-            await self._bury(job, f"{type(error).__name__}: {error}", error=error)
+            await self._bury(job, _reason(error), error=error)
             return True
         seconds = queue.backoff(failures)
         self._log.warning(
-            "job_postponed", job=job.id, ref=str(job.ref), attempt=failures, retry_in=round(seconds, 1), error=describe(error)
+            "job_postponed",
+            job=job.id,
+            ref=str(job.ref),
+            attempt=failures,
+            retry_in=round(seconds, 1),
+            error=describe(error),
         )
         await queue.postpone(self._database, job, seconds=seconds)
         if job.lane is not None:
             await queue.unlease(self._database, [job], seconds=seconds)
+        self._wake_in(seconds)
         return False
 
     async def _bury(self, job: Job, reason: str, *, error: Exception | None = None) -> None:
@@ -232,9 +267,9 @@ class Worker:
             hint="memoryd dead",
         )
 
-    async def _hand_back(self, jobs: Sequence[Job]) -> None:
+    async def _hand_back(self, jobs: Sequence[Job], *, spared: bool = True) -> None:
         try:
-            await queue.release(self._database, jobs)
+            await queue.release(self._database, jobs, spared=spared)
             await queue.unlease(self._database, jobs)
         except Exception as error:
             # The claims run out by themselves.
@@ -242,4 +277,13 @@ class Worker:
 
 
 def _is_permanent(error: Exception) -> bool:
-    return isinstance(error, Rejected | Poison | asyncpg.DataError | asyncpg.CheckViolationError | asyncpg.NotNullViolationError)
+    return isinstance(
+        error,
+        Rejected | Poison | asyncpg.DataError | asyncpg.CheckViolationError | asyncpg.NotNullViolationError,
+    )
+
+
+def _reason(error: Exception) -> str:
+    # Of Postgres the message alone: its detail quotes the row.
+    said = error.args[0] if isinstance(error, asyncpg.PostgresError) and error.args else error
+    return f"{type(error).__name__}: {said}"

@@ -1,6 +1,6 @@
 """A memory is searchable: link it to what came before, in order per agent.
 
-Candidates are the last 30 memories of the agent and `_shared`, and the nearest by embedding among the newest 1,000
+Candidates are the last 30 memories of the agent and `_shared`, and the nearest by embedding among the newest 500
 of each before it. Memories of a user are linked to that user's and to nobody's (user_id null), never to another's.
 """
 
@@ -18,7 +18,7 @@ from memory.linking import Link, Linkable, link_batch
 from providers.ports import Vectors
 
 WINDOW = 30
-REACH = 1000
+REACH = 500
 NEIGHBOURS = 5
 NEAR = 0.5
 """Cosine similarity from which a memory is a neighbour."""
@@ -101,13 +101,20 @@ class AssociateHandler:
         for (agent, user), rows in _by_owner(new).items():
             neighbours |= await self._neighbours(agent, user, [r for r in rows if r["embedding"] is not None])
         near = list({other for found in neighbours.values() for other in found})
-        candidates = await self._reader.fetch(READ_CANDIDATES, [r["id"] for r in new], near, WINDOW) if new else []
+        candidates = (
+            await self._reader.fetch(READ_CANDIDATES, [r["id"] for r in new], near, WINDOW) if new else []
+        )
         links: dict[UUID, list[Link]] = defaultdict(list)
         for link in _link(new, candidates, neighbours):
             links[link.memory_id].append(link)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
-            mine = [link for ref in dict.fromkeys(j.ref for j in ours) if ref is not None for link in links.get(ref, ())]
+            mine = [
+                link
+                for ref in dict.fromkeys(j.ref for j in ours)
+                if ref is not None
+                for link in links.get(ref, ())
+            ]
             if mine:
                 await connection.execute(
                     WRITE,
@@ -119,7 +126,9 @@ class AssociateHandler:
 
         return commit
 
-    async def _neighbours(self, agent: str, user: UUID | None, new: Sequence[Any]) -> dict[UUID, dict[UUID, float]]:
+    async def _neighbours(
+        self, agent: str, user: UUID | None, new: Sequence[Any]
+    ) -> dict[UUID, dict[UUID, float]]:
         """For each new memory of one owner the cosine similarity of its nearest earlier ones, above NEAR."""
         if not new:
             return {}
@@ -129,7 +138,9 @@ class AssociateHandler:
         ids: bytes = reach["ids"]
         times = np.frombuffer(reach["times"], dtype=">f8")
         # vector_send: two 16-bit numbers, the dimensions and a zero, then the values.
-        pool = np.frombuffer(reach["embeddings"], dtype=">f4").reshape(len(times), -1)[:, 1:].astype(np.float32)
+        pool = (
+            np.frombuffer(reach["embeddings"], dtype=">f4").reshape(len(times), -1)[:, 1:].astype(np.float32)
+        )
         similarity = _unit(np.stack([r["embedding"].to_numpy() for r in new])) @ _unit(pool).T
         born = np.array([r["created_at"].timestamp() for r in new])
         similarity[times[np.newaxis, :] > born[:, np.newaxis] + EPOCH_ROUNDING] = -1.0
@@ -138,14 +149,16 @@ class AssociateHandler:
         best = np.argpartition(-similarity, most - 1, axis=1)[:, :most]
         for row, memory in enumerate(new):
             near = ((UUID(bytes=ids[16 * i : 16 * i + 16]), float(similarity[row, i])) for i in best[row])
-            found[memory["id"]] = {other: cosine for other, cosine in near if cosine > NEAR and other != memory["id"]}
+            found[memory["id"]] = {
+                other: cosine for other, cosine in near if cosine > NEAR and other != memory["id"]
+            }
         return found
 
 
 def _unit(rows: Vectors) -> Vectors:
     """Rows of length 1: an embedding that a user brought along may have any length."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1.0)
+    return (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32, copy=False)
 
 
 def _by_owner(rows: Sequence[Any]) -> dict[tuple[str, UUID | None], list[Any]]:
@@ -160,10 +173,15 @@ def _link(
 ) -> Iterator[Link]:
     for (agent, user), rows in _by_owner(new).items():
         visible = (
-            r for r in candidates if r["agent_id"] in (agent, "_shared") and (r["user_id"] is None or r["user_id"] == user)
+            r
+            for r in candidates
+            if r["agent_id"] in (agent, "_shared") and (r["user_id"] is None or r["user_id"] == user)
         )
         yield from link_batch(
-            [_linkable(r) for r in rows], [_linkable(r) for r in visible], neighbours=neighbours, window=WINDOW
+            [_linkable(r) for r in rows],
+            [_linkable(r) for r in visible],
+            neighbours=neighbours,
+            window=WINDOW,
         )
 
 

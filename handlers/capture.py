@@ -44,7 +44,9 @@ class CaptureHandler:
         """Summarises the outcomes and embeds the summaries."""
         rows = {r["id"]: r for r in await self._reader.fetch(READ, [j.ref for j in jobs])}
         summaries = {
-            i: summarise_outcome(r["message"], r["output"], exit_code=r["exit_code"], failed=r["failed"], error=r["error"])
+            i: summarise_outcome(
+                r["message"], r["output"], exit_code=r["exit_code"], failed=r["failed"], error=r["error"]
+            )
             for i, r in rows.items()
         }
         embeddings = await self._embedding.if_possible(summaries)

@@ -190,7 +190,9 @@ class Dreamer:
                 report = await self._dream(dream_id, lost)
         finally:
             await self._finish(report)
-        self._log.info("dream_ended", **{k: str(v) if k == "dream_id" else v for k, v in asdict(report).items()})
+        self._log.info(
+            "dream_ended", **{k: str(v) if k == "dream_id" else v for k, v in asdict(report).items()}
+        )
         return report
 
     @asynccontextmanager
@@ -244,18 +246,18 @@ class Dreamer:
         last_time, last_id = since, UUID(int=0)
         while not lost.is_set():
             page = await self._store.fetch(READ_PAGE, since, last_time, last_id, PAGE)
-            for r in page:
-                memories.append(
-                    Dreamable(
-                        id=r["id"],
-                        agent_id=r["agent_id"],
-                        user_id=r["user_id"],
-                        kind=r["kind"],
-                        content=r["content"],
-                        keywords=tuple(r["keywords"]),
-                        created_at=r["created_at"],
-                    )
+            memories += [
+                Dreamable(
+                    id=r["id"],
+                    agent_id=r["agent_id"],
+                    user_id=r["user_id"],
+                    kind=r["kind"],
+                    content=r["content"],
+                    keywords=tuple(r["keywords"]),
+                    created_at=r["created_at"],
                 )
+                for r in page
+            ]
             vectors += [None if r["embedding"] is None else r["embedding"].to_numpy() for r in page]
             if len(page) < PAGE:
                 break
@@ -296,7 +298,9 @@ class Dreamer:
                 await connection.execute(WRITE_CAUSES, [e for e, _ in unique], [c for _, c in unique])
         return len(insights)
 
-    async def _by_model(self, found: Cluster, draft: Insight, causes: list[tuple[UUID, UUID]]) -> list[Insight]:
+    async def _by_model(
+        self, found: Cluster, draft: Insight, causes: list[tuple[UUID, UUID]]
+    ) -> list[Insight]:
         """The model's words for the rule's insight, and its recommendation; the rule's own where the model has none."""
         assert self._model is not None
         shown = found.memories[-MODEL_MEMORIES:]

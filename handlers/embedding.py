@@ -49,7 +49,9 @@ class Embedding:
         name = self._embedder.name
         hashes = [hashlib.sha256(t.encode("utf-8", "replace")).digest() for t in texts]
         wanted = dict(zip(hashes, texts, strict=True))
-        known = {r["content_hash"]: r["embedding"] for r in await self._reader.fetch(LOOK_UP, name, sorted(wanted))}
+        known = {
+            r["content_hash"]: r["embedding"] for r in await self._reader.fetch(LOOK_UP, name, sorted(wanted))
+        }
         missing = [h for h in wanted if h not in known]
         if missing:
             vectors = await self._embedder.embed([wanted[h] for h in missing])

@@ -63,7 +63,7 @@ class Reader(Protocol):
         ...
 
 
-class Poison(Exception):
+class Poison(Exception):  # noqa: N818 - a verdict on the job
     """This one job can never succeed: it is buried at once, with this message."""
 
 

@@ -169,7 +169,7 @@ def _without_decoration(line: str) -> str:
 
 
 def _is_progress(line: str) -> bool:
-    if line[-1:] in _RULES:  # a heading between rules, or a rule
+    if line[:1] in _RULES and line[-1:] in _RULES:  # a heading between rules, or a rule
         return False
     if _BLOCKS.search(line):
         return True

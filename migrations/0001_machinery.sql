@@ -118,6 +118,17 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select (value #>> '{}')::integer from memoryd.settings where key = p_key $$;
 
+-- Ends a check constraint that failed with words that help: `check (<allowed> or memoryd.refuse(what, hint))`.
+-- Strict, so that null, which a check lets pass, is let pass here too.
+create function memoryd.refuse(p_message text, p_hint text) returns boolean
+language plpgsql strict
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception '%', p_message using errcode = 'check_violation', hint = p_hint;
+end
+$$;
+
 -- One constant payload for each topic: identical notifications collapse within a transaction.
 create function memoryd.ring(p_topic text) returns void
 language sql volatile

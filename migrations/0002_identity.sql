@@ -41,4 +41,4 @@ comment on function memoryd.caller_id is 'The end user''s id from request.jwt.cl
 revoke all on function memoryd.caller_id() from public;
 -- The tables of schema memoryd stay closed: usage is what the policies and the public functions need to call these helpers.
 grant usage on schema memoryd to memoryd_service, memoryd_user;
-grant execute on function memoryd.caller_id() to memoryd_service, memoryd_user;
+grant execute on function memoryd.caller_id, memoryd.refuse to memoryd_service, memoryd_user;

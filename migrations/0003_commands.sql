@@ -1,7 +1,9 @@
 -- Agents and their commands: a task's way from pending to completed.
 
 create table public.agents (
-    agent_id text primary key check (agent_id ~ '\S' and length(agent_id) <= 200),
+    agent_id text primary key check (
+        (agent_id ~ '\S' and length(agent_id) <= 200)
+        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters.')),
     enabled boolean not null default true,
     disabled_reason text,
     identity text,
@@ -12,21 +14,30 @@ comment on column public.agents.identity is 'Who the agent is, in a line: it ope
 
 create table public.agent_commands (
     id uuid primary key default gen_random_uuid(),
-    agent_id text not null check (agent_id ~ '\S' and length(agent_id) <= 200 and agent_id <> '_shared'),
+    agent_id text not null check (
+        (agent_id ~ '\S' and length(agent_id) <= 200 and agent_id <> '_shared')
+        or memoryd.refuse(
+            case agent_id when '_shared' then 'agent_id is _shared' else 'agent_id is blank or too long' end,
+            'An agent_id has 1 to 200 characters. _shared is no agent: memories under that name are every agent''s.')),
     user_id uuid,
     session_id uuid,
-    message text not null check (message ~ '\S'),
+    message text not null check (
+        message ~ '\S' or memoryd.refuse('message is blank', 'Say what the agent is to do.')),
     metadata jsonb not null default '{}',
     context text,
-    status text not null default 'pending'
-        check (status in ('pending', 'ready', 'running', 'completed', 'failed', 'cancelled')),
+    status text not null default 'pending' check (
+        status in ('pending', 'ready', 'running', 'completed', 'failed', 'cancelled')
+        or memoryd.refuse('unknown status ' || quote_literal(status),
+                          'Statuses: pending, ready, running, completed, failed, cancelled.')),
     output text,
     exit_code integer,
     error text,
     created_at timestamptz not null default now(),
     ready_at timestamptz,
     started_at timestamptz,
-    finished_at timestamptz
+    finished_at timestamptz check (
+        finished_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
+        or memoryd.refuse('finished_at is ' || finished_at, 'Times from 1900 to 9999.'))
 );
 comment on table public.agent_commands is 'Tasks for agents. Insert one; its context is written, it is run, and its outcome is remembered.';
 comment on column public.agent_commands.context is 'What the agent should know before it starts; written by memoryd when the command becomes ready.';
@@ -35,19 +46,25 @@ create index agent_commands_ready on public.agent_commands (agent_id, created_at
 create index agent_commands_running on public.agent_commands (started_at) where status = 'running';
 create index agent_commands_created on public.agent_commands (created_at);
 
--- A finished command has a time at which it finished, whoever wrote it.
-create function memoryd.stamp_finished() returns trigger
+-- A command that is running began at some time, one that is finished ended at some time, whoever wrote it: without a
+-- beginning it would never be overdue.
+create function memoryd.stamp_times() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    new.finished_at := coalesce(new.finished_at, now());
+    if new.status = 'running' then
+        new.started_at := now();
+    else
+        new.finished_at := now();
+    end if;
     return new;
 end
 $$;
-create trigger stamp_finished before insert or update on public.agent_commands
-    for each row when (new.status in ('completed', 'failed', 'cancelled') and new.finished_at is null)
-    execute function memoryd.stamp_finished();
+create trigger stamp_times before insert or update on public.agent_commands
+    for each row when ((new.status in ('completed', 'failed', 'cancelled') and new.finished_at is null)
+                       or (new.status = 'running' and new.started_at is null))
+    execute function memoryd.stamp_times();
 
 create function memoryd.register_agents(p_agents text[]) returns void
 language sql volatile

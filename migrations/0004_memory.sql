@@ -33,23 +33,37 @@ comment on function public.extract_keywords is 'The first 20 distinct keywords o
 
 create table public.agent_memory (
     id uuid primary key default gen_random_uuid(),
-    agent_id text not null check (agent_id ~ '\S' and length(agent_id) <= 200),
+    agent_id text not null check (
+        (agent_id ~ '\S' and length(agent_id) <= 200)
+        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; _shared is for every agent.')),
     user_id uuid,
     session_id uuid,
-    kind text not null default 'note' check (kind in ('observation', 'outcome', 'fact', 'error', 'goal', 'note')),
-    memory_type text check (memory_type in
-        ('brand_memory', 'user_preferences', 'competitive_memory', 'task_memory', 'performance_memory')),
-    content text not null check (content ~ '\S'),
+    kind text not null default 'note' check (
+        kind in ('observation', 'outcome', 'fact', 'error', 'goal', 'note')
+        or memoryd.refuse('unknown kind ' || quote_literal(kind), 'Kinds: observation, outcome, fact, error, goal, note.')),
+    memory_type text check (
+        memory_type in ('brand_memory', 'user_preferences', 'competitive_memory', 'task_memory', 'performance_memory')
+        or memoryd.refuse('unknown memory_type ' || quote_literal(memory_type),
+                          'Types: brand_memory, user_preferences, competitive_memory, task_memory, performance_memory; or null.')),
+    content text not null check (
+        content ~ '\S' or memoryd.refuse('content is blank', 'Say what is to be remembered.')),
     embedding vector(:dimensions),
     keywords text[] generated always as (public.extract_keywords(content)) stored,
     metadata jsonb not null default '{}',
     source text,
     command_id uuid,
     -- The default stands for "as this kind is kept by default"; null is permanent. The trigger below resolves it.
-    ttl_hours integer default -2147483648 check (ttl_hours > 0),
+    ttl_hours integer default -2147483648 check (
+        ttl_hours > 0
+        or memoryd.refuse('ttl_hours is ' || ttl_hours, 'Hours from 1 on; null for a memory that is never forgotten.')),
     expires_at timestamptz,
-    created_at timestamptz not null default now(),
-    updated_at timestamptz not null default now()
+    -- Every daemon reads these times: one that its language cannot hold would stop all of the agent's associations.
+    created_at timestamptz not null default now() check (
+        created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
+        or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
+    updated_at timestamptz not null default now() check (
+        updated_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
+        or memoryd.refuse('updated_at is ' || updated_at, 'Times from 1900 to 9999.'))
 );
 comment on table public.agent_memory is 'What agents remember. agent_id ''_shared'' is readable by every agent.';
 comment on column public.agent_memory.ttl_hours is 'Hours until it is forgotten, counted from when it is stored; null = permanent. Default by kind: outcome, error, observation 72; task_memory 2160; else permanent.';
@@ -70,12 +84,18 @@ create table public.memory_associations (
     id uuid primary key default gen_random_uuid(),
     memory_id uuid not null references public.agent_memory (id) on delete cascade,
     related_memory_id uuid not null references public.agent_memory (id) on delete cascade,
-    association_type text not null check (association_type in ('causal', 'similar', 'sequential', 'related')),
-    strength double precision not null check (strength between 0 and 1),
+    association_type text not null check (
+        association_type in ('causal', 'similar', 'sequential', 'related')
+        or memoryd.refuse('unknown association_type ' || quote_literal(association_type),
+                          'Types: causal, similar, sequential, related.')),
+    strength double precision not null check (
+        strength between 0 and 1 or memoryd.refuse('strength is ' || strength, 'A strength is from 0 to 1.')),
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     unique (memory_id, related_memory_id),
-    constraint no_self_link check (memory_id <> related_memory_id)
+    constraint no_self_link check (
+        memory_id <> related_memory_id
+        or memoryd.refuse('memory ' || memory_id || ' is linked to itself', 'An association joins two different memories.'))
 );
 comment on table public.memory_associations is 'Links from a memory to earlier ones; strength 0 to 1.';
 create index memory_associations_related on public.memory_associations (related_memory_id);

@@ -8,7 +8,7 @@
 create function memoryd.relevance(p_hits bigint, p_asked integer, p_similarity double precision) returns double precision
 language sql immutable parallel safe
 return 1 - (1 - coalesce(p_hits::double precision / nullif(p_asked, 0), 0))
-         * (1 - 0.5 * greatest(0, (coalesce(p_similarity, 0) - 0.35) / 0.65));
+         * (1 - 0.5 * greatest(0, (coalesce(nullif(p_similarity, 'NaN'), 0) - 0.35) / 0.65));
 
 create function memoryd.kind_weight(p_kind text) returns double precision
 language sql immutable parallel safe
@@ -31,6 +31,7 @@ create function memoryd.score_memories(
                  similarity double precision, relevance double precision, score double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -40,10 +41,10 @@ begin
     if p_agents is not null then
         select array_agg(b.id), array_agg(b.relevance) into ids, relevances
         from (
-            select w.id, memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance
+            select w.id, r.relevance
             from unnest(p_agents) a
             cross join lateral (
-                select m.id, 1 - (m.embedding <=> p_embedding) as similarity,
+                select m.id, m.kind, m.created_at, 1 - (m.embedding <=> p_embedding) as similarity,
                        case when m.keywords && p_asked
                             then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
                 from public.agent_memory m
@@ -53,16 +54,17 @@ begin
                 order by m.created_at desc, m.id desc
                 limit p_reach
             ) w
-            order by 2 desc
-            limit 200
-        ) b
-        where b.relevance > 0;
+            cross join lateral (select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance) r
+            where r.relevance > 0
+            order by r.relevance * memoryd.kind_weight(w.kind) + memoryd.recency(w.created_at) desc
+            limit greatest(40, 2 * p_limit)
+        ) b;
     else
         select array_agg(b.id), array_agg(b.relevance) into ids, relevances
         from (
-            select w.id, memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance
+            select w.id, r.relevance
             from (
-                select m.id, 1 - (m.embedding <=> p_embedding) as similarity,
+                select m.id, m.kind, m.created_at, 1 - (m.embedding <=> p_embedding) as similarity,
                        case when m.keywords && p_asked
                             then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
                 from public.agent_memory m
@@ -71,10 +73,11 @@ begin
                 order by m.created_at desc
                 limit p_reach
             ) w
-            order by 2 desc
-            limit 200
-        ) b
-        where b.relevance > 0;
+            cross join lateral (select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance) r
+            where r.relevance > 0
+            order by r.relevance * memoryd.kind_weight(w.kind) + memoryd.recency(w.created_at) desc
+            limit greatest(40, 2 * p_limit)
+        ) b;
     end if;
     if ids is null then
         return;
@@ -129,6 +132,7 @@ create function memoryd.compose_context(
 ) returns text
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     asked text[] := public.extract_keywords(p_message);
@@ -161,7 +165,7 @@ begin
     ) i;
 
     with scored as materialized (
-        select * from memoryd.score_memories(array[p_agent, '_shared'], p_user, false, asked, p_embedding, 1000, 10)
+        select * from memoryd.score_memories(array[p_agent, '_shared'], p_user, false, asked, p_embedding, 400, 10)
     ), lines as (
         select s.id, s.score, s.created_at,
                case when s.score >= 0.5 then '★ ' else '- ' end

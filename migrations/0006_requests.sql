@@ -2,12 +2,19 @@
 
 create table public.memory_requests (
     id uuid primary key default gen_random_uuid(),
-    kind text not null check (kind in ('recall', 'context', 'dream')),
+    kind text not null check (
+        kind in ('recall', 'context', 'dream')
+        or memoryd.refuse('unknown kind ' || quote_literal(kind), 'Kinds: recall, context, dream.')),
     agent_id text,
     user_id uuid,
     query text,
-    options jsonb not null default '{}' check (jsonb_typeof(options) = 'object'),
-    status text not null default 'pending' check (status in ('pending', 'done', 'failed')),
+    options jsonb not null default '{}' check (
+        jsonb_typeof(options) = 'object'
+        or memoryd.refuse('options is of type ' || jsonb_typeof(options),
+                          'Give an object; of a recall: {"match_count": 10, "sources": ["memory", "insight"], "filter": {}}.')),
+    status text not null default 'pending' check (
+        status in ('pending', 'done', 'failed')
+        or memoryd.refuse('unknown status ' || quote_literal(status), 'Statuses: pending, done, failed.')),
     result jsonb,
     error text,
     created_at timestamptz not null default now(),
@@ -15,7 +22,9 @@ create table public.memory_requests (
     constraint request_is_whole check (
         case kind when 'recall' then query is not null
                   when 'context' then query is not null and agent_id is not null
-                  else true end)
+                  else true end
+        or memoryd.refuse('a request of kind ' || kind || ' lacks its ' || case when query is null then 'query' else 'agent_id' end,
+                          'A recall needs a query, a context needs an agent_id and a query (the task).'))
 );
 comment on table public.memory_requests is 'Requests to memoryd: recall and context with the query''s embedding, or a dream. LISTEN request_done, or poll status.';
 create index memory_requests_created on public.memory_requests (created_at);

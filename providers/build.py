@@ -65,7 +65,7 @@ def build_embedder(
             timeout_seconds=timeout_seconds,
         ),
         clock=time.monotonic,
-        rng=Random(),  # noqa: S311 - spreads calls in time, keeps no secret
+        rng=Random(),
         on_change=on_circuit_change,
     )
 
@@ -94,7 +94,7 @@ def build_language_model(
     return CircuitLanguageModel(
         OpenAILanguageModel(model=model, base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds),
         clock=time.monotonic,
-        rng=Random(),  # noqa: S311 - spreads calls in time, keeps no secret
+        rng=Random(),
         on_change=on_circuit_change,
     )
 

@@ -43,14 +43,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     choice = os.environ.get("MEMORYD_TEST_POSTGRES", "embedded")
     if choice == "embedded":
         # A test never pulls the plug on the machine, so nothing need reach the disk.
-        postgres = EmbeddedPostgres(tmp_path_factory.mktemp("postgres"), options={"fsync": "off", "max_connections": "200"})
+        postgres = EmbeddedPostgres(
+            tmp_path_factory.mktemp("postgres"), options={"fsync": "off", "max_connections": "200"}
+        )
         postgres.start()
         try:
             yield Server(postgres.socket_url)
         finally:
             postgres.stop()
     elif choice == "testcontainers":
-        from testcontainers.postgres import PostgresContainer
+        # Only where an engine is there to talk to.
+        from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415
 
         with PostgresContainer("pgvector/pgvector:pg18", driver=None) as container:
             yield Server(container.get_connection_url())

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from io import TextIOWrapper
+
 import typer
 
+from daemon.cli.context import context
+from daemon.cli.dead import dead
+from daemon.cli.demo import demo
+from daemon.cli.doctor import doctor
+from daemon.cli.dream import dream
 from daemon.cli.migrate import migrate
+from daemon.cli.psql import psql
+from daemon.cli.recall import recall
+from daemon.cli.replay import replay
 from daemon.cli.run import run
+from daemon.cli.status import status
+from daemon.cli.url import url
 
 app = typer.Typer(
     name="memoryd",
@@ -14,10 +27,34 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, migrate):
+for command in (run, demo, status, doctor, recall, context, dream, replay, migrate, url):
     app.command()(command)
+# What follows is psql's own: its options are not ours to read.
+app.command(context_settings={"ignore_unknown_options": True})(psql)
+app.add_typer(dead, name="dead")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        typer.echo(f"memoryd {metadata.version('memoryd')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and end."
+    ),
+) -> None:
+    del version  # told by its callback
 
 
 def main() -> None:
     """Entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # What agents wrote may hold anything; a terminal that cannot show it is no reason to fail.
+            stream.reconfigure(errors="replace")
     app()

@@ -6,20 +6,16 @@ Promise: no command shows a traceback for something that its user can mend.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from daemon.logs import configure_logs, get_logger
-from daemon.settings import Settings, SettingsError, load_settings
-
 if TYPE_CHECKING:
     from daemon.database import Database
     from daemon.embedded_postgres import EmbeddedPostgres
+    from daemon.settings import Settings
     from providers.ports import Embedder, LanguageModel
 
 Result = TypeVar("Result")
@@ -29,14 +25,21 @@ class Failure(Exception):  # noqa: N818 - the end of a command, told to its user
     """Ends the command with this sentence and exit code 1."""
 
 
-def settings_or_exit(**overrides: object) -> Settings:
-    """The settings; a wrong one ends the program with its sentence, exit code 2."""
+def settings_or_exit(*, quiet: bool = False, **overrides: object) -> Settings:
+    """The settings; a wrong one ends the program with its sentence, exit code 2.
+
+    `quiet`: the command prints an answer, so only warnings are logged, unless a level was asked for.
+    """
+    from daemon.logs import configure_logs
+    from daemon.settings import SettingsError, load_settings
+
     try:
         settings = load_settings(**overrides)
     except SettingsError as error:
         typer.secho(str(error), err=True, fg="red")
         raise typer.Exit(2) from None
-    configure_logs(level=settings.log_level, style=settings.log_format)
+    level = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
+    configure_logs(level=level, style=settings.log_format)
     return settings
 
 
@@ -49,64 +52,95 @@ def run_async(main: Coroutine[Any, Any, Result]) -> Result:
 @contextmanager
 def sentences() -> Iterator[None]:
     """Turns known failures into one sentence on stderr and exit code 1."""
-    import asyncpg
-
-    from daemon.migrator import MigrationError
-
     try:
         yield
-    except (Failure, MigrationError, ValueError) as error:
-        _leave(str(error))
-    except asyncpg.InvalidPasswordError:
-        _leave("The database refused the password. Check DATABASE_URL.")
-    except asyncpg.InvalidCatalogNameError as error:
-        _leave(f"{error}. Create it, or correct DATABASE_URL.")
-    except asyncpg.UndefinedTableError:
-        _leave("This database has no memoryd schema yet. Run: memoryd migrate")
-    except asyncpg.UndefinedObjectError as error:
-        _leave(f"{error}. Run: memoryd migrate")
-    except asyncpg.PostgresError as error:
-        hint = getattr(error, "hint", None)
-        _leave(f"The database said: {error}" + (f" ({hint})" if hint else ""))
-    except OSError as error:
-        _leave(f"The database cannot be reached: {error}. Is it running, and is DATABASE_URL right?")
+    except BrokenPipeError:
+        raise  # the reader of our output has gone: nobody is left to be told
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    except Exception as error:
+        sentence = explain(error)
+        if sentence is None:
+            raise
+        typer.secho(sentence, err=True, fg="red")
+        raise typer.Exit(1) from None
 
 
-def _leave(sentence: str) -> None:
-    typer.secho(sentence, err=True, fg="red")
-    raise typer.Exit(1)
+def explain(error: Exception) -> str | None:
+    """What went wrong and what to do, for a failure that the user can mend; None for a bug."""
+    import asyncpg
+
+    from daemon.embedded_account import EmbeddedPostgresError
+    from daemon.migrator import MigrationError
+    from providers.ports import Rejected, Unavailable
+
+    # Of a PostgresError only the message: details and hints stand on lines of their own, and may hold rows.
+    said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
+    match error:
+        case Failure() | MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError():
+            return said
+        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+            return f"The database refused to let us in: {said}. Check user and password in DATABASE_URL."
+        case asyncpg.InvalidCatalogNameError():
+            return f"{said}. Create it, or correct DATABASE_URL."
+        case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError() | asyncpg.UndefinedFunctionError():
+            return f"This database has no memoryd schema yet ({said}). Run: memoryd migrate"
+        case asyncpg.UndefinedObjectError():
+            return f"{said}. Run: memoryd migrate"
+        case asyncpg.InsufficientPrivilegeError():
+            return f"{said}. Connect as the role that ran memoryd migrate, or as a superuser."
+        case asyncpg.PostgresError():
+            hint = getattr(error, "hint", None)
+            return f"The database said: {said}." + (f" {hint}" if hint else "")
+        case OSError() | asyncpg.InterfaceError():
+            reason = said or type(error).__name__
+            return f"The database cannot be reached: {reason}. Is it running, and is DATABASE_URL right?"
+    return None
 
 
 @contextmanager
-def postgres(settings: Settings, *, keep: bool = False) -> Iterator[tuple[str, EmbeddedPostgres | None]]:
+def postgres(
+    settings: Settings, *, keep: bool = False, existing: bool = False
+) -> Iterator[tuple[str, EmbeddedPostgres | None]]:
     """The database's URL; the embedded server runs meanwhile when there is no DATABASE_URL.
 
-    It is stopped at the end if it was started here, unless `keep`.
+    It is stopped at the end by the last command that uses it, unless `keep`. With `existing` a database that
+    was never made is a Failure.
     """
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value(), None
         return
-    from daemon.embedded_postgres import EmbeddedPostgres
+    from daemon.cli.embedded import embedded
 
-    server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
-    started = server.start()
-    try:
+    with embedded(settings, keep=keep, existing=existing) as server:
         yield server.socket_url, server
-    finally:
-        if started and not keep:
-            server.stop()
+
+
+def with_database(work: Callable[[Settings, Database], Awaitable[Result]]) -> Result:
+    """Runs the work of a command on a database that must be there; a failure ends with its sentence."""
+    settings = settings_or_exit(quiet=True)
+
+    async def main(url: str) -> Result:
+        async with open_database(settings, url) as database:
+            return await work(settings, database)
+
+    with sentences(), postgres(settings, existing=True) as (url, _server):
+        return asyncio.run(main(url))
 
 
 @asynccontextmanager
-async def open_database(settings: Settings, url: str, *, application: str = "memoryd cli") -> AsyncIterator[Database]:
+async def open_database(
+    settings: Settings, url: str, *, application: str = "memoryd cli"
+) -> AsyncIterator[Database]:
     """A small pool for one command."""
     from daemon.database import Database
+    from daemon.doorbell import hears_notifications
+    from daemon.logs import get_logger
 
-    database = await Database.open(
-        url, size=3, pooled=settings.pool == "transaction", logger=get_logger(), application=application
-    )
+    pooled = settings.pool == "transaction"
+    if settings.pool == "auto" and settings.database_url is not None:
+        pooled = not await hears_notifications(url)
+    database = await Database.open(url, size=3, pooled=pooled, logger=get_logger(), application=application)
     try:
         yield database
     finally:
@@ -142,9 +176,3 @@ def language_model_of(settings: Settings) -> LanguageModel | None:
         timeout_seconds=settings.provider_timeout_seconds,
         on_circuit_change=log_change,
     )
-
-
-def quiet_exit() -> None:
-    """Ends at once when the reader of a pipe has gone."""
-    with contextlib.suppress(OSError):
-        os.close(1)

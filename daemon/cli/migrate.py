@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from daemon.cli.common import embedder_of, postgres, run_async, sentences, settings_or_exit
@@ -17,19 +19,19 @@ def migrate(
         run_async(migrate_database(settings, url, dry_run=dry_run, tell=typer.echo))
 
 
-async def migrate_database(settings: Settings, url: str, *, dry_run: bool, tell: object) -> None:
+async def migrate_database(settings: Settings, url: str, *, dry_run: bool, tell: Callable[[str], object]) -> None:
     """Migrates one database and tells what was done. Raises MigrationError."""
     from daemon.database import connect
     from daemon.migrator import migrate as apply
 
     embedder = embedder_of(settings)
-    connection = await connect(url, pooled=settings.pool == "transaction")
+    # What works behind a transaction pooler works everywhere, and here nothing is asked twice.
+    connection = await connect(url, pooled=True)
     try:
         done = await apply(connection, dimensions=embedder.dimensions, embedder=embedder.name, dry_run=dry_run)
     finally:
         await connection.close()
         await embedder.close()
-    assert callable(tell)
     for migration in done:
         tell(f"{'would apply' if dry_run else 'applied'} {migration.version:04d}_{migration.name}")
     if not done:

@@ -30,8 +30,12 @@ async def _serve(settings: Settings, url: str, *, migrate: bool) -> None:
 
     log = get_logger()
     if migrate:
-        await migrate_database(settings, url, dry_run=False, tell=lambda line: log.debug("migration", done=line))
-    await Daemon(settings, url, embedder=embedder_of(settings), language_model=language_model_of(settings), logger=log).run()
+        await migrate_database(
+            settings, url, dry_run=False, tell=lambda line: log.debug("migration", done=line)
+        )
+    await Daemon(
+        settings, url, embedder=embedder_of(settings), language_model=language_model_of(settings), logger=log
+    ).run()
 
 
 def _welcome(url: str) -> str:
@@ -50,4 +54,4 @@ and give an agent something to do:
     select kind, content from agent_memory;
 
 Ctrl-C stops memoryd and its Postgres. What was remembered stays.
-"""
+"""  # noqa: S608 - examples to read, not to run

@@ -24,19 +24,25 @@ async def test_a_command_is_remembered_and_comes_back_in_the_next_context(
 ) -> None:
     command = await ask(connection, "deploy the staging server")
     claimed = await connection.fetchrow("select * from claim_command('alice')")
-    assert claimed["id"] == command and claimed["status"] == "running" and claimed["context"] == ""
+    assert (claimed["id"], claimed["status"], claimed["context"]) == (command, "running", "")
 
-    await connection.execute("select complete_command($1, $2, 0)", command, "building\n\x1b[32mdeployed build 512\x1b[0m")
+    await connection.execute(
+        "select complete_command($1, $2, 0)", command, "building\n\x1b[32mdeployed build 512\x1b[0m"
+    )
     await until(connection, IDLE)
     memory = await connection.fetchrow("select * from agent_memory where command_id = $1", command)
     assert memory["kind"] == "outcome"
     assert memory["content"] == "Task: deploy the staging server → completed\nbuilding\ndeployed build 512"
-    assert memory["embedding"] is not None and "staging" in memory["keywords"]
-    assert await connection.fetchval("select expires_at - now() between '71 hours' and '72 hours' from agent_memory")
+    assert memory["embedding"] is not None
+    assert "staging" in memory["keywords"]
+    assert await connection.fetchval(
+        "select expires_at - now() between '71 hours' and '72 hours' from agent_memory"
+    )
 
     await ask(connection, "deploy the production server")
     context = await connection.fetchval("select context from agent_commands where status = 'ready'")
-    assert "You are alice." in context and "★" in context and "deployed build 512" in context
+    assert all(part in context for part in ("You are alice.", "★", "deployed build 512"))
     assert len(context) <= 3000
     logged = await connection.fetchrow("select * from memory_queries order by query_time desc limit 1")
-    assert logged["retrieved_memory_ids"] == [memory["id"]] and logged["task_keywords"] == ["deploy", "production", "server"]
+    assert logged["retrieved_memory_ids"] == [memory["id"]]
+    assert logged["task_keywords"] == ["deploy", "production", "server"]

@@ -24,7 +24,9 @@ class DaemonProcess:
         self._news = asyncio.Condition()
         self._reader = asyncio.create_task(self._read())
 
-    async def event(self, name: str, *, timeout: float = START_SECONDS, after: int = 0, **values: object) -> dict[str, Any]:
+    async def event(
+        self, name: str, *, timeout: float = START_SECONDS, after: int = 0, **values: object
+    ) -> dict[str, Any]:
         """Waits for a log line of this event with these values, among those from number `after` on."""
 
         def found() -> dict[str, Any] | None:

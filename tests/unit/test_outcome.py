@@ -113,6 +113,7 @@ def test_what_a_terminal_would_show_is_kept(output: str, shown: str) -> None:
         "100%|██████████| 10/10 [00:01<00:00, 9.1it/s]",
         "   ━━━━━━━━━━━━━━━━ 12.3/12.3 MB 4.5 MB/s eta 0:00:00",
         "[=====>    ] 50%",
+        "installing 50% ━━━━━━━━━━",
         "45%",
         "Progress: 45.5 %",
         "Receiving objects: 100% (123/123), done.",

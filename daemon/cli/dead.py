@@ -1,0 +1,93 @@
+"""memoryd dead: jobs that were given up, and the way back for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from daemon.cli.common import Failure, sentences, with_database
+from daemon.cli.output import age, as_json, number, say, table
+
+if TYPE_CHECKING:
+    from daemon.database import Database
+    from daemon.settings import Settings
+
+LIST = """
+select id, topic, lane, ref, attempts, error, created_at, died_at,
+       extract(epoch from now() - died_at)::float8 as died_seconds
+from memoryd.dead_jobs
+where $1::text is null or topic = $1
+order by died_at desc, id desc
+limit $2
+"""
+
+COUNT = "select count(*) from memoryd.dead_jobs where $1::text is null or topic = $1"
+
+dead = typer.Typer(
+    help="List the jobs that were given up; `dead requeue` tries them again.", invoke_without_command=True
+)
+
+
+@dead.callback()
+def list_dead(
+    context: typer.Context,
+    topic: str | None = typer.Option(None, help="Only jobs of this topic."),
+    limit: int = typer.Option(50, min=1, help="How many, the newest first."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """List the jobs that were given up; `dead requeue` tries them again."""
+    if context.invoked_subcommand is not None:
+        return
+
+    async def read(_settings: Settings, database: Database) -> tuple[list[Any], int]:
+        return await database.fetch(LIST, topic, limit), await database.fetchval(COUNT, topic)
+
+    rows, count = with_database(read)
+    if json:
+        as_json([dict(row) for row in rows])
+        return
+    if not rows:
+        say("No job is dead." if topic is None else f"No job of topic {topic} is dead.")
+        return
+    table(
+        ["id>", "topic", "ref", "attempts>", "died>", "error"],
+        [
+            [
+                str(row["id"]),
+                row["topic"],
+                str(row["ref"] or "-"),
+                str(row["attempts"]),
+                f"{age(row['died_seconds'])} ago",
+                row["error"].strip().partition("\n")[0],
+            ]
+            for row in rows
+        ],
+    )
+    if count > len(rows):
+        say(f"... and {count - len(rows):,} more (--limit).")
+
+
+@dead.command()
+def requeue(
+    ids: list[int] | None = typer.Argument(None, help="Ids of dead jobs, as `memoryd dead` lists them."),
+    topic: str | None = typer.Option(None, help="All dead jobs of this topic."),
+    every: bool = typer.Option(False, "--all", help="All dead jobs."),
+) -> None:
+    """Bring dead jobs back into the queue, with all their attempts before them again."""
+
+    with sentences():
+        if sum((bool(ids), topic is not None, every)) != 1:
+            raise Failure("Say which jobs: ids, or --topic, or --all. To see them: memoryd dead")
+
+    async def bring_back(_settings: Settings, database: Database) -> int:
+        from daemon import queue
+
+        back = await queue.requeue(database, ids=ids or None, topic=topic)
+        if ids and back < len(set(ids)):
+            raise Failure(
+                f"{number(back, 'job')} requeued; the others are not dead. To see who is: memoryd dead"
+            )
+        return back
+
+    say(f"{number(with_database(bring_back), 'job')} requeued.")

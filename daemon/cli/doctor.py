@@ -1,0 +1,86 @@
+"""memoryd doctor: looks everything over and says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from daemon.cli.common import embedder_of, explain, language_model_of, postgres, sentences, settings_or_exit
+from daemon.cli.output import as_json, number
+
+if TYPE_CHECKING:
+    from daemon.checks import Check
+    from daemon.settings import Settings
+
+_MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
+
+
+def doctor(
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Check database, providers and daemons, and say what to do. Exit code 1 if there is a problem."""
+    settings = settings_or_exit(quiet=True)
+    with sentences():
+        checks = asyncio.run(_collect(settings, tell=not json))
+    if json:
+        as_json([_as_dict(check) for check in checks])
+    problems = sum(check.verdict == "problem" for check in checks)
+    warnings = sum(check.verdict == "warning" for check in checks)
+    if not json:
+        typer.echo()
+        typer.echo(_summary(problems, warnings))
+    if problems:
+        raise typer.Exit(1)
+
+
+async def _collect(settings: Settings, *, tell: bool) -> list[Check]:
+    checks = []
+    async for check in _examine(settings):
+        checks.append(check)
+        if tell:
+            _show(check)
+    return checks
+
+
+async def _examine(settings: Settings) -> AsyncIterator[Check]:
+    from daemon.checks import Check, split_advice
+    from daemon.doctor import examine
+
+    try:
+        with postgres(settings, existing=True) as (url, _server):
+            async for check in examine(
+                settings,
+                url,
+                build_embedder=lambda: embedder_of(settings),
+                build_language_model=lambda: language_model_of(settings),
+            ):
+                yield check
+    except Exception as error:
+        sentence = explain(error)
+        if sentence is None:
+            raise
+        yield Check("database", "problem", *split_advice(sentence))
+
+
+def _show(check: Check) -> None:
+    mark, colour = _MARKS[check.verdict]
+    typer.secho(f"{mark:<8}", fg=colour, nl=False)
+    typer.echo(f" {check.name:<15} {check.found}")
+    if check.advice is not None:
+        typer.echo(f"{'':25}{'-> ' + check.advice}")
+
+
+def _summary(problems: int, warnings: int) -> str:
+    if not problems and not warnings:
+        return "All is well."
+    told = [number(count, noun) for count, noun in ((problems, "problem"), (warnings, "warning")) if count]
+    return " and ".join(told) + "."
+
+
+def _as_dict(check: Check) -> dict[str, str | None]:
+    from dataclasses import asdict
+
+    return asdict(check)

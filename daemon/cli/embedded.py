@@ -1,0 +1,73 @@
+"""Sharing the embedded Postgres among commands: the last one out stops it.
+
+Promise: a short command never stops the server under a daemon that came meanwhile, and a server that somebody
+started by other means than these commands is left alone. The kernel keeps count (a shared lock), so a kill -9
+leaves no wrong count.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from daemon.cli.common import Failure
+from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.settings import Settings
+
+LOCK = "in-use"
+"""File in the data folder: locked by all who use the server, with the process id of the server to stop."""
+
+
+@contextmanager
+def embedded(settings: Settings, *, keep: bool = False, existing: bool = False) -> Iterator[EmbeddedPostgres]:
+    """The embedded server, running. With `existing` a missing database is a Failure instead of being made.
+
+    With `keep` it runs on afterwards. Raises EmbeddedPostgresError.
+    """
+    server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
+    folder = settings.data_dir.expanduser().resolve()
+    if existing and not (folder / "pg").exists():
+        raise Failure(missing(folder))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if os.geteuid() == 0:
+            owner = folder.stat()
+            os.fchown(lock, owner.st_uid, owner.st_gid)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if server.start():
+            _note(lock, server.postmaster_pid())
+        try:
+            yield server
+        finally:
+            if not keep and _last(lock) and _noted(lock) == server.postmaster_pid():
+                server.stop()
+    finally:
+        os.close(lock)
+
+
+def missing(folder: Path) -> str:
+    """What to do where there is no database."""
+    return f"There is no database in {folder} yet. Run: make run (or memoryd run), or set DATABASE_URL."
+
+
+def _last(lock: int) -> bool:
+    """Whether nobody else uses the server; then nobody can begin to before the lock is closed."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _note(lock: int, pid: int | None) -> None:
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(pid or "").encode(), 0)
+
+
+def _noted(lock: int) -> int | None:
+    text = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
+    return int(text) if text.isdigit() else None

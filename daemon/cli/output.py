@@ -1,0 +1,97 @@
+"""How commands print: tables for a person at a terminal, plain aligned text for a pipe, JSON for a script.
+
+Promise: what agents wrote is shown as text, never obeyed: neither as terminal escapes nor as markup.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from memory.text import one_line
+
+PLAIN_WIDTH = 200
+"""Characters of a cell in plain text: a pipe has no edge, but a line should still be a line."""
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
+    """Prints rows under headings. `>` at the end of a heading aligns its column to the right."""
+    heads = [column.rstrip(">") for column in columns]
+    right = [column.endswith(">") for column in columns]
+    cells = [[one_line(cell, PLAIN_WIDTH) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _rich_table(heads, cells, right=right, title=title)
+        return
+    if title is not None:
+        typer.echo(title)
+    widths = [max(len(line[place]) for line in (heads, *cells)) for place in range(len(heads))]
+    for line in (heads, *cells):
+        padded = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ]
+        typer.echo("  ".join(padded).rstrip())
+
+
+def _rich_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool], title: str | None
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(
+        title=None if title is None else Text(title, style="bold"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        header_style="dim",
+    )
+    for place, head in enumerate(heads):
+        last = place == len(heads) - 1
+        shown.add_column(
+            Text(head),
+            justify="right" if right[place] else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if last and not right[place] else None,
+        )
+    for row in rows:
+        shown.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False).print(shown)
+
+
+def as_json(value: object) -> None:
+    """Prints a value as indented JSON; times and ids as strings."""
+    typer.echo(json.dumps(value, default=str, ensure_ascii=False, indent=2))
+
+
+def say(line: str = "") -> None:
+    """Prints a line of the answer."""
+    typer.echo(line)
+
+
+def remark(line: str) -> None:
+    """Prints a line about the answer, on stderr."""
+    typer.secho(line, err=True, fg="yellow")
+
+
+def age(seconds: float | None) -> str:
+    """A duration as a person would say it: `45 s`, `12 min`, `3 h`, `2 d`; `-` for None."""
+    if seconds is None:
+        return "-"
+    for length, unit in _UNITS:
+        if seconds >= 2 * length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{max(0, seconds):.0f} s" if seconds >= 10 else f"{max(0.0, seconds):.1f} s"
+
+
+def number(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 job`, `1,200 jobs`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

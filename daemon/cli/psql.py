@@ -1,0 +1,54 @@
+"""memoryd psql: a prompt on the database.
+
+Promise: it starts and stops nothing, and keeps the password off the command line, where others could read it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import typer
+
+from daemon.cli.common import Failure, sentences, settings_or_exit
+
+if TYPE_CHECKING:
+    from daemon.settings import Settings
+
+
+def psql(
+    arguments: list[str] | None = typer.Argument(
+        None, metavar="[ARGUMENT]...", help='Passed on to psql, such as: -c "select * from agent_memory"'
+    ),
+) -> None:
+    """Open psql on the database: with DATABASE_URL the one on the PATH, else the one that memoryd brings."""
+    settings = settings_or_exit(quiet=True)
+    with sentences():
+        program, url = _program_and_url(settings)
+        _become(program, url, arguments or [])
+
+
+def _program_and_url(settings: Settings) -> tuple[Path, str]:
+    from daemon.embedded_postgres import EmbeddedPostgres
+
+    server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
+    if settings.database_url is not None:
+        installed = shutil.which("psql")
+        return Path(installed) if installed else server.psql_path, settings.database_url.get_secret_value()
+    if not server.is_running():
+        raise Failure("memoryd's own Postgres is not running. In another terminal: make run (or memoryd run)")
+    return server.psql_path, server.socket_url
+
+
+def _become(program: Path, url: str, arguments: list[str]) -> NoReturn:
+    environment = dict(os.environ)
+    parts = urlsplit(url)
+    if parts.password is not None:
+        user, _, host = parts.netloc.rpartition("@")
+        url = urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{host}"))
+        environment["PGPASSWORD"] = unquote(parts.password)
+    command = [str(program), f"--dbname={url}", *arguments]
+    os.execve(program, command, environment)  # noqa: S606 - no shell wanted

@@ -1,0 +1,116 @@
+"""memoryd status: daemons, queue, memories and dreams, at a glance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from daemon.cli.common import with_database
+from daemon.cli.output import age, as_json, number, say, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.database import Database
+    from daemon.settings import Settings
+    from daemon.status import LastDream, Status
+
+
+def status(
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Show daemons, queue, memories and the last dream."""
+    from dataclasses import asdict
+
+    found = with_database(_read)
+    if json:
+        as_json(asdict(found))
+    else:
+        _show(found)
+
+
+async def _read(settings: Settings, database: Database) -> Status:
+    from daemon.status import read_status
+
+    return await read_status(database, heartbeat_seconds=settings.heartbeat_seconds)
+
+
+def _show(found: Status) -> None:
+    say(f"Database {found.database}, Postgres {found.postgres}, schema version {found.schema_version}")
+    if found.schema_trouble is not None:
+        say(found.schema_trouble)
+    say()
+    if found.daemons:
+        table(
+            ["host", "pid>", "version", "doorbell", "up>", "last seen>", "alive"],
+            [
+                [
+                    one.host,
+                    str(one.pid),
+                    one.version,
+                    one.doorbell,
+                    age(one.up_seconds),
+                    f"{age(one.silent_seconds)} ago",
+                    "yes" if one.alive else "no",
+                ]
+                for one in found.daemons
+            ],
+            title="Daemons",
+        )
+    else:
+        say("No daemon is running. Start one: memoryd run")
+    say()
+    _show_queue(found)
+    say(f"Memories   {_counts(found.memories)}")
+    say(
+        f"           {number(found.agents, 'agent')}, {number(found.associations, 'association')},"
+        f" {number(found.insights, 'insight')}"
+    )
+    say(f"Commands   {_counts(found.commands)}")
+    say(f"Last dream {_dream(found.dream)}")
+
+
+def _show_queue(found: Status) -> None:
+    if found.queue:
+        table(
+            ["topic", "jobs>", "claimable>", "oldest>"],
+            [
+                [one.topic, f"{one.jobs:,}", f"{one.claimable:,}", age(one.oldest_seconds)]
+                for one in found.queue
+            ],
+            title="Queue",
+        )
+        waits = "none waits to be claimed" if found.lag_seconds is None else f"lag {age(found.lag_seconds)}"
+        say(f"{number(sum(one.jobs for one in found.queue), 'job')}, {waits}")
+    else:
+        say("The queue is empty.")
+    if found.dead:
+        say()
+        table(
+            ["topic", "jobs>", "newest>"],
+            [[one.topic, f"{one.jobs:,}", f"{age(one.newest_seconds)} ago"] for one in found.dead],
+            title="Dead jobs (memoryd dead lists them, memoryd dead requeue tries them again)",
+        )
+    say()
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    if not counts:
+        return "none"
+    return f"{sum(counts.values()):,}: " + ", ".join(f"{n:,} {name}" for name, n in counts.items())
+
+
+def _dream(dream: LastDream | None) -> str:
+    if dream is None:
+        return "none yet"
+    head = f"{dream.status}, {dream.trigger}, began {age(dream.started_seconds)} ago"
+    if dream.status == "running":
+        return head
+    wrote = ", ".join(f"{n} {name}" for name, n in dream.categories.items())
+    return (
+        f"{head} and took {age(dream.took_seconds)}: {number(dream.memories_scanned, 'memory', 'memories')},"
+        f" {number(dream.clusters_found, 'cluster')}, {number(dream.insights_generated, 'insight')}"
+        + (f" ({wrote})" if wrote else "")
+        + f", {number(dream.associations_pruned, 'association')} pruned"
+    )

@@ -1,0 +1,33 @@
+"""memoryd url: where the database is, for other programs."""
+
+from __future__ import annotations
+
+import typer
+
+from daemon.cli.common import Failure, sentences, settings_or_exit
+from daemon.cli.output import remark, say
+
+
+def url(
+    tcp: bool = typer.Option(
+        False,
+        "--tcp",
+        help="The embedded server's address on 127.0.0.1, with its password, instead of its socket.",
+    ),
+) -> None:
+    """Print the URL of the database, the password included."""
+    settings = settings_or_exit(quiet=True)
+    if settings.database_url is not None:
+        say(settings.database_url.get_secret_value())
+        return
+    with sentences():
+        from daemon.cli.embedded import missing
+        from daemon.embedded_postgres import EmbeddedPostgres
+
+        folder = settings.data_dir.expanduser().resolve()
+        if not (folder / "pg").exists():
+            raise Failure(missing(folder))
+        server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
+        say(server.tcp_url if tcp else server.socket_url)
+        if not server.is_running():
+            remark("It is not running now. Start it: make run (or memoryd run)")

@@ -1,0 +1,191 @@
+"""Who lost the claim writes nothing, and a lane keeps its order: whatever stalls, and whoever works."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+
+import asyncpg
+import pytest
+
+from daemon import queue
+from daemon.database import Database
+from handlers.ports import AnyConnection, Job
+from tests.support.waiting import IDLE, until
+from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+
+CLAIMS_OVER = "select bool_and(visible_at <= now()) from memoryd.jobs"
+LEASES_OVER = "select bool_and(leased_until <= now()) from memoryd.lanes"
+DONE_TWICE = "select job from done group by job having count(*) > 1"
+
+
+@pytest.fixture
+async def database(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[Database]:
+    """The daemon's way to a database that has a table for what was done."""
+    await connection.execute(CREATE_DONE)
+    async with open_database(database_url) as opened:
+        yield opened
+
+
+async def settle(database: Database, jobs: Sequence[Job]) -> list[int]:
+    """Settles in a transaction of its own; returns the ids that were still ours."""
+    async with database.transaction() as connection:
+        return [job.id for job in await queue.settle(connection, jobs)]
+
+
+async def test_a_claim_that_ran_out_settles_nothing_once_another_has_it(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    ids = await enqueue(connection, "test", [None] * 3)
+    zombie = await queue.claim(database, "test", most=3, seconds=0.1)
+    assert [job.id for job in zombie] == ids
+    assert await queue.claim(database, "test", most=3, seconds=0.1) == []
+    await until(connection, CLAIMS_OVER)
+
+    heirs = [(await queue.claim(database, "test", most=3, seconds=30))[0] for _ in ids]
+    assert [job.id for job in heirs] == ids
+    assert all(job.suspect for job in heirs)
+    before = await connection.fetch("select * from memoryd.jobs order by id")
+
+    assert await settle(database, zombie) == []
+    await queue.release(database, zombie)
+    await queue.renew(database, zombie, seconds=3600)
+    await queue.postpone(database, zombie[0], seconds=3600)
+    await queue.bury(database, zombie[1], error="should not happen")
+    assert await connection.fetch("select * from memoryd.jobs order by id") == before
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+    assert await settle(database, heirs) == ids
+    assert await settle(database, heirs) == []
+
+
+async def test_a_claim_that_ran_out_still_settles_when_nobody_else_took_it(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    ids = await enqueue(connection, "test", [None] * 2)
+    slow = await queue.claim(database, "test", most=2, seconds=0.1)
+    await until(connection, CLAIMS_OVER)
+    assert await settle(database, slow) == ids
+
+
+async def test_a_lease_that_ran_out_settles_nothing_once_another_has_it(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    ids = await enqueue(connection, "test", [None] * 3, lanes=["a"] * 3)
+    zombie = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=0.1)
+    assert [job.id for job in zombie] == ids
+    assert await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=0.1) == []
+    await until(connection, LEASES_OVER)
+
+    heir = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
+    assert [job.id for job in heir] == ids[:1], "what once did not come back is tried alone"
+    before = await connection.fetch("select * from memoryd.lanes")
+
+    assert await settle(database, zombie) == []
+    await queue.renew(database, zombie, seconds=3600)
+    await queue.unlease(database, zombie)
+    assert await connection.fetch("select * from memoryd.lanes") == before
+    assert await connection.fetchval("select count(*) from memoryd.jobs") == 3
+
+    assert await settle(database, heir) == ids[:1]
+    rest = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
+    assert [job.id for job in rest] == ids[1:2]
+
+
+async def test_a_lane_is_nobodys_until_its_effects_are_visible(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    first, second = await enqueue(connection, "test", [None, None], lanes=["a", "a"])
+    held = await queue.claim_lanes(database, "test", lanes=4, most=1, seconds=30)
+    assert [job.id for job in held] == [first]
+    async with database.transaction() as unfinished:
+        await queue.settle(unfinished, held)
+        assert await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30) == []
+    after = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
+    assert [job.id for job in after] == [second]
+
+
+@pytest.mark.parametrize("lanes", [0, 4])
+async def test_a_worker_that_stalls_past_its_claim_writes_nothing(
+    database: Database, connection: asyncpg.Connection, lanes: int
+) -> None:
+    ids = await enqueue(connection, "test", [None] * 4, lanes=["a", "a", "b", "b"] if lanes else ())
+    stalled, go_on = asyncio.Event(), asyncio.Event()
+
+    async def stall(_jobs: Sequence[Job]) -> None:
+        stalled.set()
+        await go_on.wait()
+
+    zombie = worker_on(database, Doing("zombie", before=stall), lanes=lanes, claim_seconds=0.2)
+    running = asyncio.create_task(zombie.run())
+    await stalled.wait()
+    # Nobody renews the zombie's claims: it stands still as a whole, as a suspended machine does.
+    async with working(worker_on(database, Doing("heir"), lanes=lanes)):
+        await until(connection, IDLE)
+    go_on.set()
+    await zombie.stop(grace_seconds=10)
+    running.cancel()
+    assert await connection.fetchval("select array_agg(job order by job) from done where worker = 'heir'") == ids
+    assert await connection.fetchval("select count(*) from done") == len(ids)
+
+
+async def test_a_commit_half_that_fails_leaves_no_trace_and_is_run_again(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    ids = await enqueue(connection, "test", [None] * 5)
+    failures = 0
+
+    async def fail_twice(_connection: AnyConnection, _jobs: Sequence[Job]) -> None:
+        nonlocal failures
+        failures += 1
+        if failures <= 2:
+            raise RuntimeError("after the effects, before the commit")
+
+    async with working(worker_on(database, Doing(within=fail_twice))):
+        await until(connection, IDLE)
+    assert failures > 2
+    assert await connection.fetchval("select array_agg(job order by job) from done") == ids
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+
+async def test_order_is_kept_in_every_lane_by_workers_that_fail_and_stall(
+    database_url: str, database: Database, connection: asyncpg.Connection
+) -> None:
+    names = [f"lane {n}" for n in range(12)]
+    rng = random.Random(20261120)
+    order = [lane for lane in names for _ in range(15)]
+    rng.shuffle(order)
+    ids = await enqueue(connection, "test", [None] * len(order), lanes=order)
+    fail_once, stall_once = set(rng.sample(ids, 6)), set(rng.sample(ids, 4))
+    both_began = asyncio.Barrier(2)
+    met: set[str] = set()
+
+    def trouble(name: str) -> Doing:
+        async def before(jobs: Sequence[Job]) -> None:
+            if name not in met:
+                met.add(name)
+                await both_began.wait()
+            if stalls := {job.id for job in jobs} & stall_once:
+                stall_once.difference_update(stalls)
+                await asyncio.sleep(0.5)
+            if fails := {job.id for job in jobs} & fail_once:
+                fail_once.difference_update(fails)
+                raise RuntimeError("once")
+
+        return Doing(name, before=before)
+
+    async with open_database(database_url) as other:
+        one = worker_on(database, trouble("one"), batch=12, lanes=3, claim_seconds=0.3)
+        two = worker_on(other, trouble("two"), batch=12, lanes=3, claim_seconds=0.3, parallel=2)
+        # No renewals: who stalls loses its lanes to the other.
+        async with working(one, two, claim_seconds=3600):
+            await until(connection, IDLE)
+    assert not fail_once
+    assert not stall_once
+    assert await connection.fetch(DONE_TWICE) == []
+    done = await connection.fetch("select lane, array_agg(job order by place) as jobs from done group by lane")
+    expected = {lane: [i for i, at in zip(ids, order, strict=True) if at == lane] for lane in names}
+    assert {r["lane"]: r["jobs"] for r in done} == expected
+    assert await connection.fetchval("select count(distinct worker) from done") == 2
+    assert await connection.fetchval("select bool_and(leased_until < now()) from memoryd.lanes")

@@ -1,0 +1,127 @@
+"""A bad row is buried alone, with an error that says what happened and nothing of what it holds; its batch goes through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import asyncpg
+import pytest
+
+from daemon.database import Database
+from handlers.ports import AnyConnection, Job, Poison
+from tests.support.waiting import IDLE, until
+from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+
+BAD = '{"bad": true}'
+SECRET = "hunter2"
+
+
+@pytest.fixture
+async def database(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[Database]:
+    """The daemon's way to a database that has a table for what was done."""
+    await connection.execute(CREATE_DONE)
+    async with open_database(database_url) as opened:
+        yield opened
+
+
+def raising(error: Exception) -> Doing:
+    """A handler whose slow half cannot stand a bad job."""
+
+    async def before(jobs: Sequence[Job]) -> None:
+        if any(job.payload for job in jobs):
+            raise error
+
+    return Doing(before=before)
+
+
+async def buried(connection: asyncpg.Connection) -> asyncpg.Record:
+    """The one dead job."""
+    rows = await connection.fetch("select * from memoryd.dead_jobs")
+    assert len(rows) == 1
+    row: asyncpg.Record = rows[0]
+    return row
+
+
+@pytest.mark.parametrize("lanes", [0, 4])
+async def test_what_can_never_succeed_is_buried_at_once_and_alone(
+    database: Database, connection: asyncpg.Connection, lanes: int
+) -> None:
+    ids = await enqueue(connection, "test", [None] * 5 + [BAD] + [None] * 7, lanes=["a"] * 13 if lanes else ())
+    handler = raising(Poison("the document is encrypted"))
+    async with working(worker_on(database, handler, lanes=lanes)):
+        await until(connection, IDLE)
+    dead = await buried(connection)
+    assert (dead["id"], dead["attempts"]) == (ids[5], 1)
+    assert dead["error"] == "Poison: the document is encrypted"
+    assert await connection.fetchval("select array_agg(job order by place) from done") == ids[:5] + ids[6:]
+    # 13 -> 6 + 7 -> ... -> 1: the search for the culprit halves.
+    assert len(handler.batches) <= 1 + 2 * 4
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), OSError("no such file"), TimeoutError("too slow")], ids=repr)
+@pytest.mark.parametrize("lanes", [0, 4])
+async def test_what_fails_again_and_again_is_buried_when_its_attempts_are_used_up(
+    database: Database, connection: asyncpg.Connection, error: Exception, lanes: int
+) -> None:
+    ids = await enqueue(connection, "test", [None, BAD, None], lanes=["a"] * 3 if lanes else ())
+    async with working(worker_on(database, raising(error), lanes=lanes, max_attempts=2)):
+        await until(connection, IDLE)
+    dead = await buried(connection)
+    assert (dead["id"], dead["attempts"]) == (ids[1], 2)
+    assert dead["error"] == f"{type(error).__name__}: {error}"
+    done = await connection.fetchval("select array_agg(job order by place) from done")
+    assert (done if lanes else sorted(done)) == [ids[0], ids[2]]
+
+
+async def cancel_own_statement(connection: AnyConnection, jobs: Sequence[Job]) -> None:
+    """A statement that the server's statement_timeout ends, every time."""
+    if any(job.payload for job in jobs):
+        await connection.execute("set local statement_timeout = 20")
+        await connection.execute("select pg_sleep(10)")
+
+
+async def end_own_connection(connection: AnyConnection, jobs: Sequence[Job]) -> None:
+    """A statement that takes its server process with it, every time."""
+    if any(job.payload for job in jobs):
+        await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+
+
+@pytest.mark.parametrize("within", [cancel_own_statement, end_own_connection])
+async def test_a_job_whose_statements_the_server_ends_is_buried_too(
+    database: Database, connection: asyncpg.Connection, within: object
+) -> None:
+    ids = await enqueue(connection, "test", [None, BAD, None])
+    assert callable(within)
+    async with working(worker_on(database, Doing(within=within), max_attempts=2)):
+        await until(connection, IDLE)
+    assert (await buried(connection))["id"] == ids[1]
+    assert await connection.fetchval("select array_agg(job order by job) from done") == [ids[0], ids[2]]
+
+
+async def test_a_row_that_the_database_refuses_is_buried_without_its_content(
+    daemons: object, connection: asyncpg.Connection
+) -> None:
+    from tests.support.daemons import Daemons
+
+    assert isinstance(daemons, Daemons)
+    await connection.execute(f"alter table agent_memory add constraint no_secrets check (content !~ '{SECRET}')")
+    await connection.execute(
+        """
+        insert into agent_commands (agent_id, message, status, output, exit_code)
+        select 'alice', 'rotate the keys ' || n, 'completed', case n when 7 then $1 else 'rotated ' || n end, 0
+        from generate_series(1, 20) n
+        """,
+        f"the new password is {SECRET}",
+    )
+    daemon = await daemons.start()
+    await until(connection, IDLE)
+    dead = await buried(connection)
+    assert dead["topic"] == "capture"
+    assert "no_secrets" in dead["error"]
+    assert SECRET not in dead["error"]
+    assert await connection.fetchval("select count(*) from agent_memory") == 19
+    event = await daemon.event("job_buried")
+    assert (event["job"], event["hint"]) == (dead["id"], "memoryd dead")
+    assert SECRET not in daemon.text()
+    await asyncio.shield(daemon.stop())

@@ -1,0 +1,44 @@
+"""A database with a running daemon that the tests of one file share: for the many that change nothing for each other.
+
+Such a file says `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tests.conftest import Server
+from tests.support.daemons import DaemonProcess, Daemons
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_url(server: Server, template: str) -> AsyncIterator[str]:
+    """A migrated database for the tests of this file."""
+    name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
+    admin = await asyncpg.connect(server.admin_url)
+    await admin.execute(f"create database {name} template {template}")
+    yield server.url_of(name)
+    await admin.execute(f"drop database {name} with (force)")
+    await admin.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_daemon(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DaemonProcess]:
+    """A daemon on it."""
+    started = Daemons(shared_url, tmp_path_factory.mktemp("daemon"))
+    yield await started.start()
+    await started.kill_all()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def served(shared_url: str, shared_daemon: DaemonProcess) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to it, while the daemon runs."""
+    assert shared_daemon.process.returncode is None
+    opened = await asyncpg.connect(shared_url)
+    yield opened
+    await opened.close()
