@@ -17,6 +17,7 @@ import functools
 import os
 import shlex
 import signal
+import tempfile
 import time
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -27,10 +28,10 @@ from structlog.typing import FilteringBoundLogger
 from daemon.database import Database, is_gone
 from daemon.logs import describe
 
-LEASE_SECONDS = 30.0
 MOST_TRIES = 3
 STREAM_SECONDS = 1.0
 KILL_AFTER_SECONDS = 5.0
+LAST_WORDS_SECONDS = 1.0
 TIMED_OUT = 124
 NOT_STARTED = 127
 
@@ -107,26 +108,38 @@ from mine
 where c.id = mine.command_id and c.status = 'running'
 """
 
-# The row of executions stays where the command is tried again: it counts the tries.
+# The row of executions stays where the command is tried again: it counts the tries. It is nobody's until the next
+# claim, so that a daemon that was only slow does not complete what was taken from it.
 RESCUE = """
-with dead as (
-    update memoryd.executions e
-    set lease_until = 'infinity'
+with dead as materialized (
+    select e.command_id, e.tries, e.lease_until < now() as expired
+    from memoryd.executions e
     where e.lease_until < now()
-    returning e.command_id, e.tries
+       or (e.lease_until = 'infinity'
+           and not exists (select from public.agent_commands c where c.id = e.command_id and c.status = 'ready'))
+    for update skip locked
 ), again as (
     update public.agent_commands c
     set status = 'ready', started_at = null, output = null
     from dead
-    where c.id = dead.command_id and c.status = 'running' and dead.tries < $1
+    where c.id = dead.command_id and c.status = 'running' and dead.expired and dead.tries < $1
     returning c.id
 ), given_up as (
     update public.agent_commands c
     set status = 'failed', finished_at = clock_timestamp(),
         error = 'the daemon running it died, ' || $1 || ' times over'
     from dead
-    where c.id = dead.command_id and c.status = 'running' and dead.tries >= $1
+    where c.id = dead.command_id and c.status = 'running' and dead.expired and dead.tries >= $1
     returning c.id
+), waiting as (
+    update memoryd.executions e
+    set lease_until = 'infinity', daemon_id = '00000000-0000-0000-0000-000000000000'
+    from again
+    where e.command_id = again.id
+), ended as (
+    delete from memoryd.executions e
+    using dead
+    where e.command_id = dead.command_id and not exists (select from again where again.id = e.command_id)
 )
 select (select count(*) from again) as again, (select count(*) from given_up) as given_up
 """
@@ -154,8 +167,11 @@ class Output:
 
     def text(self) -> str:
         """As Postgres can store it."""
-        gap = f"\n… {self.left_out} bytes left out …\n".encode() if self.left_out else b""
-        return (bytes(self.head) + gap + bytes(self.tail)).decode("utf-8", "replace").replace("\x00", "�")
+        over = max(0, len(self.head) + len(self.tail) - self.limit)
+        left_out = self.left_out + over
+        gap = f"\n… {left_out} bytes left out …\n".encode() if left_out else b""
+        kept = bytes(self.head) + gap + bytes(memoryview(self.tail)[over:])
+        return kept.decode("utf-8", "replace").replace("\x00", "�")
 
 
 class Executor:
@@ -167,20 +183,24 @@ class Executor:
         *,
         database: Database,
         daemon_id: UUID,
+        lease_seconds: float,
         parallel: int,
         timeout_seconds: float,
         output_bytes: int,
         logger: FilteringBoundLogger,
     ) -> None:
-        self._argv = shlex.split(command)
+        """Raises ValueError when `command` names no program."""
+        self._argv = _words(command)
         self._database = database
         self._daemon_id = daemon_id
+        self._lease_seconds = lease_seconds
         self._parallel = parallel
         self._timeout = timeout_seconds
         self._output_bytes = output_bytes
         self._log = logger
         self._rung = asyncio.Event()
         self._running: dict[UUID, asyncio.Task[None]] = {}
+        self._claiming = asyncio.Lock()
         self._stopping = False
 
     def wake(self) -> None:
@@ -194,7 +214,9 @@ class Executor:
             await self._rung.wait()
             self._rung.clear()
             try:
-                await self._claim()
+                async with self._claiming:
+                    if not self._stopping:
+                        await self._claim()
             except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
                 if not is_gone(error):
                     self._log.error("executor_claim_failed", error=describe(error))
@@ -204,12 +226,14 @@ class Executor:
 
     async def renew_leases(self) -> None:
         """Holds on to what runs here, and takes back what a dead daemon left; run it every third of the lease."""
-        if self._running:
-            kept = await self._database.fetch(RENEW, self._daemon_id, LEASE_SECONDS, list(self._running))
-            for lost in set(self._running) - {r["command_id"] for r in kept}:
-                # Only this daemon completes it otherwise, and then it is no longer running here.
-                if (task := self._running.get(lost)) is not None and not task.done():
-                    self._log.warning("execution_lost", command=str(lost))
+        if running := dict(self._running):
+            rows = await self._database.fetch(RENEW, self._daemon_id, self._lease_seconds, list(running))
+            kept = {r["command_id"] for r in rows}
+            for command_id, task in running.items():
+                # Completed here in the meantime, or taken away: then another runs it, and this one must not go on.
+                if command_id not in kept and not task.done():
+                    self._log.warning("execution_lost", command=str(command_id))
+                    task.cancel()
         row = await self._database.fetchrow(RESCUE, MOST_TRIES)
         if row is not None and (row["again"] or row["given_up"]):
             self._log.warning("executions_rescued", again=row["again"], given_up=row["given_up"])
@@ -219,8 +243,12 @@ class Executor:
         """Starts nothing more, lets programs finish for `grace_seconds`, ends the rest and gives their commands back."""
         self._stopping = True
         self._rung.set()
-        if self._running:
-            await asyncio.wait(list(self._running.values()), timeout=grace_seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                # A claim under way still starts programs, which would be left to themselves.
+                await self._claiming.acquire()
+                if self._running:
+                    await asyncio.wait(list(self._running.values()))
         left = dict(self._running)
         for task in left.values():
             task.cancel()
@@ -232,15 +260,19 @@ class Executor:
     async def _claim(self) -> None:
         async with self._database.transaction() as connection:
             await connection.execute(LOCK)
-            rows = await connection.fetch(CLAIM, self._daemon_id, self._parallel, 1000, LEASE_SECONDS)
+            rows = await connection.fetch(CLAIM, self._daemon_id, self._parallel, 1000, self._lease_seconds)
         for r in rows:
             task = asyncio.create_task(self._execute(r))
             self._running[r["id"]] = task
             task.add_done_callback(functools.partial(self._ended, r["id"]))
 
-    def _ended(self, command_id: UUID, _task: asyncio.Task[None]) -> None:
-        self._running.pop(command_id, None)
+    def _ended(self, command_id: UUID, task: asyncio.Task[None]) -> None:
+        if self._running.get(command_id) is task:
+            del self._running[command_id]
         self._rung.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The lease runs out, and the command is tried again.
+            self._log.error("execution_failed", command=str(command_id), error=describe(error))
 
     async def _execute(self, row: asyncpg.Record) -> None:
         began = time.perf_counter()
@@ -273,38 +305,51 @@ class Executor:
             "MEMORYD_SESSION_ID": str(row["session_id"] or ""),
         }
         given = "\n\n".join(part for part in (row["context"], row["message"]) if part) + "\n"
+        ended = asyncio.Event()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
+            process, reading = await self._start(given, environment, _Reading(output, ended))
         except OSError as fault:
-            return (
-                NOT_STARTED,
-                f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)",
-            )
-        feeding = asyncio.create_task(_feed(process, given.encode("utf-8", "replace")))
+            return NOT_STARTED, f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)"
         streaming = asyncio.create_task(self._stream(row["id"], output))
         try:
             async with asyncio.timeout(self._timeout):
-                assert process.stdout is not None
-                while chunk := await process.stdout.read(65536):
-                    output.add(chunk)
                 return await process.wait(), None
         except TimeoutError:
-            return (
-                TIMED_OUT,
-                f"stopped at the time limit of {self._timeout:g} s (MEMORYD_EXECUTOR_TIMEOUT_SECONDS)",
-            )
+            return TIMED_OUT, f"stopped at the time limit of {self._timeout:g} s (MEMORYD_EXECUTOR_TIMEOUT_SECONDS)"
         finally:
             streaming.cancel()
-            feeding.cancel()
             # Also on success: what the program left behind in its group must not outlive its command.
             await _end(process)
+            # What left the group may hold the pipe open for ever.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), LAST_WORDS_SECONDS)
+            reading.close()
+
+    async def _start(
+        self, given: str, environment: dict[str, str], reading: _Reading
+    ) -> tuple[asyncio.subprocess.Process, asyncio.ReadTransport]:
+        # A file and a pipe of our own: with those of asyncio a process has not ended until all its heirs have.
+        read_end, write_end = os.pipe()
+        pipe = os.fdopen(read_end, "rb", buffering=0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: reading, pipe)
+        try:
+            with tempfile.TemporaryFile() as stdin:
+                stdin.write(given.encode("utf-8", "replace"))
+                stdin.seek(0)
+                process = await asyncio.create_subprocess_exec(
+                    *self._argv,
+                    stdin=stdin,
+                    stdout=write_end,
+                    stderr=asyncio.subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                )
+        except BaseException:
+            transport.close()
+            raise
+        finally:
+            os.close(write_end)
+        return process, transport
 
     async def _stream(self, command_id: UUID, output: Output) -> None:
         written = 0
@@ -321,14 +366,28 @@ class Executor:
             pause = max(STREAM_SECONDS, size / 1_000_000)
 
 
-async def _feed(process: asyncio.subprocess.Process, given: bytes) -> None:
-    """Writes stdin; a program that does not read it is none the worse."""
-    assert process.stdin is not None
-    with contextlib.suppress(ConnectionError):
-        process.stdin.write(given)
-        await process.stdin.drain()
-    with contextlib.suppress(ConnectionError):
-        process.stdin.close()
+class _Reading(asyncio.Protocol):
+    """Takes what the program writes as it comes."""
+
+    def __init__(self, output: Output, ended: asyncio.Event) -> None:
+        self._output = output
+        self._ended = ended
+
+    def data_received(self, data: bytes) -> None:
+        self._output.add(data)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._ended.set()
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"MEMORYD_EXECUTOR_COMMAND cannot be read as a command line: {error}.") from None
+    if not words:
+        raise ValueError("MEMORYD_EXECUTOR_COMMAND names no program. Leave it empty to run none.")
+    return words
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -23,7 +23,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon import queue
 from daemon.database import Database, connect, host_of, is_gone
 from daemon.doorbell import Doorbell, hears_notifications
-from daemon.executor import LEASE_SECONDS, Executor
+from daemon.executor import Executor
 from daemon.heartbeat import Heartbeat
 from daemon.migrator import WRITE_SETTINGS, check_schema
 from daemon.schedule import Schedule, Tick, Upkeep
@@ -139,6 +139,7 @@ class Daemon:
                 settings.executor_command,
                 database=database,
                 daemon_id=self._id,
+                lease_seconds=settings.claim_seconds,
                 parallel=settings.executor_parallel,
                 timeout_seconds=settings.executor_timeout_seconds,
                 output_bytes=settings.executor_output_bytes,
@@ -189,7 +190,7 @@ class Daemon:
     async def _keep_claims(self, database: Database) -> None:
         """Renews what is in flight, at a third of the time it would hold."""
         while True:
-            await asyncio.sleep(min(self._settings.claim_seconds, LEASE_SECONDS) / 3)
+            await asyncio.sleep(self._settings.claim_seconds / 3)
             try:
                 for worker in self._workers.values():
                     await worker.renew_claims()

@@ -107,11 +107,12 @@ class Worker:
         """Claims no more, lets running batches finish for `grace_seconds`, hands the rest back."""
         self._stopping = True
         self._rung.set()
-        # A claim that is under way still brings jobs: they are waited for, or handed back, like all others.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._claiming.acquire(), grace_seconds)
-        if self._batches:
-            await asyncio.wait(list(self._batches), timeout=grace_seconds)
+            async with asyncio.timeout(grace_seconds):
+                # A claim under way still brings jobs: they are waited for, or handed back, like all others.
+                await self._claiming.acquire()
+                if self._batches:
+                    await asyncio.wait(list(self._batches))
         for task in list(self._batches):
             task.cancel()
         if self._batches:

@@ -157,16 +157,13 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if tg_op = 'INSERT' then
-        if new.ttl_hours = -2147483648 then
-            new.ttl_hours := memoryd.setting_integer(
-                'ttl_hours.' || case when new.memory_type = 'task_memory' then 'task_memory' else new.kind end);
-        end if;
-        if new.expires_at is null and new.ttl_hours > 0 then
-            new.expires_at := now() + make_interval(hours => new.ttl_hours);
-        end if;
-    elsif new.expires_at is not distinct from old.expires_at then
-        new.expires_at := now() + make_interval(hours => new.ttl_hours);
+    if new.ttl_hours = -2147483648 then
+        new.ttl_hours := memoryd.setting_integer(
+            'ttl_hours.' || case when new.memory_type = 'task_memory' then 'task_memory' else new.kind end);
+    end if;
+    -- Of hours that are not allowed no end is reckoned: the check has its say.
+    if case tg_op when 'INSERT' then new.expires_at is null else new.expires_at is not distinct from old.expires_at end then
+        new.expires_at := case when new.ttl_hours > 0 then now() + make_interval(hours => new.ttl_hours) end;
     end if;
     return new;
 end
