@@ -215,8 +215,7 @@ class Executor:
             self._rung.clear()
             try:
                 async with self._claiming:
-                    if not self._stopping:
-                        await self._claim()
+                    await self._claim()
             except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
                 if not is_gone(error):
                     self._log.error("executor_claim_failed", error=describe(error))
@@ -258,6 +257,8 @@ class Executor:
             self._log.info("commands_given_back", commands=len(left))
 
     async def _claim(self) -> None:
+        if self._stopping:
+            return
         async with self._database.transaction() as connection:
             await connection.execute(LOCK)
             rows = await connection.fetch(CLAIM, self._daemon_id, self._parallel, 1000, self._lease_seconds)
@@ -309,13 +310,19 @@ class Executor:
         try:
             process, reading = await self._start(given, environment, _Reading(output, ended))
         except OSError as fault:
-            return NOT_STARTED, f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)"
+            return (
+                NOT_STARTED,
+                f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)",
+            )
         streaming = asyncio.create_task(self._stream(row["id"], output))
         try:
             async with asyncio.timeout(self._timeout):
                 return await process.wait(), None
         except TimeoutError:
-            return TIMED_OUT, f"stopped at the time limit of {self._timeout:g} s (MEMORYD_EXECUTOR_TIMEOUT_SECONDS)"
+            return (
+                TIMED_OUT,
+                f"stopped at the time limit of {self._timeout:g} s (MEMORYD_EXECUTOR_TIMEOUT_SECONDS)",
+            )
         finally:
             streaming.cancel()
             # Also on success: what the program left behind in its group must not outlive its command.
@@ -394,10 +401,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """Ends the process group: politely first, if it still runs."""
     if process.returncode is None:
         _signal(process.pid, signal.SIGTERM)
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), KILL_AFTER_SECONDS)
-        except TimeoutError:
-            pass
     _signal(process.pid, signal.SIGKILL)
     await process.wait()
 

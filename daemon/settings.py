@@ -71,7 +71,9 @@ class Settings(BaseSettings):
         None, validation_alias=AliasChoices("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY")
     )
     openai_base_url: str | None = Field(None, description="Any server that speaks the protocol.")
-    provider_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 30.0
+    provider_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        30.0, description="Time limit of one call to a provider."
+    )
 
     executor_command: str | None = Field(
         None, description="Program that runs commands; it gets context and message on stdin."
@@ -97,7 +99,9 @@ class Settings(BaseSettings):
     )
     public_notifications: bool = Field(True, description="command_ready and request_done on or off.")
 
-    heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = 30.0
+    heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = Field(
+        30.0, description="Pause between two heartbeats, each of which asks whether to dream."
+    )
     dream_idle_hours: Annotated[float, Field(gt=0)] = Field(6.0, description="Quiet hours before a dream.")
     dream_every_hours: Annotated[float, Field(gt=0)] = Field(
         6.0, description="Hours between completed dreams."
@@ -108,7 +112,9 @@ class Settings(BaseSettings):
         30.0, description="How long memory_queries are kept."
     )
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="debug, info, warning or error."
+    )
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, else JSON."
     )

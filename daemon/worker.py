@@ -82,7 +82,7 @@ class Worker:
             self._rung.clear()
             try:
                 async with self._claiming:
-                    jobs = [] if self._stopping else await self._claim()
+                    jobs = await self._claim()
                     if jobs:
                         self._begin(jobs)
             except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
@@ -148,6 +148,8 @@ class Worker:
 
     async def _claim(self) -> list[Job]:
         topic = self.topic
+        if self._stopping:
+            return []
         if topic.lanes:
             jobs = await queue.claim_lanes(
                 self._database, topic.name, lanes=topic.lanes, most=topic.batch, seconds=self._claim_seconds

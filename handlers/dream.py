@@ -25,13 +25,14 @@ from providers.ports import LanguageModel, Rejected, Unavailable
 
 FEWEST_MEMORIES = 3
 PAGE = 5000
-LEASE_SECONDS = 60.0
+LEASE_SECONDS = 20.0
+"""Shorter than a claim: when a killed daemon's request is taken up again, its dream has ended."""
 CHUNK = 500
 MODEL_MEMORIES = 30
 """Memories of one cluster that a language model is shown."""
 
-DUE = """
-select not exists (select from public.agent_commands c where c.created_at > now() - make_interval(secs => $1))
+_DUE = """
+       not exists (select from public.agent_commands c where c.created_at > now() - make_interval(secs => $1))
    and not exists (select from public.agent_commands c where c.status = 'running')
    and not exists (select from public.dream_sessions d where d.status = 'completed'
                    and d.finished_at > now() - make_interval(secs => $2))
@@ -39,6 +40,7 @@ select not exists (select from public.agent_commands c where c.created_at > now(
    and (select count(*) from (select from public.agent_memory m
                               where m.created_at > now() - make_interval(secs => $3) limit $4) m) = $4
 """
+DUE = f"select {_DUE}"
 
 END_DEAD = """
 update public.dream_sessions
@@ -48,7 +50,16 @@ where status = 'running' and lease_until < now()
 
 BEGIN = """
 insert into public.dream_sessions (trigger, lease_until)
-values ($1, now() + make_interval(secs => $2))
+values ('manual', now() + make_interval(secs => $1))
+on conflict do nothing
+returning id
+"""
+
+# Asked once more: since this daemon found a dream due, another may have dreamt it from beginning to end.
+BEGIN_IDLE = f"""
+insert into public.dream_sessions (trigger, lease_until)
+select 'idle', now() + make_interval(secs => $5)
+where {_DUE}
 on conflict do nothing
 returning id
 """
@@ -170,17 +181,21 @@ class Dreamer:
         self._embedding = embedding
         self._model = language_model
         self._log = logger
-        self._idle, self._every, self._window = idle_hours * 3600, every_hours * 3600, window_hours * 3600
+        self._window = window_hours * 3600
+        self._when = (idle_hours * 3600, every_hours * 3600, self._window, FEWEST_MEMORIES)
 
     async def due(self) -> bool:
         """Whether the fleet is idle, the last dream long enough ago, and there is something to dream about."""
-        return bool(await self._store.fetchval(DUE, self._idle, self._every, self._window, FEWEST_MEMORIES))
+        return bool(await self._store.fetchval(DUE, *self._when))
 
     async def dream(self, trigger: Trigger) -> DreamReport | None:
-        """Dreams once; None when another dream is running."""
+        """Dreams once; None when another dream is running, or an idle one is not due."""
         async with self._store.transaction() as connection:
             await connection.execute(END_DEAD)
-            dream_id = await connection.fetchval(BEGIN, trigger, LEASE_SECONDS)
+            if trigger == "manual":
+                dream_id = await connection.fetchval(BEGIN, LEASE_SECONDS)
+            else:
+                dream_id = await connection.fetchval(BEGIN_IDLE, *self._when, LEASE_SECONDS)
         if dream_id is None:
             return None
         self._log.info("dream_started", dream=str(dream_id), trigger=trigger)

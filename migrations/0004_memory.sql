@@ -161,8 +161,8 @@ begin
         new.ttl_hours := memoryd.setting_integer(
             'ttl_hours.' || case when new.memory_type = 'task_memory' then 'task_memory' else new.kind end);
     end if;
-    -- Of hours that are not allowed no end is reckoned: the check has its say.
-    if case tg_op when 'INSERT' then new.expires_at is null else new.expires_at is not distinct from old.expires_at end then
+    -- On insert old is null. Of hours that are not allowed no end is reckoned: the check has its say.
+    if new.expires_at is not distinct from old.expires_at then
         new.expires_at := case when new.ttl_hours > 0 then now() + make_interval(hours => new.ttl_hours) end;
     end if;
     return new;
@@ -221,15 +221,27 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if not exists (select from new_rows n join old_rows o using (id) where n.content <> o.content) then
+        return null;
+    end if;
+    -- What the old words were linked to, the new ones need not be: they are associated anew.
+    delete from public.memory_associations a
+    using new_rows n join old_rows o using (id)
+    where a.memory_id = n.id and n.content <> o.content;
+
     insert into memoryd.jobs (topic, ref)
     select 'index', n.id from new_rows n join old_rows o using (id)
     where n.content <> o.content and n.embedding is null;
     if found then
         perform memoryd.ring('index');
-        -- What the old words were linked to, the new ones need not be: indexing associates it anew.
-        delete from public.memory_associations a
-        using new_rows n join old_rows o using (id)
-        where a.memory_id = n.id and n.content <> o.content;
+    end if;
+
+    insert into memoryd.jobs (topic, lane, ref)
+    select 'associate', n.agent_id, n.id from new_rows n join old_rows o using (id)
+    where n.content <> o.content and n.embedding is not null
+    order by n.created_at, n.id;
+    if found then
+        perform memoryd.ring('associate');
     end if;
     return null;
 end

@@ -42,3 +42,11 @@ async def served(shared_url: str, shared_daemon: DaemonProcess) -> AsyncIterator
     opened = await asyncpg.connect(shared_url)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def second(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Another connection to the database of `connection`."""
+    opened = await asyncpg.connect(database_url)
+    yield opened
+    await opened.close()

@@ -114,18 +114,16 @@ async def test_of_two_quick_updates_the_last_one_is_indexed(connection: asyncpg.
 
 
 async def test_an_embedding_made_of_old_words_is_not_written(
-    connection: asyncpg.Connection, database_url: str, daemons: Daemons
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     memory = await remember(connection, "the old words")
-    writer = await asyncpg.connect(database_url)
-    change = writer.transaction()
+    change = second.transaction()
     await change.start()
-    await writer.execute("update agent_memory set content = 'new and quite different text' where id = $1", memory)
+    await second.execute("update agent_memory set content = 'new and quite different text' where id = $1", memory)
     # It reads the old words, embeds them, and waits for the writer.
     await daemons.start()
     await until(connection, BLOCKED)
     await change.commit()
-    await writer.close()
     twin = await remember(connection, "new and quite different text", agent_id="twin")
     await until(connection, IDLE)
     assert await connection.fetchval(SAME_EMBEDDING, memory, twin)
@@ -258,18 +256,18 @@ async def test_cleaning_up_is_bounded_on_request(connection: asyncpg.Connection)
     assert await column(connection, "select content from agent_memory") == ["permanent"]
 
 
-async def test_two_that_clean_up_do_not_wait_for_each_other(connection: asyncpg.Connection, database_url: str) -> None:
+async def test_two_that_clean_up_do_not_wait_for_each_other(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
     await connection.execute(
         "insert into agent_memory (agent_id, content, expires_at) "
         "select 'alice', 'expired ' || n, now() - make_interval(hours => n) from generate_series(1, 10) n"
     )
-    other = await asyncpg.connect(database_url)
     transaction = connection.transaction()
     await transaction.start()
     assert await connection.fetchval("select cleanup_expired_memory(3)") == 3
-    assert await asyncio.wait_for(other.fetchval("select cleanup_expired_memory()"), 10) == 7
+    assert await asyncio.wait_for(second.fetchval("select cleanup_expired_memory()"), 10) == 7
     await transaction.commit()
-    await other.close()
 
 
 async def test_the_daemon_cleans_up_by_the_clock(connection: asyncpg.Connection, daemons: Daemons) -> None:

@@ -1,0 +1,73 @@
+"""Short `memoryd` commands for tests: run to their end as a user would run them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.daemons import environment
+
+SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Its answer, parsed."""
+        return json.loads(self.out)
+
+
+class Commands:
+    """Runs commands on one database, or with `url` None on the embedded one of a data folder."""
+
+    def __init__(self, url: str | None, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+
+    async def __call__(self, *arguments: str, stdin: bytes = b"", **settings: object) -> Finished:
+        """A command with these settings (`pool_size=3` sets MEMORYD_POOL_SIZE), at its end."""
+        process = await self.start(*arguments, **settings)
+        try:
+            out, err = await asyncio.wait_for(process.communicate(stdin), SECONDS)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise AssertionError(f"memoryd {' '.join(arguments)} did not end within {SECONDS} s") from None
+        assert process.returncode is not None
+        finished = Finished(process.returncode, out.decode(), err.decode())
+        assert "Traceback" not in finished.err, finished.err
+        return finished
+
+    async def start(self, *arguments: str, **settings: object) -> asyncio.subprocess.Process:
+        """A command that runs, its streams piped."""
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "daemon",
+            *arguments,
+            env=self._environment(settings),
+            cwd=self.folder,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    def _environment(self, settings: Mapping[str, object]) -> dict[str, str]:
+        given = {"data_dir": self.folder / "data", **settings}
+        wanted = environment(self.url or "", given) | {"COLUMNS": "200", "NO_COLOR": "1"}
+        if self.url is None:
+            del wanted["DATABASE_URL"]
+        return wanted | {"PATH": os.environ.get("PATH", os.defpath)}
