@@ -1,6 +1,6 @@
 """How long a dream takes: so many memories of the last two days, clustered, their insights written.
 
-    python -m benchmarks.dream --memories 100000
+python -m benchmarks.dream --memories 100000
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ async def measure(url: str, memories: int) -> dict[str, object]:
     """Fills the table, dreams once, and dreams again: the second one updates what the first wrote."""
     configure_logs(level="warning", style="console")
     embedder = build_embedder(
-        EMBEDDER, dimensions=None, base_url=None, api_key=None, timeout_seconds=30, on_circuit_change=log_change
+        EMBEDDER,
+        dimensions=None,
+        base_url=None,
+        api_key=None,
+        timeout_seconds=30,
+        on_circuit_change=log_change,
     )
     rng = random.Random(1)
     text = texts(rng)

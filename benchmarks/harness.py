@@ -47,12 +47,19 @@ def database(url: str | None) -> Iterator[str]:
         asyncio.run(_migrate(url))
         yield url
         return
+    with embedded() as server:
+        yield server.socket_url
+
+
+@contextmanager
+def embedded(**options: str) -> Iterator[EmbeddedPostgres]:
+    """An embedded Postgres with a migrated database, gone at the end."""
     with tempfile.TemporaryDirectory(prefix="memoryd-bench-") as folder:
-        server = EmbeddedPostgres(Path(folder))
+        server = EmbeddedPostgres(Path(folder), options=options)
         server.start()
         try:
             asyncio.run(_migrate(server.socket_url))
-            yield server.socket_url
+            yield server
         finally:
             server.stop()
 

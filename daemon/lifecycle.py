@@ -25,7 +25,8 @@ from daemon.database import Database, connect, host_of, is_gone
 from daemon.doorbell import Doorbell, hears_notifications
 from daemon.executor import Executor
 from daemon.heartbeat import Heartbeat
-from daemon.migrator import WRITE_SETTINGS, check_schema
+from daemon.logs import describe, frames
+from daemon.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
 from daemon.topics import build_topics
@@ -72,6 +73,9 @@ class Daemon:
             async with database.transaction() as connection:
                 await check_schema(connection, dimensions=self._embedder.dimensions)
                 await write_settings(connection, settings)
+                embedded_by = await connection.fetchval(READ_SETTING, "embedder")
+            if embedded_by not in (None, self._embedder.name):
+                self._log.warning("embedder_changed", was=embedded_by, now=self._embedder.name)
             embedding = Embedding(self._embedder, database)
             dreamer = build_dreamer(settings, database, embedding, self._model, self._log)
             heartbeat = Heartbeat(
@@ -224,7 +228,10 @@ class Daemon:
             for task in done:
                 if (error := task.exception()) is not None:
                     self._log.error(
-                        "part_failed", part=getattr(task.get_coro(), "__qualname__", "?"), error=type(error).__name__, exc_info=error
+                        "part_failed",
+                        part=getattr(task.get_coro(), "__qualname__", "?"),
+                        error=describe(error),
+                        at=frames(error),
                     )
                     raise error
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
+from pathlib import Path
 from typing import TextIO
 
 import structlog
@@ -56,3 +58,9 @@ def describe(error: BaseException) -> str:
     state = getattr(error, "sqlstate", None)
     name = type(error).__name__
     return f"{name} [{state}]" if state else name
+
+
+def frames(error: BaseException) -> list[str]:
+    """Where an error came from, innermost last, without the message that a traceback would end in."""
+    found = traceback.extract_tb(error.__traceback__)
+    return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in found]

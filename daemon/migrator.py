@@ -34,7 +34,7 @@ create table if not exists memoryd.migrations (
 """
 _READ_LEDGER = "select version, name, checksum from memoryd.migrations order by version"
 _WRITE_LEDGER = "insert into memoryd.migrations (version, name, checksum) values ($1, $2, $3)"
-_READ_SETTING = "select value #>> '{}' from memoryd.settings where key = $1"
+READ_SETTING = "select value #>> '{}' from memoryd.settings where key = $1"
 WRITE_SETTINGS = """
 insert into memoryd.settings (key, value)
 select key, value from unnest($1::text[], $2::jsonb[]) as s(key, value)
@@ -136,7 +136,7 @@ async def check_schema(connection: AnyConnection, *, dimensions: int) -> None:
 
 async def check_dimensions(connection: AnyConnection, dimensions: int) -> None:
     """Raises MigrationError where the database was made for embeddings of other dimensions."""
-    fixed = await connection.fetchval(_READ_SETTING, "dimensions")
+    fixed = await connection.fetchval(READ_SETTING, "dimensions")
     if fixed is not None and int(fixed) != dimensions:
         raise MigrationError(
             f"This database holds embeddings of {fixed} dimensions, the embedder gives {dimensions}. "

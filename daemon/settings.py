@@ -25,6 +25,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX,
         env_file=".env",
         env_file_encoding="utf-8",
+        env_ignore_empty=True,
         extra="ignore",
         frozen=True,
         populate_by_name=True,
@@ -68,7 +69,9 @@ class Settings(BaseSettings):
     )
     language_model: str | None = Field(None, description="openai/<model> to write insights; empty: by rules.")
     openai_api_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY")
+        None,
+        validation_alias=AliasChoices("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY"),
+        description="Key of the OpenAI or compatible server; many local ones need none.",
     )
     openai_base_url: str | None = Field(None, description="Any server that speaks the protocol.")
     provider_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(

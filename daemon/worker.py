@@ -21,7 +21,7 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon import queue
 from daemon.database import Database, is_gone
-from daemon.logs import describe
+from daemon.logs import describe, frames
 from handlers.ports import Handler, Job, Poison
 from providers.ports import Rejected, Unavailable
 
@@ -130,7 +130,7 @@ class Worker:
         if self.topic.lanes:
             self._rung.set()
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.error("batch_lost", error=describe(error), exc_info=error)
+            self._log.error("batch_lost", error=describe(error), at=frames(error))
 
     def _may_be_more(self, jobs: Sequence[Job]) -> bool:
         """Whether a claim left work behind that no notification will tell of: it took all it could, or a suspect."""
@@ -274,8 +274,7 @@ class Worker:
         try:
             await queue.release(self._database, jobs, spared=spared)
             await queue.unlease(self._database, jobs)
-        except Exception as error:
-            # The claims run out by themselves.
+        except Exception as error:  # noqa: BLE001 - whatever it is, the claims run out by themselves
             self._log.warning("claims_not_returned", jobs=len(jobs), error=describe(error))
 
 

@@ -1,7 +1,7 @@
 """A command ended: its outcome, or its error, becomes a memory, exactly once.
 
-The memory is embedded here already, so that it is searchable the moment it exists. An embedder that is down does not
-hold the memory up: without an embedding it goes the way of any other inserted memory, by the index topic.
+With a local embedder the memory is embedded here already, and searchable the moment it exists. A remote one could hold the
+memory up: there it goes the way of any other inserted memory, by the index topic.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CaptureHandler:
             )
             for i, r in rows.items()
         }
-        embeddings = await self._embedding.if_possible(summaries)
+        embeddings = await self._embedding.if_local(summaries)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             mine = [rows[j.ref] for j in ours if j.ref in rows]

@@ -19,7 +19,7 @@ where c.id = any($1) and c.status = 'pending'
 
 WRITE = """
 update public.agent_commands c
-set context = case when a.enabled then memoryd.compose_context(c.agent_id, c.message, c.user_id, n.embedding, c.id) end,
+set context = case when a.enabled then memoryd.compose_context(c.agent_id, c.message, c.user_id, false, n.embedding, c.id) end,
     status = case when a.enabled then 'ready' else 'cancelled' end,
     ready_at = case when a.enabled then clock_timestamp() end,
     error = case when not a.enabled then 'agent ' || c.agent_id || ' is disabled'

@@ -294,7 +294,9 @@ class Dreamer:
                 insights += await self._by_model(found, insight, causes)
         if not insights:
             return 0
-        embeddings = await self._embedding.if_possible({n: i.text for n, i in enumerate(insights)})
+        embeddings = await self._embedding.if_possible(
+            {n: i.text for n, i in enumerate(insights)}, patience=None
+        )
         async with self._store.transaction() as connection:
             await connection.execute(
                 WRITE_INSIGHTS,

@@ -6,6 +6,7 @@ commit half costs nothing. A local embedder is quicker than the look-up and is s
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -17,6 +18,9 @@ from handlers.ports import Reader
 from providers.ports import Embedder, Rejected, Unavailable, Vectors
 
 Key = TypeVar("Key")
+
+PATIENCE_SECONDS = 2.0
+"""How long a context waits for a remote embedder."""
 
 LOOK_UP = """
 update memoryd.embeddings e
@@ -64,9 +68,19 @@ class Embedding:
         vectors = await self.of(list(texts.values())) if texts else ()
         return {key: Vector(vector) for key, vector in zip(texts, vectors, strict=True)}
 
-    async def if_possible(self, texts: Mapping[Key, str]) -> dict[Key, Vector]:
-        """As `by_key`, or empty when the embedder cannot answer now or will not take one of the texts."""
+    async def if_possible(
+        self, texts: Mapping[Key, str], *, patience: float | None = PATIENCE_SECONDS
+    ) -> dict[Key, Vector]:
+        """As `by_key`, or empty when the embedder does not answer within `patience` or will not take one of the texts.
+
+        For those who would rather go on by words than wait.
+        """
         try:
-            return await self.by_key(texts)
-        except (Unavailable, Rejected):
+            async with asyncio.timeout(patience):
+                return await self.by_key(texts)
+        except (Unavailable, Rejected, TimeoutError):
             return {}
+
+    async def if_local(self, texts: Mapping[Key, str]) -> dict[Key, Vector]:
+        """As `if_possible`, but empty at once when the embedder is a remote one."""
+        return {} if self._embedder.remote else await self.if_possible(texts)

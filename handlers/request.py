@@ -21,7 +21,7 @@ where r.id = any($1) and r.status = 'pending'
 ANSWER = """
 update memory_requests r
 set status = 'done', finished_at = clock_timestamp(), result = case r.kind
-    when 'context' then to_jsonb(memoryd.compose_context(r.agent_id, r.query, r.user_id, n.embedding, null))
+    when 'context' then to_jsonb(memoryd.compose_context(r.agent_id, r.query, r.user_id, r.user_id is not null, n.embedding, null))
     when 'recall' then (
         select coalesce(jsonb_agg(to_jsonb(f) order by f.score desc), '[]')
         from recall(

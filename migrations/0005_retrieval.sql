@@ -127,8 +127,9 @@ $$;
 
 -- The context block of a task: identity, insights, then at most ten memories in chronological order, a star at a score of
 -- 0.5 and above, 3,000 characters in all; empty when there is nothing to say. Every retrieval is logged.
+-- p_only_user: nothing but what the user p_user may read, so neither the agents' own memories nor their identities.
 create function memoryd.compose_context(
-    p_agent text, p_message text, p_user uuid, p_embedding vector, p_command uuid
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid
 ) returns text
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -140,11 +141,15 @@ declare
     memories text;
     retrieved uuid[];
     scores double precision[];
+    identity text := p_agent;
     opening text;
     closing constant text := '--- END CONTEXT ---';
 begin
-    opening := '--- CONTEXT (curated by memoryd) ---' || E'\nYou are ' || left(coalesce(
-        (select nullif(regexp_replace(a.identity, '\s+', ' ', 'g'), '') from public.agents a where a.agent_id = p_agent), p_agent), 300) || '.';
+    if not p_only_user then
+        select coalesce(nullif(regexp_replace(a.identity, '\s+', ' ', 'g'), ''), p_agent) into identity
+        from public.agents a where a.agent_id = p_agent;
+    end if;
+    opening := '--- CONTEXT (curated by memoryd) ---' || E'\nYou are ' || left(coalesce(identity, p_agent), 300) || '.';
 
     select string_agg(i.line, E'\n' order by i.rank desc, i.line) into insights
     from (
@@ -157,7 +162,7 @@ begin
                                      1 - (d.embedding <=> p_embedding)) as relevance
         ) r
         where (d.agent_id = p_agent or d.agent_id is null)
-          and (d.user_id = p_user or d.user_id is null)
+          and (d.user_id = p_user or (not p_only_user and d.user_id is null))
           and d.confidence >= 0.4
           and r.relevance > 0.1
         order by rank desc
@@ -165,7 +170,7 @@ begin
     ) i;
 
     with scored as materialized (
-        select * from memoryd.score_memories(array[p_agent, '_shared'], p_user, false, asked, p_embedding, 400, 10)
+        select * from memoryd.score_memories(array[p_agent, '_shared'], p_user, p_only_user, asked, p_embedding, 400, 10)
     ), lines as (
         select s.id, s.score, s.created_at,
                case when s.score >= 0.5 then '★ ' else '- ' end
@@ -177,7 +182,8 @@ begin
         select l.*, sum(length(l.line) + 1) over (order by l.score desc, l.created_at desc, l.id) as used
         from lines l
     )
-    select string_agg(f.line, E'\n' order by f.created_at, f.id), array_agg(f.id order by f.score desc), array_agg(f.score order by f.score desc)
+    select string_agg(f.line, E'\n' order by f.created_at, f.id),
+           array_agg(f.id order by f.used), array_agg(f.score order by f.used)
     into memories, retrieved, scores
     from fitting f
     where f.used <= 3000 - length(opening) - coalesce(length(insights), 0) - length(closing) - 60;
@@ -204,7 +210,8 @@ begin
         raise exception 'build_context needs an agent and a message'
             using errcode = 'null_value_not_allowed', hint = 'select build_context(''agent'', ''what it is about to do'').';
     end if;
-    return memoryd.compose_context(build_context.agent_id, build_context.message, memoryd.caller_id(), null, null);
+    return memoryd.compose_context(build_context.agent_id, build_context.message, memoryd.caller_id(),
+                                   not has_table_privilege('public.agents', 'select'), null, null);
 end
 $$;
 comment on function public.build_context is 'What the agent should know before this task, by keywords alone; empty when nothing. The daemon''s own contexts add embeddings.';
@@ -227,6 +234,10 @@ declare
     known constant text[] := array['memory', 'insight'];
     asked text[] := public.extract_keywords(recall.query);
     wanted text[] := coalesce(recall.sources, known);
+    condition constant jsonb := coalesce(recall.filter, '{}');
+    -- An end user asks for what is theirs, whether they say so or not.
+    asker constant uuid := coalesce(recall.user_id, memoryd.caller_id());
+    only_user constant boolean := recall.user_id is not null or recall.agent_id is null;
     unknown text[];
 begin
     if recall.match_count is null or recall.match_count < 0 then
@@ -244,10 +255,10 @@ begin
                s.metadata || jsonb_build_object('kind', s.kind), s.created_at
         from memoryd.score_memories(
             case when recall.agent_id is not null then array[recall.agent_id, '_shared'] end,
-            recall.user_id, recall.user_id is not null or recall.agent_id is null, asked, recall.query_embedding, 50000,
-            case when recall.filter = '{}' then recall.match_count else 200 end) s
+            asker, only_user, asked, recall.query_embedding, 50000,
+            case when condition = '{}' then recall.match_count else 200 end) s
         where 'memory' = any(wanted)
-          and s.metadata || jsonb_build_object('kind', s.kind) @> recall.filter
+          and s.metadata || jsonb_build_object('kind', s.kind) @> condition
         union all
         select 'insight', d.id, d.insight, least(1, r.relevance * d.confidence + memoryd.recency(d.generated_at)), r.similarity,
                jsonb_build_object('category', d.category, 'confidence', d.confidence, 'source_memories', d.source_memories),
@@ -262,9 +273,9 @@ begin
         ) r
         where 'insight' = any(wanted)
           and (recall.agent_id is null or d.agent_id = recall.agent_id or d.agent_id is null)
-          and (recall.user_id is null or d.user_id = recall.user_id)
+          and (d.user_id = asker or (only_user and asker is null) or (not only_user and d.user_id is null))
           and r.relevance > 0
-          and jsonb_build_object('category', d.category) @> recall.filter
+          and jsonb_build_object('category', d.category) @> condition
     ) f(source, id, content, score, similarity, metadata, created_at)
     order by f.score desc, f.created_at desc, f.id
     limit recall.match_count;

@@ -26,6 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
 for command in (run, demo, status, doctor, recall, context, dream, replay, migrate, url):
     app.command()(command)

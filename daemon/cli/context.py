@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KNOWN = "select exists (select from public.agents where agent_id = $1)"
 AGENTS = "select agent_id from public.agents order by created_at desc, agent_id limit 11"
-COMPOSE = "select memoryd.compose_context($1, $2, null, $3, null)"
+COMPOSE = "select memoryd.compose_context($1, $2, null, false, $3, null)"
 MESSAGE_LENGTH = 32_768
 """Characters of a message that are embedded, as in the daemon."""
 

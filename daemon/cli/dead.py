@@ -25,7 +25,9 @@ limit $2
 COUNT = "select count(*) from memoryd.dead_jobs where $1::text is null or topic = $1"
 
 dead = typer.Typer(
-    help="List the jobs that were given up; `dead requeue` tries them again.", invoke_without_command=True
+    help="List the jobs that were given up; `dead requeue` tries them again.",
+    invoke_without_command=True,
+    rich_markup_mode="markdown",
 )
 
 

@@ -7,6 +7,7 @@ never its batch.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import tempfile
 import time
@@ -64,9 +65,7 @@ class Replayed:
 
 
 def replay(
-    file: Path = typer.Argument(
-        exists=True, dir_okay=False, readable=True, allow_dash=True, help="JSON lines; - is stdin."
-    ),
+    file: str = typer.Argument(help="JSON lines; - is stdin."),
     times: int = typer.Option(1, min=1, help="Play the file so many times, one after the other."),
     shift: bool = typer.Option(False, "--shift", help="Move all times so that the newest task was just now."),
     until_done: bool = typer.Option(
@@ -94,18 +93,30 @@ def replay(
 
 
 @contextmanager
-def _seekable(path: Path) -> Iterator[BinaryIO]:
-    if str(path) == "-":
-        with tempfile.SpooledTemporaryFile(max_size=64_000_000) as copy:
-            while chunk := sys.stdin.buffer.read(1_000_000):
-                copy.write(chunk)
-            copy.seek(0)
-            yield cast("BinaryIO", copy)
+def _seekable(name: str) -> Iterator[BinaryIO]:
+    """The file, or a copy of what cannot be read twice."""
+    if name == "-":
+        with _copy(sys.stdin.buffer) as copied:
+            yield copied
         return
-    with path.open("rb") as opened:
-        if not opened.seekable():
-            raise Failure(f"{path} cannot be read twice. Give it on stdin: memoryd replay - < {path}")
-        yield opened
+    try:
+        opened = Path(name).open("rb")
+    except OSError as error:
+        raise Failure(f"{name} cannot be read: {error.strerror}.") from None
+    with opened:
+        if opened.seekable():
+            yield opened
+        else:
+            with _copy(opened) as copied:
+                yield copied
+
+
+@contextmanager
+def _copy(source: BinaryIO) -> Iterator[BinaryIO]:
+    with tempfile.SpooledTemporaryFile(max_size=64_000_000) as copied:
+        shutil.copyfileobj(source, copied)
+        copied.seek(0)
+        yield cast("BinaryIO", copied)
 
 
 async def _replay(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,4 +69,4 @@ class Commands:
         wanted = environment(self.url or "", given) | {"COLUMNS": "200", "NO_COLOR": "1"}
         if self.url is None:
             del wanted["DATABASE_URL"]
-        return wanted | {"PATH": os.environ.get("PATH", os.defpath)}
+        return wanted

@@ -1,0 +1,144 @@
+"""memoryd doctor: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from tests.support.commands import Commands, Finished
+from tests.support.daemons import DaemonProcess
+
+
+def verdicts(finished: Finished) -> dict[str, str]:
+    """Name of each check -> its verdict."""
+    return {check["name"]: check["verdict"] for check in finished.json}
+
+
+def check(finished: Finished, name: str) -> dict[str, Any]:
+    """One check of the answer."""
+    (found,) = [one for one in finished.json if one["name"] == name]
+    assert isinstance(found, dict)
+    return found
+
+
+async def test_a_healthy_fleet(memoryd: Commands, daemon: DaemonProcess) -> None:
+    found = await memoryd("doctor", "--json")
+    assert found.code == 0
+    # A test server may do without fsync, and the doctor says so.
+    wrong = {name: verdict for name, verdict in verdicts(found).items() if verdict != "ok"}
+    assert set(wrong) <= {"durability"}
+    assert {"postgres", "pgvector", "roles", "schema", "dimensions", "embedder", "doorbell"} <= set(verdicts(found))
+    assert {"connections", "clock", "daemons", "queue", "row security", "embeddings"} <= set(verdicts(found))
+    shown = await memoryd("doctor")
+    assert shown.code == 0 and "PROBLEM" not in shown.out and daemon.process.returncode is None
+
+
+async def test_no_daemon_is_a_warning(memoryd: Commands) -> None:
+    found = await memoryd("doctor", "--json")
+    assert found.code == 0
+    assert check(found, "daemons")["verdict"] == "warning"
+    assert "memoryd run" in check(found, "daemons")["advice"]
+
+
+async def test_an_embedder_of_other_dimensions_is_a_problem(memoryd: Commands) -> None:
+    found = await memoryd("doctor", "--json", embedding_dimensions=128)
+    assert found.code == 1
+    assert check(found, "dimensions")["verdict"] == "problem"
+    assert "256" in check(found, "dimensions")["found"] and "128" in check(found, "dimensions")["found"]
+    shown = await memoryd("doctor", embedding_dimensions=128)
+    assert shown.code == 1 and "PROBLEM  dimensions" in shown.out and "1 problem" in shown.out
+
+
+async def test_an_embedder_that_does_not_answer_is_a_problem(memoryd: Commands) -> None:
+    found = await memoryd(
+        "doctor",
+        "--json",
+        embedder="openai/text-embedding-3-small",
+        embedding_dimensions=256,
+        openai_base_url="http://127.0.0.1:1/v1",
+        openai_api_key="none",
+        provider_timeout_seconds=2,
+    )
+    assert found.code == 1
+    assert verdicts(found)["dimensions"] == "problem"  # of another model: they do not compare
+    assert verdicts(found)["embedder"] == "problem"
+
+
+async def test_a_wrong_provider_is_named_with_its_setting(memoryd: Commands) -> None:
+    found = await memoryd("doctor", "--json", embedder="magic/8ball", language_model="magic")
+    assert found.code == 1
+    assert "MEMORYD_EMBEDDER" in check(found, "embedder")["found"]
+    assert "MEMORYD_LANGUAGE_MODEL" in check(found, "language model")["found"]
+
+
+async def test_a_database_without_the_schema(empty_url: str, tmp_path: Path) -> None:
+    found = await Commands(empty_url, tmp_path)("doctor", "--json")
+    assert found.code == 1
+    assert check(found, "schema")["advice"] == "Run: memoryd migrate"
+    assert check(found, "pgvector")["verdict"] == "problem"
+    assert verdicts(found)["embedder"] == "ok"  # looked at all the same
+
+
+async def test_a_database_that_is_not_there(tmp_path: Path) -> None:
+    found = await Commands("postgresql://nobody@127.0.0.1:1/none", tmp_path)("doctor", "--json")
+    assert found.code == 1
+    assert verdicts(found) == {"database": "problem"}
+
+
+async def test_row_security_that_was_turned_off_is_a_problem(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("alter table agent_memory no force row level security")
+    await connection.execute("alter table dream_insights disable row level security")
+    found = await memoryd("doctor", "--json")
+    assert found.code == 1
+    wrong = check(found, "row security")
+    assert wrong["verdict"] == "problem"
+    assert wrong["found"] == "Not forced on: agent_memory, dream_insights."
+    await connection.execute(wrong["advice"].removeprefix("Run: "))
+    assert verdicts(await memoryd("doctor", "--json"))["row security"] == "ok"
+
+
+async def test_dead_jobs_and_forgotten_memories_are_warnings(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'likes tea')")
+    assert verdicts(await memoryd("doctor", "--json"))["embeddings"] == "ok"  # its job waits
+    await connection.execute(
+        "with gone as (delete from memoryd.jobs returning *)"
+        " insert into memoryd.dead_jobs (id, topic, ref, attempts, error, created_at)"
+        " select id, topic, ref, 5, 'refused', created_at from gone"
+    )
+    found = await memoryd("doctor", "--json")
+    assert found.code == 0
+    assert check(found, "embeddings")["verdict"] == "warning"
+    assert "memoryd dead requeue --topic index" in check(found, "embeddings")["advice"]
+    assert check(found, "queue")["verdict"] == "warning"
+
+
+async def test_work_that_nobody_takes_is_a_warning(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "insert into memoryd.jobs (topic, created_at, visible_at)"
+        " values ('context', now() - interval '5 min', now() - interval '5 min')"
+    )
+    assert verdicts(await memoryd("doctor", "--json"))["queue"] == "warning"
+
+
+async def test_a_role_that_is_not_the_owner_is_a_problem(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    role = "doctor_stranger"
+    await connection.execute(f"drop role if exists {role}")
+    await connection.execute(f"create role {role} login superuser")
+    await connection.execute(f"alter role {role} nosuperuser password 'x'")
+    try:
+        assert memoryd.url is not None
+        stranger = Commands(memoryd.url.replace("postgres@", f"{role}:x@"), tmp_path)
+        found = await stranger("doctor", "--json")
+        assert found.code == 1
+        wrong = [one for one in found.json if one["verdict"] == "problem"]
+        assert {one["name"] for one in wrong} == {"roles", "owner"}
+    finally:
+        await connection.execute(f"drop role {role}")

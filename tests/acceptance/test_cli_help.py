@@ -1,0 +1,93 @@
+"""What the command line says when it is asked, or asked wrongly."""
+
+from __future__ import annotations
+
+import os
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import Commands
+
+COMMANDS = {
+    "run": "SIGTERM",
+    "demo": "real commands",
+    "status": "--json",
+    "doctor": "Exit code 1",
+    "recall": "--source",
+    "context": "The task",
+    "dream": "Dream once",
+    "replay": "--until-done",
+    "migrate": "--dry-run",
+    "url": "--tcp",
+    "psql": "DATABASE_URL",
+    "dead": "requeue",
+}
+NOWHERE = "postgresql://nobody:secret@127.0.0.1:1/none"
+
+
+async def test_help_lists_every_command(tmp_path: Path) -> None:
+    shown = await Commands(None, tmp_path)("--help")
+    assert shown.code == 0
+    assert [name for name in COMMANDS if f" {name} " not in shown.out] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_every_command_explains_itself(command: str, tmp_path: Path) -> None:
+    shown = await Commands(None, tmp_path)(command, "--help")
+    assert shown.code == 0
+    assert "Usage: " in shown.out and COMMANDS[command] in shown.out
+
+
+async def test_requeue_explains_itself(tmp_path: Path) -> None:
+    shown = await Commands(None, tmp_path)("dead", "requeue", "--help")
+    assert shown.code == 0 and "--all" in shown.out and "--topic" in shown.out
+
+
+async def test_the_version_is_the_packages(tmp_path: Path) -> None:
+    shown = await Commands(None, tmp_path)("--version")
+    assert (shown.code, shown.out) == (0, f"memoryd {metadata.version('memoryd')}\n")
+
+
+async def test_an_unknown_command_is_a_usage_error(tmp_path: Path) -> None:
+    assert (await Commands(None, tmp_path)("forget")).code == 2
+
+
+@pytest.mark.parametrize("command", [["run"], ["status"], ["doctor"], ["url"], ["replay", "-"]])
+async def test_a_wrong_setting_ends_every_command_with_its_sentence(command: list[str], tmp_path: Path) -> None:
+    ended = await Commands(None, tmp_path)(*command, pool_size=1)
+    assert ended.code == 2 and ended.out == ""
+    assert ended.err.count("\n") == 1
+    assert ended.err.startswith("MEMORYD_POOL_SIZE is '1': ")
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["dead"], ["dream"], ["context", "alice", "deploy"], ["recall", "deploy"], ["migrate"]]
+)
+async def test_a_database_that_is_not_there_is_one_sentence(command: list[str], tmp_path: Path) -> None:
+    ended = await Commands(NOWHERE, tmp_path)(*command)
+    assert ended.code == 1 and ended.err.count("\n") == 1
+    assert "cannot be reached" in ended.err and "DATABASE_URL" in ended.err
+    assert "secret" not in ended.err
+
+
+async def test_a_database_without_the_schema_says_what_to_run(empty_url: str, tmp_path: Path) -> None:
+    ended = await Commands(empty_url, tmp_path)("status")
+    assert ended.code == 1 and "memoryd migrate" in ended.err
+
+
+@pytest.mark.parametrize("command", [["status"], ["doctor"], ["dead"], ["recall", "deploy"], ["url"], ["psql"]])
+async def test_looking_never_makes_a_database(command: list[str], tmp_path: Path) -> None:
+    ended = await Commands(None, tmp_path)(*command)
+    assert ended.code == 1
+    assert "make run" in ended.err + ended.out
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - any leftover counts, whatever it is
+
+
+async def test_a_reader_that_has_gone_is_no_error_worth_a_word(memoryd: Commands) -> None:
+    process = await memoryd.start("status")
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout._transport.close()  # type: ignore[attr-defined] - as `| head -0` does
+    assert b"Traceback" not in await process.stderr.read()
+    await process.wait()

@@ -1,0 +1,93 @@
+"""memoryd status: one moment of the fleet's memory."""
+
+from __future__ import annotations
+
+import json
+
+import asyncpg
+
+from tests.support.commands import Commands
+from tests.support.daemons import DaemonProcess
+from tests.support.waiting import IDLE, until
+
+OUTCOME = """
+insert into agent_commands (agent_id, message, output, exit_code, status)
+values ('alice', 'deploy the staging server', 'deployed build 512', 0, 'completed'),
+       ('bob', 'restart the queue', 'no such queue', 1, 'failed')
+"""
+
+
+async def test_a_fleet_that_works(
+    memoryd: Commands, connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
+    await connection.execute(OUTCOME)
+    await until(connection, IDLE)
+    found = (await memoryd("status", "--json")).json
+    (alive,) = found["daemons"]
+    assert alive["pid"] == daemon.process.pid and alive["alive"] and alive["doorbell"] == "listen"
+    assert found["memories"] == {"error": 1, "outcome": 1}
+    assert found["commands"] == {"completed": 1, "failed": 1}
+    assert found["agents"] == 2 and found["queue"] == [] and found["lag_seconds"] is None
+    assert found["schema_trouble"] is None and found["schema_version"] > 0 and found["dream"] is None
+
+    shown = (await memoryd("status")).out
+    assert str(daemon.process.pid) in shown and "The queue is empty." in shown
+    assert "2: 1 error, 1 outcome" in shown and "Last dream none yet" in shown
+
+
+async def test_without_a_daemon_work_waits_and_the_lag_says_for_how_long(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("insert into agent_commands (agent_id, message) values ('alice', 'deploy')")
+    await connection.execute(OUTCOME)
+    await connection.execute(
+        "update memoryd.jobs set created_at = now() - interval '1 hour', visible_at = now() - interval '1 hour'"
+    )
+    # One lane is held: its jobs are some worker's, not claimable.
+    await connection.execute(
+        "insert into memoryd.lanes (topic, lane, leased_until) values ('capture', 'bob', now() + interval '1 hour')"
+    )
+    found = (await memoryd("status", "--json")).json
+    queue = {one["topic"]: (one["jobs"], one["claimable"]) for one in found["queue"]}
+    assert queue == {"capture": (2, 1), "context": (1, 1)}
+    assert 3600 <= found["lag_seconds"] < 3700
+    assert all(3600 <= one["oldest_seconds"] < 3700 for one in found["queue"])
+    shown = (await memoryd("status")).out
+    assert "No daemon is running" in shown and "3 jobs, lag 60 min" in shown
+
+
+async def test_a_daemon_that_fell_silent_is_not_alive(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "insert into memoryd.daemons (id, host, pid, version, doorbell, seen_at)"
+        " values (gen_random_uuid(), 'elsewhere', 4711, '0.0.1', 'poll', now() - interval '10 min')"
+    )
+    found = (await memoryd("status", "--json")).json
+    assert [one["alive"] for one in found["daemons"]] == [False]
+    assert "10 min ago  no" in (await memoryd("status")).out
+
+
+async def test_dead_jobs_and_the_last_dream_are_told(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "insert into memoryd.dead_jobs (id, topic, attempts, error, created_at) values (7, 'index', 5, 'x', now())"
+    )
+    await connection.execute(
+        "with dream as (insert into dream_sessions"
+        " (trigger, status, started_at, finished_at, memories_scanned, clusters_found, insights_generated)"
+        " values ('manual', 'completed', now() - interval '3 hours', now() - interval '2 hours', 40, 3, 1) returning id)"
+        " insert into dream_insights (insight, source_memories, category, confidence, dream_id)"
+        " select 'deploys work', '{}', 'pattern', 0.7, id from dream"
+    )
+    found = (await memoryd("status", "--json")).json
+    assert [(one["topic"], one["jobs"]) for one in found["dead"]] == [("index", 1)]
+    assert found["dream"]["trigger"] == "manual" and found["dream"]["categories"] == {"pattern": 1}
+    shown = (await memoryd("status")).out
+    assert "completed, manual, began 3 h ago" in shown
+    assert "40 memories, 3 clusters, 1 insight (1 pattern)" in shown
+
+
+async def test_a_schema_of_another_version_is_told(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    await connection.execute("insert into memoryd.migrations (version, name, checksum) values (9000, 'future', 'x')")
+    found = await memoryd("status", "--json")
+    assert found.code == 0
+    assert found.json["schema_version"] == 9000 and "Upgrade memoryd" in found.json["schema_trouble"]
+    assert json.loads(found.out)["database"] in memoryd.url  # type: ignore[operator]

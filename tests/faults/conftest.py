@@ -1,0 +1,85 @@
+"""What only the fault tests need: a Postgres that may be broken, and a remote embedder that may be down."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.migrator import migrate
+from tests.conftest import DIMENSIONS, EMBEDDER
+from tests.support.daemons import Daemons
+from tests.support.openai_server import OpenAIServer
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPostgres:
+    """A server of the test's own, and a migrated database on it."""
+
+    server: EmbeddedPostgres
+    url: str
+
+
+@pytest.fixture(scope="session")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    """A server beside the shared one, for tests that restart it or send signals to its processes."""
+    server = EmbeddedPostgres(tmp_path_factory.mktemp("own-postgres"), options={"fsync": "off"})
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def own_postgres(own_server: EmbeddedPostgres) -> AsyncIterator[OwnPostgres]:
+    """The server, up, with a database in it."""
+    own_server.start()
+    name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
+    admin = await asyncpg.connect(own_server.socket_url)
+    await admin.execute(f"create database {name}")
+    await admin.close()
+    url = own_server.socket_url.replace("/memoryd?", f"/{name}?")
+    connection = await asyncpg.connect(url)
+    await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+    await connection.close()
+    yield OwnPostgres(own_server, url)
+    own_server.start()
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A database whose embeddings come from a server that the test holds in its hand."""
+
+    server: OpenAIServer
+    url: str
+    daemons: Daemons
+    connection: asyncpg.Connection
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What makes a daemon use it."""
+        return {
+            "embedder": "openai/test",
+            "embedding_dimensions": self.server.dimensions,
+            "openai_base_url": self.server.base_url,
+            "provider_timeout_seconds": 5,
+        }
+
+
+@pytest.fixture
+async def remote(empty_url: str, tmp_path: Path) -> AsyncIterator[Remote]:
+    """A remote embedder of 8 dimensions, and a database made for it."""
+    with OpenAIServer(dimensions=8) as server:
+        connection = await asyncpg.connect(empty_url)
+        await migrate(connection, dimensions=server.dimensions, embedder="openai/test")
+        daemons = Daemons(empty_url, tmp_path)
+        try:
+            yield Remote(server, empty_url, daemons, connection)
+        finally:
+            await daemons.kill_all()
+            await connection.close()

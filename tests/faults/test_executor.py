@@ -1,0 +1,250 @@
+"""The built-in executor with programs that misbehave: what they write is kept, what they leave behind is ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import asyncpg
+import psutil
+import pytest
+
+from tests.support.daemons import Daemons
+from tests.support.waiting import IDLE, until
+
+FINISHED = "select status in ('completed', 'failed') from agent_commands where id = $1"
+MEMORY = "select * from agent_memory where command_id = $1"
+
+# Until somebody lets it go; half a minute at most.
+WAIT = 'for i in $(seq 1500); do [ -e {go} ] && break; sleep 0.02; done'
+
+MOST_AT_ONCE = """
+select agent_id, max(at_once) as most
+from (
+    select c.agent_id, (
+        select count(*) from agent_commands o
+        where o.agent_id = c.agent_id and o.started_at <= c.started_at and o.finished_at > c.started_at) as at_once
+    from agent_commands c
+) o
+group by agent_id
+"""
+
+
+def shell(folder: Path, script: str) -> str:
+    """A setting that runs this script; `{go}` stands for a file that lets it go on."""
+    path = folder / "program.sh"
+    path.write_text(script.replace("{wait}", WAIT).replace("{go}", str(folder / "go")) + "\n")
+    return f"sh {path}"
+
+
+async def ask(connection: asyncpg.Connection, message: str = "do it", agent: str = "alice") -> UUID:
+    """Inserts a command."""
+    command: UUID = await connection.fetchval(
+        "insert into agent_commands (agent_id, message) values ($1, $2) returning id", agent, message
+    )
+    return command
+
+
+async def finished(connection: asyncpg.Connection, command: UUID) -> asyncpg.Record:
+    """The command once it has ended and is remembered, exactly once."""
+    await until(connection, FINISHED, command)
+    await until(connection, IDLE)
+    rows = await connection.fetch(MEMORY, command)
+    assert len(rows) == 1
+    assert await connection.fetchval("select count(*) from memoryd.executions") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    row = await connection.fetchrow("select * from agent_commands where id = $1", command)
+    assert row is not None
+    assert rows[0]["kind"] == ("outcome" if row["status"] == "completed" else "error")
+    return row
+
+
+async def gone(pid: int) -> bool:
+    """Whether the process has ended."""
+    try:
+        psutil.Process(pid).wait(timeout=5)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return False
+    return True
+
+
+async def test_output_of_any_bytes_is_kept(daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path) -> None:
+    await daemons.start(executor_command=shell(tmp_path, r"cat; printf 'a\000b\377c\n'; printf 'trouble\n' >&2"))
+    command = await ask(connection, "café 日本")
+    row = await finished(connection, command)
+    assert (row["status"], row["exit_code"]) == ("completed", 0)
+    assert row["output"] == "café 日本\na�b�c\ntrouble\n"
+
+
+@pytest.mark.parametrize("limit", [16_000_000, 100_000])
+async def test_five_megabytes_of_output_are_kept_up_to_the_limit(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path, limit: int
+) -> None:
+    written = "".join(f"line {n}\n" for n in range(500_000)) + "deployed build 512\n"
+    assert len(written) > 5_000_000
+    program = tmp_path / "chatty.py"
+    program.write_text("print(''.join(f'line {n}\\n' for n in range(500_000)) + 'deployed build 512')")
+    await daemons.start(executor_command=f"{sys.executable} {program}", executor_output_bytes=limit)
+    row = await finished(connection, await ask(connection))
+    if limit > len(written):
+        assert row["output"] == written
+    else:
+        head, gap, tail = row["output"].partition("\n… ")
+        assert gap
+        assert written.startswith(head)
+        assert written.endswith(tail.partition(" …\n")[2])
+        assert 0.9 * limit < len(row["output"].encode()) < limit + 100
+    memory = await connection.fetchrow(MEMORY, row["id"])
+    assert memory is not None
+    assert "deployed build 512" in memory["content"]
+    assert len(memory["content"]) < 5_000
+
+
+async def test_a_message_that_the_program_does_not_read_is_no_trouble(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await daemons.start(executor_command="true")
+    row = await finished(connection, await ask(connection, "word " * 400_000))
+    assert (row["status"], row["output"]) == ("completed", "")
+
+
+async def test_the_time_limit_ends_the_program_and_all_it_started(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(300)"
+    script = f'{sys.executable} -c "{stubborn}" & echo $!; echo half done; sleep 300'
+    await daemons.start(executor_command=shell(tmp_path, script), executor_timeout_seconds=1.5)
+    row = await finished(connection, await ask(connection))
+    assert (row["status"], row["exit_code"]) == ("failed", 124)
+    assert "MEMORYD_EXECUTOR_TIMEOUT_SECONDS" in row["error"]
+    first, *rest = row["output"].splitlines()
+    assert "half done" in rest
+    assert "ready" in rest
+    assert await gone(int(first))
+
+
+async def test_what_a_program_leaves_behind_does_not_hold_its_command_up(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    """Both children keep the output open: one stays in the program's group, one leaves it."""
+    leave = "import os; os.setsid(); print(os.getpid(), flush=True); os.execlp('sleep', 'sleep', '300')"
+    script = f'sleep 300 & echo $!; {sys.executable} -c "{leave}" & while [ ! -e {{go}} ]; do sleep 0.02; done; echo all done'
+    daemon = await daemons.start(executor_command=shell(tmp_path, script))
+    command = await ask(connection)
+    stayed, left = (
+        await until(
+            connection,
+            "select string_to_array(rtrim(output, e'\\n'), e'\\n') from agent_commands where id = $1 and output ~ '\\n.+\\n'",
+            command,
+        )
+    )
+    (tmp_path / "go").touch()
+    try:
+        row = await finished(connection, command)
+        assert (row["status"], row["exit_code"]) == ("completed", 0)
+        assert row["output"] == f"{stayed}\n{left}\nall done\n"
+        assert await gone(int(stayed))
+        assert await daemon.stop() == 0
+    finally:
+        psutil.Process(int(left)).kill()
+
+
+@pytest.mark.parametrize("program", ["/nowhere/to/be/found --now", "/dev/null"])
+async def test_a_program_that_cannot_be_started_fails_its_command_with_the_reason(
+    daemons: Daemons, connection: asyncpg.Connection, program: str
+) -> None:
+    await daemons.start(executor_command=program)
+    row = await finished(connection, await ask(connection))
+    assert (row["status"], row["exit_code"]) == ("failed", 127)
+    assert "could not be started" in row["error"]
+    assert "MEMORYD_EXECUTOR_COMMAND" in row["error"]
+
+
+async def test_so_many_at_once_for_each_agent_and_no_more_whoever_runs_them(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    program = shell(tmp_path, "{wait}")
+    for _ in range(2):
+        await daemons.start(executor_command=program, executor_parallel=2, poll_seconds=0.1)
+    await connection.execute(
+        """
+        insert into agent_commands (agent_id, message)
+        select a, 'task ' || n from unnest('{alice,bob,carol}'::text[]) a, generate_series(1, 5) n
+        """
+    )
+    await until(connection, "select count(*) = 9 from agent_commands where status = 'ready'")
+    await until(connection, "select count(*) = 6 from agent_commands where status = 'running'")
+    (tmp_path / "go").touch()
+    await until(connection, "select bool_and(status = 'completed') from agent_commands")
+    assert {r["agent_id"]: r["most"] for r in await connection.fetch(MOST_AT_ONCE)} == {
+        "alice": 2,
+        "bob": 2,
+        "carol": 2,
+    }
+
+
+async def test_output_is_seen_while_the_program_runs(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await daemons.start(executor_command=shell(tmp_path, "echo first; {wait}; echo second"))
+    command = await ask(connection)
+    await until(connection, "select output = e'first\\n' and status = 'running' from agent_commands where id = $1", command)
+    (tmp_path / "go").touch()
+    assert (await finished(connection, command))["output"] == "first\nsecond\n"
+
+
+async def test_a_command_whose_daemon_died_is_run_again_and_remembered_once(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    program = shell(tmp_path, 'echo "$$" >> {go}.runs; {wait}; echo "run by $$"')
+    first = await daemons.start(executor_command=program, claim_seconds=1)
+    command = await ask(connection)
+    await until(connection, "select exists (select from memoryd.executions)")
+    await first.kill()
+    second = await daemons.start(executor_command=program, claim_seconds=1)
+    await until(connection, "select tries = 2 from memoryd.executions")
+    assert (await second.event("executions_rescued"))["again"] == 1
+    (tmp_path / "go").touch()
+    row = await finished(connection, command)
+    # The first run may have died before its first line, since nothing but the daemon's lease tells of it.
+    assert row["output"] == f"run by {(tmp_path / 'go.runs').read_text().split()[-1]}\n"
+    assert row["status"] == "completed"
+
+
+async def test_a_command_whose_daemons_keep_dying_fails_with_the_reason(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    program = shell(tmp_path, "{wait}")
+    command = await ask(connection)
+    for tries in (1, 2, 3):
+        daemon = await daemons.start(executor_command=program, claim_seconds=1)
+        await until(connection, "select tries = $1 from memoryd.executions where lease_until <> 'infinity'", tries)
+        await daemon.kill()
+    await daemons.start(executor_command=program, claim_seconds=1)
+    row = await finished(connection, command)
+    assert (row["status"], row["exit_code"]) == ("failed", None)
+    assert row["error"] == "the daemon running it died, 3 times over"
+    (tmp_path / "go").touch()
+
+
+async def test_a_daemon_that_was_taken_for_dead_stops_its_program_and_writes_nothing(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    program = shell(tmp_path, 'echo "$$"; {wait}; echo "run by $$"')
+    slow = await daemons.start(executor_command=program, claim_seconds=30)
+    command = await ask(connection)
+    pid = await until(connection, "select rtrim(output, e'\\n') from agent_commands where id = $1", command)
+    other = await daemons.start(executor_command=program, claim_seconds=1)
+    slow.process.send_signal(19)
+    await connection.execute("update memoryd.executions set lease_until = now() - interval '1 second'")
+    await other.event("executions_rescued")
+    await until(connection, "select tries = 2 from memoryd.executions")
+    slow.process.send_signal(18)
+    (tmp_path / "go").touch()
+    row = await finished(connection, command)
+    assert row["output"].splitlines()[0] != pid
+    assert await slow.stop() == 0
+    assert await gone(int(pid))

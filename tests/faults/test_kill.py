@@ -1,0 +1,56 @@
+"""kill -9 at any moment loses nothing and doubles nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import asyncpg
+import pytest
+
+from tests.support.daemons import Daemons
+from tests.support.facts import all_done
+from tests.support.load import load_on
+
+KILLS = 7
+ROUNDS = 40
+
+
+@pytest.mark.parametrize("seed", [20261120])
+async def test_killed_at_random_again_and_again_under_load(
+    daemons: Daemons, database_url: str, connection: asyncpg.Connection, seed: int
+) -> None:
+    rng = random.Random(seed)
+    settings = {
+        "claim_seconds": 1,
+        "poll_seconds": 0.3,
+        "heartbeat_seconds": 0.3,
+        # More than there are kills: a job that was in flight at each of them is not to blame.
+        "max_attempts": KILLS + 2,
+        "executor_command": "cat",
+        "executor_parallel": 3,
+        "cleanup_seconds": 1,
+        "dream_idle_hours": 0.0001,
+        "dream_every_hours": 0.0001,
+    }
+    async with load_on(database_url, rounds=ROUNDS, pause=0.1) as load:
+        for _ in range(KILLS):
+            daemon = await daemons.start(**settings)
+            # The moment is the point: no event marks it.
+            await asyncio.sleep(rng.uniform(0.0, 0.6))
+            await daemon.kill()
+    assert load.rounds == ROUNDS
+    last = await daemons.start(**settings)
+    await all_done(connection)
+    counts = await connection.fetchrow(
+        """
+        select (select count(*) from agent_commands) as commands,
+               (select count(*) from agent_memory where command_id is null) as notes,
+               (select count(*) from agent_commands where agent_id like 'robot%' and status = 'completed'
+                and output <> message || e'\\n' and output not like '%CONTEXT%') as garbled
+        """
+    )
+    assert counts is not None
+    assert dict(counts) == {"commands": ROUNDS * 13, "notes": ROUNDS * 10, "garbled": 0}
+    assert await last.stop() == 0
+    assert await connection.fetchval("select count(*) from memoryd.daemons where pid = $1", last.process.pid) == 0

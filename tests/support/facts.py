@@ -1,0 +1,45 @@
+"""What must be true of a database once its daemons have done all there was to do."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from tests.support.waiting import IDLE, until
+
+# Nothing waits, nothing is claimed, nothing is dead, nothing is half done: one row of zeros.
+LEFT_OVER = """
+select (select count(*) from memoryd.jobs) as jobs,
+       (select count(*) from memoryd.lanes where leased_until > now()) as leases,
+       (select count(*) from memoryd.dead_jobs) as dead_jobs,
+       (select count(*) from memoryd.executions) as executions,
+       (select count(*) from agent_commands where status in ('pending', 'running')) as unfinished,
+       (select count(*) from agent_memory where embedding is null) as unindexed,
+       (select count(*) from dream_sessions where status = 'running') as dreams
+"""
+
+NOT_REMEMBERED_ONCE = """
+select c.id, c.status, count(m.id) as memories
+from agent_commands c
+left join agent_memory m on m.command_id = c.id
+where c.status in ('completed', 'failed')
+group by c.id
+having count(m.id) <> 1
+"""
+
+# Per agent every memory but the first has something before it to be linked to, if only by time.
+LINKED_TWICE = """
+select least(memory_id, related_memory_id), greatest(memory_id, related_memory_id)
+from memory_associations
+group by 1, 2
+having count(*) > 1
+"""
+
+
+async def all_done(connection: asyncpg.Connection, *, timeout: float = 60.0) -> None:
+    """Waits until the queue is empty, and asserts that all was done, once."""
+    await until(connection, IDLE, timeout=timeout)
+    left = await connection.fetchrow(LEFT_OVER)
+    assert left is not None
+    assert not any(left.values()), dict(left)
+    assert await connection.fetch(NOT_REMEMBERED_ONCE) == []
+    assert await connection.fetch(LINKED_TWICE) == []
