@@ -28,6 +28,16 @@ join pg_catalog.pg_namespace n on n.oid = e.extnamespace
 where e.extname = 'vector'
 """
 
+DATABASE_FAULTS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    # What a connection that broke in the middle of an answer may say of itself.
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+"""All that asking a database can raise."""
+
 _GONE = (
     OSError,
     TimeoutError,
@@ -86,7 +96,8 @@ class Database:
 
         pool = await asyncpg.create_pool(
             url,
-            min_size=1,
+            # With a floor to keep, the pool would write lines of its own for every outage.
+            min_size=0,
             max_size=size,
             init=prepare,
             connection_class=_Session,
@@ -163,7 +174,7 @@ class Database:
                 connection = await connect(self.url, pooled=self.pooled, application="memoryd", timeout=3.0)
                 await connection.close()
                 break
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except DATABASE_FAULTS:
                 if not told:
                     self._log.warning("database_lost", error=type(error).__name__)
                     told = True
@@ -179,8 +190,16 @@ class Database:
 async def connect(
     url: str, *, pooled: bool = False, application: str = "memoryd", timeout: float = 10.0
 ) -> asyncpg.Connection:
-    """One connection outside the pool."""
-    return await asyncpg.connect(url, timeout=timeout, **_options(pooled, application, None))
+    """One connection outside the pool. Raises ValueError when the URL cannot be read, else as asyncpg does."""
+    try:
+        return await asyncpg.connect(url, timeout=timeout, **_options(pooled, application, None))
+    except ValueError as error:
+        # A plain one quotes what it took for the port: of a password that holds a slash, its beginning.
+        said = f" ({error})" if isinstance(error, asyncpg.ClientConfigurationError) else ""
+        raise ValueError(
+            f"DATABASE_URL cannot be read{said}. It has the form postgresql://user:password@host:port/database; "
+            "in the password write %23 for #, %2F for /, %3F for ?, %40 for @."
+        ) from None
 
 
 def search_path(vector_schema: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from daemon.database import connect
+from daemon.database import DATABASE_FAULTS, connect
 
 CHANNEL = "memoryd"
 READY_CHANNEL = "command_ready"
@@ -57,7 +57,7 @@ class Doorbell:
                 self.listening.set()
                 self._ring(None)
                 await self._watch(connection, ended)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except DATABASE_FAULTS as error:
                 reason = type(error).__name__
             else:
                 reason = "closed by the server"

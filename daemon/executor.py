@@ -25,13 +25,14 @@ from uuid import UUID
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from daemon.database import Database, is_gone
+from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
 
 MOST_TRIES = 3
 STREAM_SECONDS = 1.0
 KILL_AFTER_SECONDS = 5.0
 LAST_WORDS_SECONDS = 1.0
+LAST_CLAIM_SECONDS = 2.0
 TIMED_OUT = 124
 NOT_STARTED = 127
 
@@ -216,7 +217,7 @@ class Executor:
             try:
                 async with self._claiming:
                     await self._claim()
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            except DATABASE_FAULTS as error:
                 if not is_gone(error):
                     self._log.error("executor_claim_failed", error=describe(error))
                     await asyncio.sleep(1.0)
@@ -242,12 +243,13 @@ class Executor:
         """Starts nothing more, lets programs finish for `grace_seconds`, ends the rest and gives their commands back."""
         self._stopping = True
         self._rung.set()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + grace_seconds
+        # A claim under way still starts programs, which would be left to themselves.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                # A claim under way still starts programs, which would be left to themselves.
-                await self._claiming.acquire()
-                if self._running:
-                    await asyncio.wait(list(self._running.values()))
+            await asyncio.wait_for(self._claiming.acquire(), max(grace_seconds, LAST_CLAIM_SECONDS))
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=max(0.0, until - loop.time()))
         left = dict(self._running)
         for task in left.values():
             task.cancel()
@@ -285,7 +287,7 @@ class Executor:
                     COMPLETE, row["id"], self._daemon_id, output.text(), exit_code, error
                 )
                 break
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as fault:
+            except DATABASE_FAULTS as fault:
                 if not is_gone(fault):
                     raise
                 # The work is done: it is worth waiting for the database to say so.
@@ -367,7 +369,7 @@ class Executor:
             if size == written:
                 continue
             written = size
-            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            with contextlib.suppress(*DATABASE_FAULTS):
                 await self._database.execute(STREAM, command_id, self._daemon_id, output.text())
             # Each time the whole text is written anew: the longer it is, the seldomer.
             pause = max(STREAM_SECONDS, size / 1_000_000)

@@ -10,10 +10,9 @@ import os
 import socket
 from uuid import UUID
 
-import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from daemon.database import Database, is_gone
+from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
 from handlers.dream import Dreamer
 
@@ -57,7 +56,7 @@ class Heartbeat:
                     await self.beat()
                     if (self._dream is None or self._dream.done()) and await self._dreamer.due():
                         self._dream = asyncio.create_task(self._idle_dream())
-                except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+                except DATABASE_FAULTS as error:
                     if not is_gone(error):
                         self._log.error("heartbeat_failed", error=describe(error))
                 await asyncio.sleep(self._seconds)
@@ -79,5 +78,5 @@ class Heartbeat:
     async def _idle_dream(self) -> None:
         try:
             await self._dreamer.dream("idle")
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except DATABASE_FAULTS as error:
             self._log.warning("dream_lost", error=describe(error))

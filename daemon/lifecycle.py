@@ -17,11 +17,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from importlib import metadata
 from typing import Any
 
-import asyncpg
 from structlog.typing import FilteringBoundLogger
 
 from daemon import queue
-from daemon.database import Database, connect, host_of, is_gone
+from daemon.database import DATABASE_FAULTS, Database, connect, host_of, is_gone
 from daemon.doorbell import Doorbell, hears_notifications
 from daemon.executor import Executor
 from daemon.heartbeat import Heartbeat
@@ -184,7 +183,7 @@ class Daemon:
             await asyncio.sleep(self._settings.poll_seconds)
             try:
                 self.wake(await queue.topics_with_work(database, list(self._workers)))
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            except DATABASE_FAULTS as error:
                 if is_gone(error):
                     await database.recover(error)
                     self.wake()
@@ -200,7 +199,7 @@ class Daemon:
                     await worker.renew_claims()
                 if self._executor is not None:
                     await self._executor.renew_leases()
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            except DATABASE_FAULTS as error:
                 if is_gone(error):
                     await database.recover(error)
                 else:
@@ -244,7 +243,7 @@ class Daemon:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        with contextlib.suppress(*DATABASE_FAULTS):
             await asyncio.wait_for(heartbeat.leave(), 2.0)
 
 

@@ -90,8 +90,11 @@ async def migrate(
         async with connection.transaction():
             await connection.execute("select pg_advisory_xact_lock($1)", _LOCK)
             schema = await _ensure_extension(connection)
-            await connection.execute("create schema if not exists memoryd")
-            await connection.execute(_CREATE_LEDGER)
+            try:
+                await connection.execute("create schema if not exists memoryd")
+                await connection.execute(_CREATE_LEDGER)
+            except asyncpg.InsufficientPrivilegeError as error:
+                raise _lacking_rights("The schema memoryd", error) from None
             todo = pending(files, await _ledger(connection))
             if not todo:
                 break
@@ -190,17 +193,16 @@ async def _apply(
     try:
         await connection.execute(_VARIABLE.sub(lambda m: values[m[1]], migration.sql))
     except asyncpg.InsufficientPrivilegeError as error:
-        role = (
-            await connection.fetchval("select session_user")
-            if not connection.is_in_transaction()
-            else "this role"
-        )
-        raise MigrationError(
-            f"Migration {migration.version:04d}_{migration.name} needs rights that {role} lacks ({error}). "
-            "memoryd's owner must be able to create schemas and, once, the roles memoryd_service and memoryd_user "
-            "(or an administrator creates them: create role memoryd_service nologin; create role memoryd_user nologin; "
-            "grant memoryd_service to the owner)."
-        ) from None
+        raise _lacking_rights(f"Migration {migration.version:04d}_{migration.name}", error) from None
     except asyncpg.PostgresError as error:
         raise MigrationError(f"Migration {migration.version:04d}_{migration.name} failed: {error}") from error
     await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
+
+
+def _lacking_rights(what: str, error: asyncpg.PostgresError) -> MigrationError:
+    return MigrationError(
+        f"{what} needs rights that this role lacks ({error.args[0]}). "
+        "memoryd's owner must be able to create schemas and, once, the roles memoryd_service and memoryd_user "
+        "(or an administrator creates them: create role memoryd_service nologin; create role memoryd_user nologin; "
+        "grant memoryd_service to the owner)."
+    )

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-import asyncpg
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from structlog.typing import FilteringBoundLogger
 
-from daemon.database import Database, is_gone
+from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
 
 CLEANUP_ROWS = 10_000
@@ -115,7 +114,7 @@ class Schedule:
                 TAKE_TICK, tick.name, float(int(tick.every_seconds)), self._daemon_id
             ):
                 await tick.run()
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except DATABASE_FAULTS as error:
             # The next tick does what this one could not.
             if not is_gone(error):
                 self._log.error("tick_failed", tick=tick.name, error=describe(error))

@@ -20,10 +20,12 @@ import asyncpg
 from structlog.typing import FilteringBoundLogger
 
 from daemon import queue
-from daemon.database import Database, is_gone
+from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe, frames
 from handlers.ports import Handler, Job, Poison
 from providers.ports import Rejected, Unavailable
+
+LAST_CLAIM_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Worker:
                     jobs = await self._claim()
                     if jobs:
                         self._begin(jobs)
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            except DATABASE_FAULTS as error:
                 self._slots.release()
                 if not is_gone(error):
                     self._log.error("claim_failed", error=describe(error))
@@ -107,12 +109,13 @@ class Worker:
         """Claims no more, lets running batches finish for `grace_seconds`, hands the rest back."""
         self._stopping = True
         self._rung.set()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + grace_seconds
+        # A claim under way still brings jobs: they are waited for, or handed back, like all others.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                # A claim under way still brings jobs: they are waited for, or handed back, like all others.
-                await self._claiming.acquire()
-                if self._batches:
-                    await asyncio.wait(list(self._batches))
+            await asyncio.wait_for(self._claiming.acquire(), max(grace_seconds, LAST_CLAIM_SECONDS))
+        if self._batches:
+            await asyncio.wait(list(self._batches), timeout=max(0.0, until - loop.time()))
         for task in list(self._batches):
             task.cancel()
         if self._batches:

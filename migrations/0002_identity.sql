@@ -2,22 +2,33 @@
 -- PostgREST set, so the policies work there and on plain Postgres alike.
 
 do $$
+declare
+    needed text;
 begin
-    if not exists (select from pg_roles where rolname = 'memoryd_service') then
-        create role memoryd_service nologin;
-    end if;
-    if not exists (select from pg_roles where rolname = 'memoryd_user') then
-        create role memoryd_user nologin;
-    end if;
+    foreach needed in array array['memoryd_service', 'memoryd_user'] loop
+        if not exists (select from pg_roles where rolname = needed) then
+            begin
+                execute format('create role %I nologin', needed);
+            exception when duplicate_object or unique_violation then
+                null; -- roles belong to the whole server: another database was migrated at this moment
+            end;
+        end if;
+    end loop;
     -- The owner is subject to the forced policies too, unless it is a superuser: it works as the service.
     if not pg_has_role(current_user, 'memoryd_service', 'usage') then
         execute format('grant memoryd_service to %I', current_user);
     end if;
-    if exists (select from pg_roles where rolname = 'service_role') then
+    if exists (select from pg_roles where rolname = 'service_role' and not pg_has_role(oid, 'memoryd_service', 'usage')) then
         grant memoryd_service to service_role;
     end if;
-    if exists (select from pg_roles where rolname = 'authenticated') then
+    if exists (select from pg_roles where rolname = 'authenticated' and not pg_has_role(oid, 'memoryd_user', 'usage')) then
         grant memoryd_user to authenticated;
+    end if;
+    -- To compare embeddings they must see pgvector's operators. In a schema of somebody else's this warns and does nothing:
+    -- its owner then grants it to those who log in, as Supabase does.
+    if not has_schema_privilege('memoryd_user', ':vector_schema'::regnamespace, 'usage')
+       or not has_schema_privilege('memoryd_service', ':vector_schema'::regnamespace, 'usage') then
+        grant usage on schema :vector_schema to memoryd_service, memoryd_user;
     end if;
 end
 $$;

@@ -170,7 +170,7 @@ begin
     ) i;
 
     with scored as materialized (
-        select * from memoryd.score_memories(array[p_agent, '_shared'], p_user, p_only_user, asked, p_embedding, 400, 10)
+        select * from memoryd.score_memories(array[p_agent, '_shared'], p_user, p_only_user, asked, p_embedding, 250, 10)
     ), lines as (
         select s.id, s.score, s.created_at,
                case when s.score >= 0.5 then '★ ' else '- ' end
@@ -205,13 +205,19 @@ create function public.build_context(agent_id text, message text) returns text
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    asker constant uuid := memoryd.caller_id();
+    only_user constant boolean := not has_table_privilege('public.agents', 'select');
 begin
     if build_context.agent_id is null or build_context.message is null then
         raise exception 'build_context needs an agent and a message'
             using errcode = 'null_value_not_allowed', hint = 'select build_context(''agent'', ''what it is about to do'').';
     end if;
-    return memoryd.compose_context(build_context.agent_id, build_context.message, memoryd.caller_id(),
-                                   not has_table_privilege('public.agents', 'select'), null, null);
+    -- Nobody has nothing, not even a row to log it in.
+    if only_user and asker is null then
+        return '';
+    end if;
+    return memoryd.compose_context(build_context.agent_id, build_context.message, asker, only_user, null, null);
 end
 $$;
 comment on function public.build_context is 'What the agent should know before this task, by keywords alone; empty when nothing. The daemon''s own contexts add embeddings.';

@@ -15,6 +15,23 @@ begin
 end
 $$;
 
+revoke all on function public.claim_command, public.complete_command, public.mark_useful, public.build_context,
+    public.recall, public.cleanup_expired_memory, public.extract_keywords from public;
+-- Supabase grants its clients everything by default, truncate too, which no policy stops.
+do $$
+declare
+    client text;
+begin
+    for client in select rolname from pg_roles where rolname in ('anon', 'authenticated') loop
+        execute format('revoke all on public.agents, public.agent_commands, public.agent_memory, public.memory_associations,
+            public.memory_queries, public.dream_sessions, public.dream_insights, public.memory_requests,
+            public.shared_memory from %I', client);
+        execute format('revoke all on function public.claim_command, public.complete_command, public.mark_useful,
+            public.build_context, public.recall, public.cleanup_expired_memory, public.extract_keywords from %I', client);
+    end loop;
+end
+$$;
+
 -- End users: their own rows, nothing of anyone else's, nothing of the agents' own (user_id null).
 create policy own on public.agent_memory to memoryd_user
     using (user_id = memoryd.caller_id()) with check (user_id = memoryd.caller_id());
@@ -39,8 +56,6 @@ grant update (useful) on public.memory_queries to memoryd_user;
 grant select on public.memory_associations, public.dream_insights to memoryd_user;
 grant select on public.shared_memory to memoryd_service, memoryd_user;
 
-revoke all on function public.claim_command, public.complete_command, public.mark_useful, public.build_context,
-    public.recall, public.cleanup_expired_memory, public.extract_keywords from public;
 grant execute on function public.claim_command, public.complete_command, public.mark_useful, public.build_context,
     public.recall, public.cleanup_expired_memory, public.extract_keywords to memoryd_service;
 grant execute on function public.build_context, public.recall, public.extract_keywords to memoryd_user;

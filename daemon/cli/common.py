@@ -77,13 +77,19 @@ def explain(error: Exception) -> str | None:
     # Of a PostgresError only the message: details and hints stand on lines of their own, and may hold rows.
     said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
     match error:
-        case Failure() | MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError():
+        case (
+            Failure() | MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError()
+        ):
             return said
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             return f"The database refused to let us in: {said}. Check user and password in DATABASE_URL."
         case asyncpg.InvalidCatalogNameError():
             return f"{said}. Create it, or correct DATABASE_URL."
-        case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError() | asyncpg.UndefinedFunctionError():
+        case (
+            asyncpg.UndefinedTableError()
+            | asyncpg.InvalidSchemaNameError()
+            | asyncpg.UndefinedFunctionError()
+        ):
             return f"This database has no memoryd schema yet ({said}). Run: memoryd migrate"
         case asyncpg.UndefinedObjectError():
             return f"{said}. Run: memoryd migrate"

@@ -19,7 +19,9 @@ def migrate(
         run_async(migrate_database(settings, url, dry_run=dry_run, tell=typer.echo))
 
 
-async def migrate_database(settings: Settings, url: str, *, dry_run: bool, tell: Callable[[str], object]) -> None:
+async def migrate_database(
+    settings: Settings, url: str, *, dry_run: bool, tell: Callable[[str], object]
+) -> None:
     """Migrates one database and tells what was done. Raises MigrationError."""
     from daemon.database import connect
     from daemon.migrator import migrate as apply
@@ -28,7 +30,9 @@ async def migrate_database(settings: Settings, url: str, *, dry_run: bool, tell:
     # What works behind a transaction pooler works everywhere, and here nothing is asked twice.
     connection = await connect(url, pooled=True)
     try:
-        done = await apply(connection, dimensions=embedder.dimensions, embedder=embedder.name, dry_run=dry_run)
+        done = await apply(
+            connection, dimensions=embedder.dimensions, embedder=embedder.name, dry_run=dry_run
+        )
     finally:
         await connection.close()
         await embedder.close()

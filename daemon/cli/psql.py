@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def psql(
     arguments: list[str] | None = typer.Argument(
-        None, metavar="[ARGUMENT]...", help='Passed on to psql, such as: -c "select * from agent_memory"'
+        None, metavar="ARGUMENT", help='Passed on to psql, such as: -c "select * from agent_memory"'
     ),
 ) -> None:
     """Open psql on the database: with DATABASE_URL the one on the PATH, else the one that memoryd brings."""

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -99,16 +99,12 @@ def _seekable(name: str) -> Iterator[BinaryIO]:
         with _copy(sys.stdin.buffer) as copied:
             yield copied
         return
-    try:
-        opened = Path(name).open("rb")
-    except OSError as error:
-        raise Failure(f"{name} cannot be read: {error.strerror}.") from None
-    with opened:
-        if opened.seekable():
-            yield opened
-        else:
-            with _copy(opened) as copied:
-                yield copied
+    with ExitStack() as stack:
+        try:
+            opened = stack.enter_context(Path(name).open("rb"))
+        except OSError as error:
+            raise Failure(f"{name} cannot be read: {error.strerror}.") from None
+        yield opened if opened.seekable() else stack.enter_context(_copy(opened))
 
 
 @contextmanager

@@ -24,15 +24,23 @@ async def test_a_fleet_that_works(
     await until(connection, IDLE)
     found = (await memoryd("status", "--json")).json
     (alive,) = found["daemons"]
-    assert alive["pid"] == daemon.process.pid and alive["alive"] and alive["doorbell"] == "listen"
+    assert alive["pid"] == daemon.process.pid
+    assert alive["alive"]
+    assert alive["doorbell"] == "listen"
     assert found["memories"] == {"error": 1, "outcome": 1}
     assert found["commands"] == {"completed": 1, "failed": 1}
-    assert found["agents"] == 2 and found["queue"] == [] and found["lag_seconds"] is None
-    assert found["schema_trouble"] is None and found["schema_version"] > 0 and found["dream"] is None
+    assert found["agents"] == 2
+    assert found["queue"] == []
+    assert found["lag_seconds"] is None
+    assert found["schema_trouble"] is None
+    assert found["schema_version"] > 0
+    assert found["dream"] is None
 
     shown = (await memoryd("status")).out
-    assert str(daemon.process.pid) in shown and "The queue is empty." in shown
-    assert "2: 1 error, 1 outcome" in shown and "Last dream none yet" in shown
+    assert str(daemon.process.pid) in shown
+    assert "The queue is empty." in shown
+    assert "2: 1 error, 1 outcome" in shown
+    assert "Last dream none yet" in shown
 
 
 async def test_without_a_daemon_work_waits_and_the_lag_says_for_how_long(
@@ -53,10 +61,13 @@ async def test_without_a_daemon_work_waits_and_the_lag_says_for_how_long(
     assert 3600 <= found["lag_seconds"] < 3700
     assert all(3600 <= one["oldest_seconds"] < 3700 for one in found["queue"])
     shown = (await memoryd("status")).out
-    assert "No daemon is running" in shown and "3 jobs, lag 60 min" in shown
+    assert "No daemon is running" in shown
+    assert "3 jobs, lag 60 min" in shown
 
 
-async def test_a_daemon_that_fell_silent_is_not_alive(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_a_daemon_that_fell_silent_is_not_alive(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
     await connection.execute(
         "insert into memoryd.daemons (id, host, pid, version, doorbell, seen_at)"
         " values (gen_random_uuid(), 'elsewhere', 4711, '0.0.1', 'poll', now() - interval '10 min')"
@@ -66,7 +77,9 @@ async def test_a_daemon_that_fell_silent_is_not_alive(memoryd: Commands, connect
     assert "10 min ago  no" in (await memoryd("status")).out
 
 
-async def test_dead_jobs_and_the_last_dream_are_told(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_dead_jobs_and_the_last_dream_are_told(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
     await connection.execute(
         "insert into memoryd.dead_jobs (id, topic, attempts, error, created_at) values (7, 'index', 5, 'x', now())"
     )
@@ -79,15 +92,19 @@ async def test_dead_jobs_and_the_last_dream_are_told(memoryd: Commands, connecti
     )
     found = (await memoryd("status", "--json")).json
     assert [(one["topic"], one["jobs"]) for one in found["dead"]] == [("index", 1)]
-    assert found["dream"]["trigger"] == "manual" and found["dream"]["categories"] == {"pattern": 1}
+    assert found["dream"]["trigger"] == "manual"
+    assert found["dream"]["categories"] == {"pattern": 1}
     shown = (await memoryd("status")).out
     assert "completed, manual, began 3 h ago" in shown
     assert "40 memories, 3 clusters, 1 insight (1 pattern)" in shown
 
 
 async def test_a_schema_of_another_version_is_told(memoryd: Commands, connection: asyncpg.Connection) -> None:
-    await connection.execute("insert into memoryd.migrations (version, name, checksum) values (9000, 'future', 'x')")
+    await connection.execute(
+        "insert into memoryd.migrations (version, name, checksum) values (9000, 'future', 'x')"
+    )
     found = await memoryd("status", "--json")
     assert found.code == 0
-    assert found.json["schema_version"] == 9000 and "Upgrade memoryd" in found.json["schema_trouble"]
+    assert found.json["schema_version"] == 9000
+    assert "Upgrade memoryd" in found.json["schema_trouble"]
     assert json.loads(found.out)["database"] in memoryd.url  # type: ignore[operator]

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -14,7 +15,7 @@ from daemon.embedded_postgres import EmbeddedPostgres
 from daemon.migrator import migrate
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.support.daemons import Daemons
-from tests.support.openai_server import OpenAIServer
+from tests.support.openai_server import Fault, OpenAIServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,24 @@ async def own_postgres(own_server: EmbeddedPostgres) -> AsyncIterator[OwnPostgre
     own_server.start()
 
 
+class CountingServer(OpenAIServer):
+    """Keeps the texts that were embedded, and so paid for: those of refused requests are not."""
+
+    def __init__(self) -> None:
+        super().__init__(dimensions=8)
+        self.paid: list[str] = []
+
+    def embeddings(self, request: dict[str, Any], fault: Fault | None) -> dict[str, Any]:
+        """See `OpenAIServer`."""
+        self.paid += request["input"]
+        return super().embeddings(request, fault)
+
+
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A database whose embeddings come from a server that the test holds in its hand."""
 
-    server: OpenAIServer
+    server: CountingServer
     url: str
     daemons: Daemons
     connection: asyncpg.Connection
@@ -74,7 +88,7 @@ class Remote:
 @pytest.fixture
 async def remote(empty_url: str, tmp_path: Path) -> AsyncIterator[Remote]:
     """A remote embedder of 8 dimensions, and a database made for it."""
-    with OpenAIServer(dimensions=8) as server:
+    with CountingServer() as server:
         connection = await asyncpg.connect(empty_url)
         await migrate(connection, dimensions=server.dimensions, embedder="openai/test")
         daemons = Daemons(empty_url, tmp_path)

@@ -50,3 +50,14 @@ async def second(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     opened = await asyncpg.connect(database_url)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def scratch(shared_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection whose transaction is undone: for tests that need neither a daemon nor anybody else to see their rows."""
+    opened = await asyncpg.connect(shared_url)
+    transaction = opened.transaction()
+    await transaction.start()
+    yield opened
+    await transaction.rollback()
+    await opened.close()

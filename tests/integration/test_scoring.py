@@ -28,14 +28,14 @@ async def scores(connection: asyncpg.Connection, query: str = TASK, **wanted: ob
     return {row["id"]: pytest.approx(row["score"]) for row in rows}
 
 
-async def test_the_example_of_the_design(connection: asyncpg.Connection) -> None:
-    memory = await remember(connection, "upgrade of staging postgres", kind="outcome", created_at=ago(hours=12))
-    top = await remember(connection, "postgres server tonight", kind="fact", created_at=ago(days=30))
-    await associate(connection, memory, top, 0.6)
-    assert (await scores(connection))[memory] == 0.87
+async def test_the_example_of_the_design(scratch: asyncpg.Connection) -> None:
+    memory = await remember(scratch, "upgrade of staging postgres", kind="outcome", created_at=ago(hours=12))
+    top = await remember(scratch, "postgres server tonight", kind="fact", created_at=ago(days=30))
+    await associate(scratch, memory, top, 0.6)
+    assert (await scores(scratch))[memory] == 0.87
 
-    await connection.execute("select build_context('alice', $1)", TASK)
-    query = await connection.fetchrow("select * from memory_queries")
+    await scratch.execute("select build_context('alice', $1)", TASK)
+    query = await scratch.fetchrow("select * from memory_queries")
     assert query["task_keywords"] == ["upgrade", "staging", "postgres", "server", "tonight"]
     assert dict(zip(query["retrieved_memory_ids"], query["relevance_scores"], strict=True)) == {
         memory: pytest.approx(0.87),
@@ -44,12 +44,12 @@ async def test_the_example_of_the_design(connection: asyncpg.Connection) -> None
     assert query["retrieved_memory_ids"] == [memory, top]
 
 
-async def test_kinds_weigh_differently(connection: asyncpg.Connection) -> None:
+async def test_kinds_weigh_differently(scratch: asyncpg.Connection) -> None:
     weights = {"outcome": 1.0, "fact": 1.0, "error": 0.9, "goal": 0.8, "observation": 0.6, "note": 0.5}
     memories = {
-        kind: await remember(connection, "upgrade staging postgres", kind=kind, created_at=ago(days=30)) for kind in weights
+        kind: await remember(scratch, "upgrade staging postgres", kind=kind, created_at=ago(days=30)) for kind in weights
     }
-    assert await scores(connection) == {memories[kind]: 0.6 * weight for kind, weight in weights.items()}
+    assert await scores(scratch) == {memories[kind]: 0.6 * weight for kind, weight in weights.items()}
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ async def test_kinds_weigh_differently(connection: asyncpg.Connection) -> None:
         (timedelta(days=3000), 0.0),
     ],
 )
-async def test_the_fresh_count_for_more(connection: asyncpg.Connection, age: timedelta, bonus: float) -> None:
-    memory = await remember(connection, "upgrade staging", kind="fact", created_at=datetime.now(UTC) - age)
-    assert await scores(connection) == {memory: 0.4 + bonus}
+async def test_the_fresh_count_for_more(scratch: asyncpg.Connection, age: timedelta, bonus: float) -> None:
+    memory = await remember(scratch, "upgrade staging", kind="fact", created_at=datetime.now(UTC) - age)
+    assert await scores(scratch) == {memory: 0.4 + bonus}
 
 
 @pytest.mark.parametrize(
@@ -81,24 +81,24 @@ async def test_the_fresh_count_for_more(connection: asyncpg.Connection, age: tim
     ],
 )
 async def test_relevance_is_the_part_of_the_tasks_keywords(
-    connection: asyncpg.Connection, content: str, relevance: float | None
+    scratch: asyncpg.Connection, content: str, relevance: float | None
 ) -> None:
-    memory = await remember(connection, content, kind="fact", created_at=ago(days=30))
-    assert await scores(connection) == ({} if relevance is None else {memory: relevance})
+    memory = await remember(scratch, content, kind="fact", created_at=ago(days=30))
+    assert await scores(scratch) == ({} if relevance is None else {memory: relevance})
 
 
-async def test_no_score_is_above_one(connection: asyncpg.Connection) -> None:
-    memory, top = [await remember(connection, TASK, kind="fact") for _ in range(2)]
-    await associate(connection, memory, top, 1.0)
-    assert await scores(connection) == {memory: 1.0, top: 1.0}
+async def test_no_score_is_above_one(scratch: asyncpg.Connection) -> None:
+    memory, top = [await remember(scratch, TASK, kind="fact") for _ in range(2)]
+    await associate(scratch, memory, top, 1.0)
+    assert await scores(scratch) == {memory: 1.0, top: 1.0}
 
 
 @pytest.mark.parametrize("query", ["", "   ", "the and of", "zebra xylophone"])
-async def test_nothing_is_found_without_any_relevance(connection: asyncpg.Connection, query: str) -> None:
-    one, other = [await remember(connection, TASK, kind="fact") for _ in range(2)]
-    await associate(connection, one, other, 1.0)
-    assert await scores(connection, query) == {}
-    assert await connection.fetchval("select build_context('alice', $1)", query) == ""
+async def test_nothing_is_found_without_any_relevance(scratch: asyncpg.Connection, query: str) -> None:
+    one, other = [await remember(scratch, TASK, kind="fact") for _ in range(2)]
+    await associate(scratch, one, other, 1.0)
+    assert await scores(scratch, query) == {}
+    assert await scratch.fetchval("select build_context('alice', $1)", query) == ""
 
 
 @pytest.mark.parametrize(
@@ -112,29 +112,29 @@ async def test_nothing_is_found_without_any_relevance(connection: asyncpg.Connec
 )
 @pytest.mark.parametrize("outgoing", [True, False])
 async def test_a_link_to_a_top_memory_counts(
-    connection: asyncpg.Connection, top: str, strength: float, bonus: float, outgoing: bool
+    scratch: asyncpg.Connection, top: str, strength: float, bonus: float, outgoing: bool
 ) -> None:
-    memory = await remember(connection, "tonight", kind="fact", created_at=ago(days=30))
-    other = await remember(connection, top, kind="fact", created_at=ago(days=30))
-    await associate(connection, *((memory, other) if outgoing else (other, memory)), strength)
-    assert (await scores(connection))[memory] == 0.2 + bonus
+    memory = await remember(scratch, "tonight", kind="fact", created_at=ago(days=30))
+    other = await remember(scratch, top, kind="fact", created_at=ago(days=30))
+    await associate(scratch, *((memory, other) if outgoing else (other, memory)), strength)
+    assert (await scores(scratch))[memory] == 0.2 + bonus
 
 
-async def test_the_strongest_link_counts_alone(connection: asyncpg.Connection) -> None:
-    memory = await remember(connection, "tonight", kind="fact", created_at=ago(days=30))
+async def test_the_strongest_link_counts_alone(scratch: asyncpg.Connection) -> None:
+    memory = await remember(scratch, "tonight", kind="fact", created_at=ago(days=30))
     for strength in (0.4, 0.9, 0.5):
-        await associate(connection, memory, await remember(connection, "upgrade staging", kind="fact"), strength)
-    assert (await scores(connection))[memory] == 0.2 + 0.18
+        await associate(scratch, memory, await remember(scratch, "upgrade staging", kind="fact"), strength)
+    assert (await scores(scratch))[memory] == 0.2 + 0.18
 
 
-async def test_what_is_linked_to_a_top_memory_is_found_by_it(connection: asyncpg.Connection) -> None:
-    top = await remember(connection, "upgrade staging", kind="fact", created_at=ago(days=30))
-    linked = await remember(connection, "remember the backup", kind="fact", created_at=ago(hours=30))
-    strangers = await remember(connection, "of somebody else", agent_id="bob", kind="fact")
-    expired = await remember(connection, "long gone", kind="fact", expires_at=ago(hours=1))
+async def test_what_is_linked_to_a_top_memory_is_found_by_it(scratch: asyncpg.Connection) -> None:
+    top = await remember(scratch, "upgrade staging", kind="fact", created_at=ago(days=30))
+    linked = await remember(scratch, "remember the backup", kind="fact", created_at=ago(hours=30))
+    strangers = await remember(scratch, "of somebody else", agent_id="bob", kind="fact")
+    expired = await remember(scratch, "long gone", kind="fact", expires_at=ago(hours=1))
     for other in (linked, strangers, expired):
-        await associate(connection, other, top, 0.5)
-    assert await scores(connection) == {top: 0.4, linked: 0.05 + 0.1}
+        await associate(scratch, other, top, 0.5)
+    assert await scores(scratch) == {top: 0.4, linked: 0.05 + 0.1}
 
 
 @pytest.mark.parametrize(
@@ -149,42 +149,42 @@ async def test_what_is_linked_to_a_top_memory_is_found_by_it(connection: asyncpg
     ],
 )
 async def test_meaning_is_a_second_chance_to_be_relevant(
-    connection: asyncpg.Connection, content: str, similarity: float, relevance: float | None
+    scratch: asyncpg.Connection, content: str, similarity: float, relevance: float | None
 ) -> None:
     given = embedding(similarity, (1 - similarity**2) ** 0.5)
-    memory = await remember(connection, content, kind="fact", created_at=ago(days=30), embedding=given)
+    memory = await remember(scratch, content, kind="fact", created_at=ago(days=30), embedding=given)
     expected = {} if relevance is None else {memory: pytest.approx(relevance, abs=1e-6)}
-    found = await connection.fetch(
+    found = await scratch.fetch(
         "select id, score, similarity from recall($1, 'alice', query_embedding => $2::text::vector)", TASK, embedding(1)
     )
     assert {row["id"]: row["score"] for row in found} == expected
     assert [row["similarity"] for row in found] == [pytest.approx(similarity, abs=1e-6)] * len(expected)
 
 
-async def test_the_best_come_first_and_then_the_newest(connection: asyncpg.Connection) -> None:
-    old = await remember(connection, "upgrade staging", kind="fact", created_at=ago(days=9))
-    new = await remember(connection, "upgrade staging", kind="fact", created_at=ago(days=8))
-    best = await remember(connection, "upgrade staging server", kind="fact", created_at=ago(days=100))
-    assert await column(connection, "select id from recall($1, 'alice')", TASK) == [best, new, old]
-    assert await column(connection, "select id from recall($1, 'alice', match_count => 2)", TASK) == [best, new]
-    assert await column(connection, "select id from recall($1, 'alice', match_count => 0)", TASK) == []
+async def test_the_best_come_first_and_then_the_newest(scratch: asyncpg.Connection) -> None:
+    old = await remember(scratch, "upgrade staging", kind="fact", created_at=ago(days=9))
+    new = await remember(scratch, "upgrade staging", kind="fact", created_at=ago(days=8))
+    best = await remember(scratch, "upgrade staging server", kind="fact", created_at=ago(days=100))
+    assert await column(scratch, "select id from recall($1, 'alice')", TASK) == [best, new, old]
+    assert await column(scratch, "select id from recall($1, 'alice', match_count => 2)", TASK) == [best, new]
+    assert await column(scratch, "select id from recall($1, 'alice', match_count => 0)", TASK) == []
 
 
-async def test_recall_tells_what_it_found(connection: asyncpg.Connection) -> None:
-    memory = await remember(connection, "upgrade staging", kind="fact", metadata='{"ticket": 7}', created_at=ago(days=9))
-    insight = await connection.fetchval(
+async def test_recall_tells_what_it_found(scratch: asyncpg.Connection) -> None:
+    memory = await remember(scratch, "upgrade staging", kind="fact", metadata='{"ticket": 7}', created_at=ago(days=9))
+    insight = await scratch.fetchval(
         "insert into dream_insights (agent_id, insight, source_memories, category, confidence, generated_at) "
         "values ('alice', 'upgrade staging first', array[$1::uuid], 'pattern', 0.7, now() - interval '9 days') returning id",
         memory,
     )
-    rows = await connection.fetch("select source, id, content, score, metadata::jsonb as metadata from recall($1, 'alice')", TASK)
+    rows = await scratch.fetch("select source, id, content, score, metadata::jsonb as metadata from recall($1, 'alice')", TASK)
     assert [tuple(row)[:3] for row in rows] == [
         ("memory", memory, "upgrade staging"),
         ("insight", insight, "upgrade staging first"),
     ]
     assert [row["score"] for row in rows] == [pytest.approx(0.4), pytest.approx(0.4 * 0.7)]
     for sources, found in (("{memory}", [memory]), ("{insight}", [insight]), ("{}", []), (None, [memory, insight])):
-        assert await column(connection, "select id from recall($1, 'alice', sources => $2::text::text[])", TASK, sources) == found
+        assert await column(scratch, "select id from recall($1, 'alice', sources => $2::text::text[])", TASK, sources) == found
     for condition, found in (
         ('{"ticket": 7}', [memory]),
         ('{"ticket": 8}', []),
@@ -193,13 +193,13 @@ async def test_recall_tells_what_it_found(connection: asyncpg.Connection) -> Non
         ("{}", [memory, insight]),
         (None, [memory, insight]),
     ):
-        assert await column(connection, "select id from recall($1, 'alice', filter => $2)", TASK, condition) == found
+        assert await column(scratch, "select id from recall($1, 'alice', filter => $2)", TASK, condition) == found
 
 
-async def test_recall_looks_where_it_is_told(connection: asyncpg.Connection) -> None:
+async def test_recall_looks_where_it_is_told(scratch: asyncpg.Connection) -> None:
     users = [UUID(int=1), UUID(int=2)]
     places = {
-        (agent, user): await remember(connection, "upgrade staging", agent_id=agent, user_id=user, kind="fact")
+        (agent, user): await remember(scratch, "upgrade staging", agent_id=agent, user_id=user, kind="fact")
         for agent in ("alice", "bob", "_shared")
         for user in (None, *users)
     }
@@ -211,5 +211,5 @@ async def test_recall_looks_where_it_is_told(connection: asyncpg.Connection) -> 
         ("carol", None, {("_shared", None)}),
         ("carol", UUID(int=3), set()),
     ):
-        found = await column(connection, "select id from recall($1, $2, $3)", TASK, agent, user)
+        found = await column(scratch, "select id from recall($1, $2, $3)", TASK, agent, user)
         assert set(found) == {places[place] for place in expected}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Commands:
 
     async def __call__(self, *arguments: str, stdin: bytes = b"", **settings: object) -> Finished:
         """A command with these settings (`pool_size=3` sets MEMORYD_POOL_SIZE), at its end."""
-        process = await self.start(*arguments, **settings)
+        process = await self._start(arguments, settings, stdout=asyncio.subprocess.PIPE)
         try:
             out, err = await asyncio.wait_for(process.communicate(stdin), SECONDS)
         except TimeoutError:
@@ -50,8 +50,15 @@ class Commands:
         assert "Traceback" not in finished.err, finished.err
         return finished
 
-    async def start(self, *arguments: str, **settings: object) -> asyncio.subprocess.Process:
+    async def start(
+        self, *arguments: str, stdout: int = asyncio.subprocess.PIPE, **settings: object
+    ) -> asyncio.subprocess.Process:
         """A command that runs, its streams piped."""
+        return await self._start(arguments, settings, stdout=stdout)
+
+    async def _start(
+        self, arguments: Sequence[str], settings: Mapping[str, object], *, stdout: int
+    ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -60,7 +67,7 @@ class Commands:
             env=self._environment(settings),
             cwd=self.folder,
             stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=stdout,
             stderr=asyncio.subprocess.PIPE,
         )
 

@@ -13,8 +13,7 @@ select (select count(*) from memoryd.jobs) as jobs,
        (select count(*) from memoryd.dead_jobs) as dead_jobs,
        (select count(*) from memoryd.executions) as executions,
        (select count(*) from agent_commands where status in ('pending', 'running')) as unfinished,
-       (select count(*) from agent_memory where embedding is null) as unindexed,
-       (select count(*) from dream_sessions where status = 'running') as dreams
+       (select count(*) from agent_memory where embedding is null) as unindexed
 """
 
 NOT_REMEMBERED_ONCE = """

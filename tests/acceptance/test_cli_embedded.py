@@ -1,0 +1,124 @@
+"""The commands and memoryd's own Postgres: who starts it, who stops it, how to get in."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from daemon.embedded_postgres import EmbeddedPostgres
+from tests.support.commands import Commands
+from tests.support.daemons import DaemonProcess
+
+
+@pytest.fixture
+def postgres(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
+    """The server of the test's data folder, not started; stopped at the end whatever happens."""
+    server = EmbeddedPostgres(tmp_path / "data", options={"shared_buffers": "16MB"})
+    yield server
+    server.stop("immediate")
+
+
+@pytest.fixture
+async def memoryd(tmp_path: Path, postgres: EmbeddedPostgres) -> Commands:
+    """Commands on a migrated database of memoryd's own, whose server does not run."""
+    commands = Commands(None, tmp_path)
+    made = await commands("migrate")
+    assert made.code == 0, made.err
+    assert not postgres.is_running()
+    return commands
+
+
+async def test_a_command_starts_the_server_and_stops_it_again(
+    memoryd: Commands, postgres: EmbeddedPostgres
+) -> None:
+    shown = await memoryd("status")
+    assert shown.code == 0
+    assert "No daemon is running" in shown.out
+    assert not postgres.is_running()
+
+
+async def test_a_server_that_runs_is_left_running(memoryd: Commands, postgres: EmbeddedPostgres) -> None:
+    postgres.start()
+    pid = postgres.postmaster_pid()
+    assert (await memoryd("status")).code == 0
+    assert postgres.postmaster_pid() == pid
+
+
+async def test_the_last_one_out_stops_the_server(memoryd: Commands, postgres: EmbeddedPostgres) -> None:
+    first = await memoryd.start("replay", "-")  # starts the server, and waits for its input
+    while not postgres.is_running():
+        await asyncio.sleep(0.02)
+    daemon = DaemonProcess(await memoryd.start("run"))
+    await daemon.event("daemon_started")
+    await first.communicate(b"")
+    assert first.returncode == 0
+    # Who started it has gone, but the daemon has not.
+    assert (await memoryd("status", "--json")).json["daemons"][0]["pid"] == daemon.process.pid
+    assert postgres.is_running()
+    assert await daemon.stop(signal.SIGTERM) == 0
+    assert not postgres.is_running()
+
+
+async def test_a_server_of_a_killed_daemon_is_taken_over(
+    memoryd: Commands, postgres: EmbeddedPostgres
+) -> None:
+    daemon = DaemonProcess(await memoryd.start("run"))
+    await daemon.event("daemon_started")
+    await daemon.kill()
+    assert postgres.is_running()
+    assert (await memoryd("status")).code == 0
+    assert not postgres.is_running()
+
+
+async def test_psql_needs_a_running_server_and_starts_none(
+    memoryd: Commands, postgres: EmbeddedPostgres
+) -> None:
+    refused = await memoryd("psql", "-c", "select 1")
+    assert refused.code == 1
+    assert "make run" in refused.err
+    assert not postgres.is_running()
+    postgres.start()
+    shown = await memoryd("psql", "--no-psqlrc", "-At", "-c", "select count(*) from agent_memory")
+    assert (shown.code, shown.out, shown.err) == (0, "0\n", "")
+    failed = await memoryd("psql", "--no-psqlrc", "-c", "select 1 from nowhere")
+    assert failed.code == 1
+    assert "nowhere" in failed.err
+    assert postgres.is_running()
+
+
+async def test_psql_with_a_url_keeps_the_password_off_the_command_line(
+    memoryd: Commands, postgres: EmbeddedPostgres, tmp_path: Path
+) -> None:
+    postgres.start()
+    password = postgres.tcp_url.split(":")[2].split("@")[0]
+    process = await Commands(postgres.tcp_url, tmp_path).start("psql", "--no-psqlrc", "-At")
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(b"\\warn :USER\n")
+    assert await process.stderr.readline() == b"postgres\n"  # let in, so it has the password
+    seen = " ".join(psutil.Process(process.pid).cmdline())
+    await process.communicate(b"")
+    assert "psql" in seen
+    assert "127.0.0.1" in seen
+    assert password not in seen
+    assert memoryd.url is None
+
+
+async def test_the_url_is_for_other_programs(memoryd: Commands, postgres: EmbeddedPostgres) -> None:
+    stopped = await memoryd("url")
+    assert stopped.code == 0
+    assert "not running" in stopped.err
+    postgres.start()
+    running = await memoryd("url")
+    assert (running.out, running.err) == (f"{postgres.socket_url}\n", "")
+    assert (await memoryd("url", "--tcp")).out == f"{postgres.tcp_url}\n"
+
+
+async def test_the_url_that_was_given_is_the_url(tmp_path: Path) -> None:
+    given = "postgresql://alice:s%40fe@db.example:5432/memories"
+    assert (await Commands(given, tmp_path)("url")).out == f"{given}\n"

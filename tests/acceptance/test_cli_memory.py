@@ -1,0 +1,163 @@
+"""memoryd context, recall and dream: what is remembered, asked from the command line."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.support.commands import Commands
+from tests.support.daemons import Daemons
+from tests.support.waiting import IDLE, until
+
+REMEMBER = """
+insert into agent_memory (agent_id, kind, content, created_at)
+select 'alice', kind, content, now() - n * interval '1 hour'
+from (values (5, 'error', 'Task: deploy the staging server → failed (exit 1)
+disk full on staging'),
+             (4, 'error', 'Task: deploy the staging server → failed (exit 1)
+disk full on staging again'),
+             (3, 'error', 'Task: deploy the staging server → failed (exit 1)
+disk is still full on staging'),
+             (2, 'outcome', 'Task: clean the disk of the staging server → completed'),
+             (1, 'fact', 'the espresso machine is called Bertha')) as m(n, kind, content)
+"""
+# Of a fleet that just had a task no daemon thinks that it is idle, and dreams of its own accord.
+BUSY = "insert into agent_commands (agent_id, message, status) values ('alice', 'wait', 'cancelled')"
+MESSAGE = "deploy the staging server once more"
+
+
+@pytest.fixture
+async def remembered(connection: asyncpg.Connection, daemons: Daemons) -> None:
+    """Five memories of alice, embedded and linked; no daemon runs any more."""
+    await connection.execute(BUSY)
+    daemon = await daemons.start()
+    await connection.execute(REMEMBER)
+    await until(connection, IDLE)
+    await daemon.stop()
+
+
+@pytest.mark.usefixtures("remembered")
+async def test_context_is_what_the_task_would_get(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    shown = await memoryd("context", "alice", MESSAGE)
+    assert shown.code == 0
+    assert shown.err == ""
+    assert shown.out.startswith("--- CONTEXT")
+    assert "You are alice." in shown.out
+    assert "disk is still full" in shown.out
+    assert "★" in shown.out
+    assert "Bertha" not in shown.out
+    # With the embedding: another text of the same words by keywords alone would differ in its scores only.
+    scores: list[float] = await connection.fetchval("select relevance_scores from memory_queries")
+    lexical = await connection.fetch("select build_context('alice', $1)", MESSAGE)
+    assert lexical[0][0] is not None
+    last: list[float] = await connection.fetchval(
+        "select relevance_scores from memory_queries order by query_time desc limit 1"
+    )
+    assert max(scores) >= max(last)
+
+
+@pytest.mark.usefixtures("remembered")
+async def test_nothing_to_say_is_said_beside_the_answer(memoryd: Commands) -> None:
+    shown = await memoryd("context", "alice", "zzz qqq")
+    assert (shown.code, shown.out) == (0, "")
+    assert "Nothing that alice remembers" in shown.err
+
+
+async def test_an_unknown_agent_is_told_who_is_known(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    alone = await memoryd("context", "mallory", MESSAGE)
+    assert alone.code == 1
+    assert "no agent had a command or a memory yet" in alone.err
+    await connection.execute("insert into agents (agent_id) values ('alice'), ('bob')")
+    ended = await memoryd("context", "mallory", MESSAGE)
+    assert ended.code == 1
+    assert ended.out == ""
+    assert ended.err.count("\n") == 1
+    assert "no agent mallory" in ended.err
+    assert "alice" in ended.err
+    assert "bob" in ended.err
+
+
+@pytest.mark.usefixtures("remembered")
+async def test_recall_finds_by_words_and_by_meaning(memoryd: Commands) -> None:
+    by_words = (await memoryd("recall", "Bertha", "--json")).json
+    assert by_words[0]["content"] == "the espresso machine is called Bertha"
+    assert by_words[0]["metadata"]["kind"] == "fact"
+    assert by_words[0]["score"] > 0.5
+    by_meaning = (await memoryd("recall", "coffee machines and espressos", "--json")).json
+    assert by_meaning[0]["content"] == "the espresso machine is called Bertha"
+    assert by_meaning[0]["similarity"] > 0.35
+
+    shown = (await memoryd("recall", "Bertha", "-n", "1")).out.splitlines()
+    assert len(shown) == 2
+    assert shown[0].split() == ["score", "similarity", "kind", "age", "content"]
+    assert "memory/fact" in shown[1]
+    assert "60 min" in shown[1]
+    assert shown[1].endswith("called Bertha")
+
+
+@pytest.mark.usefixtures("remembered")
+async def test_recall_is_narrowed_by_its_options(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    user = uuid.uuid4()
+    await connection.execute(
+        "insert into agent_memory (agent_id, user_id, content) values ('bob', $1, 'Bertha needs descaling')",
+        user,
+    )
+
+    async def contents(*arguments: str) -> list[Any]:
+        return [row["content"] for row in (await memoryd("recall", "Bertha", "--json", *arguments)).json]
+
+    assert len(await contents()) == 2
+    assert await contents("-n", "1", "--agent", "alice") == ["the espresso machine is called Bertha"]
+    assert await contents("--user", str(user)) == ["Bertha needs descaling"]
+    assert await contents("--source", "insight") == []
+    assert (
+        await memoryd("recall", "Bertha", "--source", "insight")
+    ).out == "Nothing is remembered about this.\n"
+    unknown = await memoryd("recall", "Bertha", "--source", "gossip")
+    assert unknown.code == 1
+    assert unknown.err.count("\n") == 1
+    assert "memory, insight" in unknown.err
+    assert (await memoryd("recall", "Bertha", "--user", "me")).code == 2
+
+
+@pytest.mark.usefixtures("remembered")
+async def test_a_dream_prints_what_it_wrote(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    dreamt = (await memoryd("dream", "--json")).json
+    assert dreamt["status"] == "completed"
+    assert dreamt["memories_scanned"] == 5
+    (insight,) = dreamt["insights"]
+    assert insight["category"] == "correction"
+    assert insight["agent_id"] == "alice"
+    assert await connection.fetchval("select array_agg(trigger) from dream_sessions") == ["manual"]
+
+    again = await memoryd("dream")
+    assert again.code == 0
+    assert "Dream completed: 5 memories looked over" in again.out
+    assert "correction" in again.out
+    assert "failures" in again.out
+    assert await connection.fetchval("select count(*) from dream_insights") == 1  # continued, not doubled
+
+
+async def test_a_dream_waits_for_no_other(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 min')"
+    )
+    ended = await memoryd("dream")
+    assert ended.code == 1
+    assert ended.out == ""
+    assert "Another dream is running (idle, for" in ended.err
+    assert await connection.fetchval("select count(*) from dream_sessions") == 1
+
+
+async def test_a_dream_of_other_dimensions_is_refused(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    ended = await memoryd("dream", embedding_dimensions=128)
+    assert ended.code == 1
+    assert "256 dimensions" in ended.err
+    assert await connection.fetchval("select count(*) from dream_sessions") == 0

@@ -1,0 +1,88 @@
+"""Losing the database is not fatal: the daemon stays, says so once, and goes on where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+
+import asyncpg
+
+from handlers.ports import AnyConnection, Job
+from tests.faults.conftest import OwnPostgres
+from tests.support.daemons import Daemons
+from tests.support.facts import all_done
+from tests.support.load import load_on
+from tests.support.waiting import IDLE, until
+from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+
+ROUNDS = 30
+
+
+async def test_postgres_is_restarted_and_crashes_under_load(own_postgres: OwnPostgres, daemons: Daemons) -> None:
+    server, url = own_postgres.server, own_postgres.url
+    daemon = await daemons.start(
+        url=url, claim_seconds=2, poll_seconds=0.5, heartbeat_seconds=0.5, executor_command="cat", cleanup_seconds=1
+    )
+    async with load_on(url, rounds=ROUNDS, pause=0.1) as load:
+        for end in (server.stop, server.kill, server.stop):
+            seen = len(daemon.lines)
+            before = load.rounds
+            await asyncio.to_thread(end)
+            await daemon.event("database_lost", after=seen)
+            await asyncio.to_thread(server.start)
+            await daemon.event("database_back", after=seen)
+            await daemon.event("doorbell_back", after=seen)
+            while load.rounds < min(before + 5, ROUNDS):
+                await asyncio.sleep(0.01)
+    assert load.rounds == ROUNDS
+    assert daemon.process.returncode is None
+
+    connection = await asyncpg.connect(url)
+    await all_done(connection)
+    # A round whose commit was interrupted may have been made before the application tried again.
+    assert await connection.fetchval("select count(*) >= $1 from agent_commands", ROUNDS * 13)
+    assert await connection.fetchval("select bool_and(status in ('completed', 'failed')) from agent_commands")
+    lost, back = daemon.events("database_lost"), daemon.events("database_back")
+    assert 3 <= len(lost) == len(back) <= 6
+    assert not [line for line in daemon.lines if line.get("level", "error") == "error"], daemon.text()
+    assert await connection.fetchval("select count(*) from memoryd.daemons") == 1
+    await connection.close()
+    assert await daemon.stop() == 0
+
+
+async def test_a_daemon_can_be_stopped_while_the_database_is_away(
+    own_postgres: OwnPostgres, daemons: Daemons
+) -> None:
+    daemon = await daemons.start(url=own_postgres.url, poll_seconds=0.1, shutdown_seconds=1)
+    await asyncio.to_thread(own_postgres.server.stop)
+    await daemon.event("database_lost")
+    assert await daemon.stop() == 0
+    assert daemon.lines[-1]["event"] == "daemon_stopped"
+
+
+async def test_a_job_that_takes_the_server_down_each_time_is_buried(own_postgres: OwnPostgres) -> None:
+    async def crash(connection: AnyConnection, jobs: Sequence[Job]) -> None:
+        if any(job.payload for job in jobs):
+            os.kill(await connection.fetchval("select pg_backend_pid()"), signal.SIGKILL)
+            await connection.execute("select 1")
+
+    connection = await asyncpg.connect(own_postgres.url)
+    await connection.execute(CREATE_DONE)
+    ids = await enqueue(connection, "test", [None, None, '{"bad": true}', None])
+    await connection.close()
+    async with open_database(own_postgres.url) as database:
+        async with working(worker_on(database, Doing(within=crash), max_attempts=2, claim_seconds=1), claim_seconds=1):
+            while True:
+                try:
+                    connection = await asyncpg.connect(own_postgres.url)
+                    await until(connection, IDLE)
+                    break
+                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                    await asyncio.sleep(0.05)
+    dead = await connection.fetchrow("select * from memoryd.dead_jobs")
+    assert dead is not None
+    assert dead["id"] == ids[2]
+    assert [r["job"] for r in await connection.fetch("select job from done order by job")] == [ids[0], ids[1], ids[3]]
+    await connection.close()

@@ -1,0 +1,72 @@
+"""The doorbell comes back by itself: after it, work is picked up by notification as before, with the poll an hour away."""
+
+from __future__ import annotations
+
+import os
+import signal
+from uuid import UUID
+
+import asyncpg
+
+from tests.faults.conftest import OwnPostgres
+from tests.support.daemons import Daemons
+from tests.support.waiting import until
+
+HOUR = 3600
+DOORBELL = "select pid from pg_stat_activity where application_name = 'memoryd doorbell' and datname = current_database()"
+RING_OFF = f"select pg_terminate_backend(pid) from ({DOORBELL}) d"
+
+
+async def ask(connection: asyncpg.Connection) -> UUID:
+    """Inserts a command."""
+    command: UUID = await connection.fetchval(
+        "insert into agent_commands (agent_id, message) values ('alice', 'deploy the server') returning id"
+    )
+    return command
+
+
+async def picked_up_within(connection: asyncpg.Connection, command: UUID, *, seconds: float) -> bool:
+    """Whether it became ready so quickly, by the database's own clock."""
+    await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+    quickly: bool = await connection.fetchval(
+        "select ready_at - created_at < make_interval(secs => $2) from agent_commands where id = $1", command, seconds
+    )
+    return quickly
+
+
+async def test_a_doorbell_whose_server_process_is_ended_rings_again(
+    daemons: Daemons, connection: asyncpg.Connection
+) -> None:
+    daemon = await daemons.start(poll_seconds=HOUR)
+    assert await picked_up_within(connection, await ask(connection), seconds=2)
+    for times in range(1, 4):
+        seen = len(daemon.lines)
+        assert await connection.fetchval(RING_OFF)
+        # While nobody listens: the round after the reconnection finds it.
+        missed = await ask(connection)
+        await daemon.event("doorbell_back", after=seen)
+        assert await picked_up_within(connection, missed, seconds=5)
+        assert await picked_up_within(connection, await ask(connection), seconds=2)
+        assert len(daemon.events("doorbell_lost")) == len(daemon.events("doorbell_back")) == times
+    assert not daemon.events("database_lost")
+    assert await daemon.stop() == 0
+
+
+async def test_a_doorbell_that_falls_silent_without_a_word_is_noticed(
+    own_postgres: OwnPostgres, daemons: Daemons
+) -> None:
+    """As when a firewall drops a connection: it stays open, and nothing comes through."""
+    connection = await asyncpg.connect(own_postgres.url)
+    daemon = await daemons.start(url=own_postgres.url, poll_seconds=HOUR)
+    assert await picked_up_within(connection, await ask(connection), seconds=2)
+    silent = await connection.fetchval(DOORBELL)
+    os.kill(silent, signal.SIGSTOP)
+    try:
+        missed = await ask(connection)
+        await daemon.event("doorbell_back")
+        await until(connection, "select status = 'ready' from agent_commands where id = $1", missed)
+        assert await picked_up_within(connection, await ask(connection), seconds=2)
+    finally:
+        os.kill(silent, signal.SIGCONT)
+        await connection.close()
+    assert await daemon.stop() == 0

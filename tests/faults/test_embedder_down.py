@@ -1,0 +1,144 @@
+"""A remote embedder that is down holds nothing up, costs no attempts, and is paid once for each text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from tests.faults.conftest import CountingServer, Remote
+from tests.support.facts import all_done
+from tests.support.openai_server import HANG, POISON, Fault
+from tests.support.waiting import IDLE, until
+
+SECRET = "hunter2"
+
+OUTCOMES = """
+insert into agent_commands (agent_id, message, status, output, exit_code)
+select 'alice', 'deploy service ' || n, 'completed', 'deployed build ' || n, 0 from generate_series(1, 20) n
+"""
+NOTES = """
+insert into agent_memory (agent_id, content)
+select 'agent ' || n % 5, 'service ' || n || ' answers slowly' from generate_series(1, $1) n
+"""
+TASKS = """
+insert into agent_commands (agent_id, message)
+select 'alice', 'restart service ' || n from generate_series(1, 5) n
+"""
+
+
+async def test_all_goes_on_while_the_embedder_is_down_and_catches_up_afterwards(remote: Remote) -> None:
+    server, connection = remote.server, remote.connection
+    daemon = await remote.daemons.start(url=remote.url, **remote.settings, poll_seconds=0.5)
+    await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'all is well')")
+    await all_done(connection)
+
+    server.stop()
+    await connection.execute(NOTES, 20)
+    await connection.execute(OUTCOMES)
+    await connection.execute(TASKS)
+    await until(connection, "select count(*) = 5 from agent_commands where status = 'ready'")
+    await until(connection, "select count(*) = 20 from agent_memory where command_id is not null")
+    assert await connection.fetchval("select count(*) from recall('deploy service', 'alice')") == 10
+    await daemon.event("provider_lost")
+    # It comes back, and is not well yet: each time somebody asks it, and all wait again.
+    for fault in (Fault.status(500), Fault.status(429, retry_after="0.2")):
+        server.always = fault
+        asked = len(server.requests)
+        if fault.code == 500:
+            server.start()
+        await reached(server, asked + 1)
+    assert await connection.fetchval("select max(spared) >= 2 from memoryd.jobs")
+    assert await connection.fetchval("select max(attempt - spared) <= 1 from memoryd.jobs")
+    assert await connection.fetchval("select count(*) from agent_memory where embedding is null") == 40
+
+    server.heal()
+    await until(connection, IDLE)
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from agent_memory where embedding is null") == 0
+    assert await connection.fetchval("select count(*) from memory_associations") > 0
+    await daemon.event("provider_back")
+    assert len(daemon.events("provider_lost")) == len(daemon.events("provider_back")) == 1
+    await paid_once(remote)
+    assert await daemon.stop() == 0
+
+
+async def test_an_embedder_that_does_not_answer_holds_up_nobody(remote: Remote) -> None:
+    server, connection = remote.server, remote.connection
+    server.always = HANG
+    daemon = await remote.daemons.start(url=remote.url, **remote.settings)
+    await connection.execute(NOTES, 5)
+    await connection.execute(TASKS)
+    await connection.execute(OUTCOMES)
+    await until(connection, "select count(*) = 5 from agent_commands where status = 'ready'")
+    await until(connection, "select count(*) = 20 from agent_memory where command_id is not null")
+    assert server.hanging.is_set()
+    server.heal()
+    await until(connection, IDLE)
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    await paid_once(remote)
+    assert await daemon.stop() == 0
+
+
+async def reached(server: CountingServer, requests: int) -> None:
+    """Waits until so many requests came, and the last was answered."""
+    async with asyncio.timeout(30):
+        while len(server.requests) < requests:
+            await asyncio.sleep(0.01)
+
+
+async def paid_once(remote: Remote) -> None:
+    """Asserts that each memory's text was embedded once."""
+    contents = {r["content"] for r in await remote.connection.fetch("select content from agent_memory")}
+    paid = Counter(remote.server.paid)
+    assert contents <= set(paid)
+    assert max(paid.values()) == 1
+
+
+async def test_an_embedding_that_was_paid_for_survives_the_daemon(remote: Remote) -> None:
+    """Killed between the slow half, which pays, and the commit half, which writes."""
+    server, connection = remote.server, remote.connection
+    await connection.execute(NOTES, 10)
+    # No dream, which would embed its insights.
+    await connection.execute("insert into agent_commands (agent_id, message, status) values ('alice', 'stop', 'cancelled')")
+    blocker = remote.connection
+    await blocker.execute("begin; lock table agent_memory in share mode")
+    daemon = await remote.daemons.start(url=remote.url, **remote.settings, claim_seconds=1)
+    await until(
+        connection,
+        """
+        select (select count(*) = 10 from memoryd.embeddings)
+           and exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')
+        """,
+    )
+    await daemon.kill()
+    await blocker.execute("rollback")
+    assert await connection.fetchval("select count(*) from agent_memory where embedding is not null") == 0
+    await remote.daemons.start(url=remote.url, **remote.settings, claim_seconds=1, poll_seconds=0.2)
+    await all_done(connection)
+    assert len(server.paid) == len(set(server.paid)) == 10
+
+
+async def test_the_one_text_that_the_embedder_refuses_is_buried_alone(remote: Remote) -> None:
+    server, connection = remote.server, remote.connection
+    await connection.execute(NOTES, 30)
+    await connection.execute(
+        "insert into agent_memory (agent_id, content) values ('alice', $1)", f"the password is {SECRET} {POISON}"
+    )
+    await connection.execute(NOTES, 30)
+    task = await connection.fetchval(
+        "insert into agent_commands (agent_id, message) values ('alice', $1) returning id", f"rotate {SECRET} {POISON}"
+    )
+    daemon = await remote.daemons.start(url=remote.url, **remote.settings)
+    await until(connection, IDLE)
+    dead = await connection.fetch("select * from memoryd.dead_jobs")
+    assert [(d["topic"], d["attempts"]) for d in dead] == [("index", 1)]
+    assert dead[0]["error"] == "Rejected: openai/test: HTTP 400: the provider refuses this input"
+    assert await connection.fetch("select content from agent_memory where embedding is null") == [
+        (f"the password is {SECRET} {POISON}",)
+    ]
+    assert await connection.fetchval("select status from agent_commands where id = $1", task) == "ready"
+    assert max(Counter(server.paid).values()) == 1
+    assert not daemon.events("provider_lost")
+    assert await daemon.stop() == 0
+    assert SECRET not in daemon.text()
+    assert (await daemon.event("job_buried"))["ref"] == str(dead[0]["ref"])

@@ -1,0 +1,200 @@
+"""SIGTERM: what is in flight is finished, what is claimed is handed back at once, and a second signal is not argued with."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import asyncpg
+import pytest
+
+from daemon.database import Database
+from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.facts import all_done
+from tests.support.load import load_on
+from tests.support.waiting import until
+from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on
+
+# An hour: whatever is not handed back would stay claimed for the rest of the test.
+CLAIM_SECONDS = 3600
+
+HELD = """
+select (select count(*) from memoryd.jobs where visible_at > now() or attempt > spared)
+     + (select count(*) from memoryd.lanes where leased_until > now())
+     + (select count(*) from memoryd.executions)
+     + (select count(*) from memoryd.daemons)
+"""
+
+OUTCOME = """
+insert into agent_commands (agent_id, message, status, output, exit_code)
+values ('alice', 'deploy the server', 'completed', 'deployed', 0)
+"""
+
+COMMIT_WAITS = """
+select exists (select from pg_stat_activity
+               where datname = current_database() and application_name = 'memoryd' and wait_event_type = 'Lock')
+"""
+
+
+@asynccontextmanager
+async def commit_held_up(url: str, connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
+    """An outcome whose capture cannot be committed until the block is left, or the connection it yields closed."""
+    blocker = await asyncpg.connect(url)
+    try:
+        await blocker.execute("begin; lock table agent_memory in share mode")
+        await connection.execute(OUTCOME)
+        await until(connection, COMMIT_WAITS)
+        yield blocker
+    finally:
+        await blocker.close()
+
+
+async def test_stopped_under_load_a_daemon_leaves_nothing_claimed(
+    daemons: Daemons, database_url: str, connection: asyncpg.Connection
+) -> None:
+    rng = random.Random(20261120)
+    async with load_on(database_url, rounds=30, pause=0.1, tasks=False):
+        for _ in range(5):
+            daemon = await daemons.start(claim_seconds=CLAIM_SECONDS)
+            # The moment is the point: no event marks it.
+            await asyncio.sleep(rng.uniform(0.0, 0.4))
+            assert await daemon.stop(rng.choice([signal.SIGTERM, signal.SIGINT])) == 0
+            assert await connection.fetchval(HELD) == 0, daemon.text()
+            assert daemon.lines[-1]["event"] == "daemon_stopped"
+            assert not [line for line in daemon.lines if line["level"] in ("warning", "error")], daemon.text()
+    await daemons.start(claim_seconds=CLAIM_SECONDS)
+    await all_done(connection)
+
+
+async def test_a_batch_in_flight_is_finished(
+    daemons: Daemons, database_url: str, connection: asyncpg.Connection
+) -> None:
+    daemon = await daemons.start(claim_seconds=CLAIM_SECONDS)
+    async with commit_held_up(database_url, connection):
+        daemon.process.send_signal(signal.SIGTERM)
+        await daemon.event("stopping")
+    assert await asyncio.wait_for(daemon.process.wait(), 30) == 0
+    assert await connection.fetchval("select count(*) from agent_memory") == 1
+    assert await connection.fetchval("select count(*) from memoryd.jobs where topic = 'capture'") == 0
+    assert await connection.fetchval(HELD) == 0
+
+
+async def test_a_batch_that_outlasts_the_grace_is_given_to_the_next_daemon_at_once(
+    daemons: Daemons, database_url: str, connection: asyncpg.Connection
+) -> None:
+    daemon = await daemons.start(claim_seconds=CLAIM_SECONDS, shutdown_seconds=0.3)
+    async with commit_held_up(database_url, connection):
+        assert await daemon.stop() == 0
+        assert await connection.fetchval(HELD) == 0, daemon.text()
+        other = await daemons.start(claim_seconds=CLAIM_SECONDS)
+        await until(connection, COMMIT_WAITS)
+    await all_done(connection)
+    assert await connection.fetchval("select count(*) from agent_memory") == 1
+    assert await other.stop() == 0
+
+
+async def test_a_second_signal_leaves_at_once(
+    daemons: Daemons, database_url: str, connection: asyncpg.Connection
+) -> None:
+    daemon = await daemons.start(claim_seconds=1, shutdown_seconds=CLAIM_SECONDS)
+    async with commit_held_up(database_url, connection):
+        daemon.process.send_signal(signal.SIGTERM)
+        await daemon.event("stopping")
+        assert await daemon.stop(signal.SIGINT) == 128 + signal.SIGINT
+        await daemon.event("leaving_at_once", signal="SIGINT")
+    await daemons.start(claim_seconds=1, poll_seconds=0.2)
+    await all_done(connection)
+    assert await connection.fetchval("select count(*) from agent_memory") == 1
+
+
+async def running(daemons: Daemons, connection: asyncpg.Connection, go: Path, *, grace: float) -> DaemonProcess:
+    """A daemon in the middle of a program that waits for `go`."""
+    program = go.with_suffix(".sh")
+    program.write_text(f"for i in $(seq 1500); do [ -e {go} ] && break; sleep 0.02; done; echo done")
+    daemon = await daemons.start(
+        executor_command=f"sh {program}", shutdown_seconds=grace, claim_seconds=CLAIM_SECONDS
+    )
+    await connection.execute("insert into agent_commands (agent_id, message) values ('robot', 'restart the worker')")
+    await until(connection, "select exists (select from memoryd.executions)")
+    return daemon
+
+
+async def test_a_program_that_ends_within_the_grace_completes_its_command(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    daemon = await running(daemons, connection, go, grace=CLAIM_SECONDS)
+    daemon.process.send_signal(signal.SIGTERM)
+    await daemon.event("stopping")
+    go.touch()
+    assert await asyncio.wait_for(daemon.process.wait(), 30) == 0
+    assert await connection.fetchval("select status || ' ' || output from agent_commands") == "completed done\n"
+    assert await connection.fetchval(HELD) == 0
+
+
+async def test_the_command_of_a_program_that_outlasts_the_grace_is_given_back(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    daemon = await running(daemons, connection, go, grace=0.3)
+    assert await daemon.stop() == 0
+    assert await connection.fetchval("select status from agent_commands") == "ready"
+    assert await connection.fetchval(HELD) == 0
+    go.touch()
+    await daemons.start(executor_command=f"sh {go.with_suffix('.sh')}")
+    await until(connection, "select output = e'done\\n' from agent_commands where status = 'completed'")
+    await all_done(connection)
+
+
+async def test_without_any_grace_nothing_stays_claimed_either(
+    daemons: Daemons, database_url: str, connection: asyncpg.Connection
+) -> None:
+    daemon = await daemons.start(claim_seconds=CLAIM_SECONDS, shutdown_seconds=0)
+    async with commit_held_up(database_url, connection):
+        assert await daemon.stop() == 0
+        assert await connection.fetchval(HELD) == 0, daemon.text()
+
+
+class Answering:
+    """A database whose answers come late: what was done there is done, and nobody here knows of it yet."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.answer = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def fetch(self, sql: str, *args: object) -> Any:
+        """The rows, late."""
+        rows = await self._database.fetch(sql, *args)
+        await self.answer.wait()
+        return rows
+
+
+@pytest.mark.parametrize("grace", [0.0, 30.0])
+async def test_a_claim_whose_answer_is_under_way_is_not_forgotten(
+    database_url: str, connection: asyncpg.Connection, grace: float
+) -> None:
+    await connection.execute(CREATE_DONE)
+    ids = await enqueue(connection, "test", [None] * 3)
+    async with open_database(database_url) as database:
+        late = Answering(database)
+        worker = worker_on(cast(Database, late), Doing(), claim_seconds=CLAIM_SECONDS)
+        running = asyncio.create_task(worker.run())
+        await until(connection, "select bool_and(attempt = 1) from memoryd.jobs")
+        stopping = asyncio.create_task(worker.stop(grace_seconds=grace))
+        await asyncio.wait([stopping], timeout=0.1)
+        late.answer.set()
+        await stopping
+        running.cancel()
+    assert await connection.fetchval(HELD) == 0
+    left = await connection.fetch("select id from memoryd.jobs order by id")
+    done = await connection.fetch("select job from done order by job")
+    assert [r["id"] for r in left] == (ids if grace == 0 else [])
+    assert [r["job"] for r in done] == ([] if grace == 0 else ids)

@@ -1,0 +1,166 @@
+"""The start fails closed, with one sentence that says what to do; ten daemons at once are as good as one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from daemon.migrator import load_migrations, migrate
+from tests.conftest import DIMENSIONS, EMBEDDER
+from tests.faults.conftest import OwnPostgres
+from tests.support.command_line import memoryd
+from tests.support.daemons import Daemons
+from tests.support.waiting import until
+
+TEN = 10
+
+
+async def refuses(url: str, folder: Path, *arguments: str, **settings: object) -> str:
+    """Starts a daemon that must not start; returns the sentence that it leaves with."""
+    ended = await memoryd("run", *arguments, url=url, folder=folder, **settings)
+    assert ended.code not in (0, None)
+    assert "Traceback" not in ended.err
+    assert len(ended.sentences) == 1, ended.err
+    assert "daemon_started" not in ended.err
+    assert "hunter2" not in ended.err
+    return ended.sentences[0]
+
+
+async def test_other_dimensions_than_the_database_has(database_url: str, tmp_path: Path) -> None:
+    for arguments in ((), ("--no-migrate",)):
+        said = await refuses(database_url, tmp_path, *arguments, embedding_dimensions=128)
+        assert "256 dimensions" in said
+        assert "MEMORYD_EMBEDDING_DIMENSIONS" in said
+
+
+async def test_no_schema_and_no_leave_to_make_one(empty_url: str, tmp_path: Path) -> None:
+    said = await refuses(empty_url, tmp_path, "--no-migrate")
+    assert "memoryd migrate" in said
+    connection = await asyncpg.connect(empty_url)
+    assert await connection.fetchval("select to_regnamespace('memoryd')") is None
+    await connection.execute("create extension vector")
+    assert "memoryd migrate" in await refuses(empty_url, tmp_path, "--no-migrate")
+    await connection.close()
+
+
+async def test_an_older_schema_and_no_leave_to_change_it(empty_url: str, tmp_path: Path) -> None:
+    connection = await asyncpg.connect(empty_url)
+    older = load_migrations()[:-1]
+    await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, migrations=older)
+    await connection.close()
+    said = await refuses(empty_url, tmp_path, "--no-migrate")
+    assert load_migrations()[-1].name in said
+    assert "memoryd migrate" in said
+
+
+async def test_a_newer_schema(connection: asyncpg.Connection, database_url: str, tmp_path: Path) -> None:
+    await connection.execute(
+        "insert into memoryd.migrations (version, name, checksum) values (9999, 'from_the_future', 'abc')"
+    )
+    for arguments in ((), ("--no-migrate",)):
+        said = await refuses(database_url, tmp_path, *arguments)
+        assert "9999_from_the_future" in said
+        assert "newer" in said
+
+
+async def test_a_migration_that_was_changed_after_it_was_applied(
+    connection: asyncpg.Connection, database_url: str, tmp_path: Path
+) -> None:
+    await connection.execute("update memoryd.migrations set checksum = 'abc' where version = 2")
+    assert "0002" in await refuses(database_url, tmp_path)
+
+
+async def test_nobody_listens(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    said = await refuses(f"postgresql://postgres:hunter2@127.0.0.1:{port}/memoryd", tmp_path)
+    assert "DATABASE_URL" in said
+
+
+async def test_somebody_else_listens(tmp_path: Path) -> None:
+    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        assert "DATABASE_URL" in await refuses(f"postgresql://postgres:hunter2@127.0.0.1:{port}/memoryd", tmp_path)
+
+
+async def test_no_such_host(tmp_path: Path) -> None:
+    assert "DATABASE_URL" in await refuses("postgresql://postgres:hunter2@no-such-host.invalid/memoryd", tmp_path)
+
+
+async def test_no_such_database(database_url: str, tmp_path: Path) -> None:
+    name = database_url.partition("?")[0].rpartition("/")[2]
+    said = await refuses(database_url.replace(name, "no_such_database"), tmp_path)
+    assert "no_such_database" in said
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://root:hunter2@localhost/memoryd",
+        "postgresql://postgres:hunter2/rest@localhost/memoryd",
+        "postgresql://postgres:hunter2#rest@localhost/memoryd",
+    ],
+)
+async def test_a_url_that_cannot_be_read(tmp_path: Path, url: str) -> None:
+    assert "DATABASE_URL" in await refuses(url, tmp_path)
+
+
+@pytest.mark.parametrize("command", ["sh -c 'echo", "   "])
+async def test_an_executor_that_is_no_command_line(database_url: str, tmp_path: Path, command: str) -> None:
+    said = await refuses(database_url, tmp_path, executor_command=command)
+    assert "MEMORYD_EXECUTOR_COMMAND" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("claim_seconds", "soon"), ("embedder", "openai/test"), ("embedder", "word2vec")]
+)
+async def test_a_setting_that_is_not_allowed(database_url: str, tmp_path: Path, name: str, value: str) -> None:
+    said = await refuses(database_url, tmp_path, **{name: value})
+    assert "MEMORYD_" in said
+
+
+async def test_ten_daemons_at_once_on_an_empty_database(empty_url: str, tmp_path: Path) -> None:
+    daemons = Daemons(empty_url, tmp_path)
+    try:
+        started = await asyncio.gather(*(daemons.start(heartbeat_seconds=1, pool_size=3) for _ in range(TEN)))
+        connection = await asyncpg.connect(empty_url)
+        ledger = await connection.fetch("select version, name, checksum from memoryd.migrations order by version")
+        assert [tuple(r) for r in ledger] == [(m.version, m.name, m.checksum) for m in load_migrations()]
+        await until(connection, "select count(*) = $1 from memoryd.daemons", TEN)
+        assert await asyncio.gather(*(daemon.stop() for daemon in started)) == [0] * TEN
+        assert await connection.fetchval("select count(*) from memoryd.daemons") == 0
+        await connection.close()
+        for daemon in started:
+            assert not [line for line in daemon.lines if line.get("level", "error") != "info"], daemon.text()
+    finally:
+        await daemons.kill_all()
+
+
+async def test_the_databases_of_one_server_can_be_migrated_at_once(own_postgres: OwnPostgres) -> None:
+    """Roles belong to the server, not to the database: here all want to make them first."""
+    url = own_postgres.server.socket_url
+    admin = await asyncpg.connect(url)
+    for (name,) in await admin.fetch("select datname from pg_database where datname like 'memoryd_test_%'"):
+        await admin.execute(f"drop database {name} with (force)")
+    await admin.execute("drop role memoryd_service, memoryd_user")
+    names = [f"memoryd_test_at_once_{n}" for n in range(5)]
+    for name in names:
+        await admin.execute(f"create database {name}")
+    await admin.close()
+
+    async def make(name: str) -> int:
+        connection = await asyncpg.connect(url.replace("/memoryd?", f"/{name}?"))
+        try:
+            return len(await migrate(connection, dimensions=8, embedder="openai/test"))
+        finally:
+            await connection.close()
+
+    assert await asyncio.gather(*(make(name) for name in names)) == [len(load_migrations())] * len(names)

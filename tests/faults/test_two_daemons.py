@@ -1,0 +1,179 @@
+"""Daemons that race for everything double nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from daemon.database import Database
+from daemon.lifecycle import build_dreamer
+from daemon.logs import get_logger
+from daemon.schedule import Schedule, Tick
+from daemon.settings import load_settings
+from handlers.dream import Dreamer
+from handlers.embedding import Embedding
+from providers.local_embedder import LocalEmbedder
+from tests.support.daemons import Daemons
+from tests.support.facts import all_done
+from tests.support.load import load_on
+from tests.support.waiting import until
+from tests.support.workers import open_database
+
+ROUNDS = 25
+
+REQUESTS = """
+insert into memory_requests (kind, agent_id, query)
+select kind, 'agent ' || n, 'deploy service ' || n from unnest('{recall,context}'::text[]) kind, generate_series(0, 5) n
+"""
+
+OVERLAPPING_DREAMS = """
+select count(*) from dream_sessions a join dream_sessions b on a.id < b.id
+where tstzrange(a.started_at, a.finished_at) && tstzrange(b.started_at, b.finished_at)
+"""
+
+
+async def test_every_topic_is_done_once(daemons: Daemons, database_url: str, connection: asyncpg.Connection) -> None:
+    both = [await daemons.start(poll_seconds=0.3, cleanup_seconds=1, executor_command="cat") for _ in range(2)]
+    await connection.execute(
+        """
+        insert into agent_memory (agent_id, content, expires_at)
+        select 'forgetful', 'note ' || n, now() from generate_series(1, 500) n
+        """
+    )
+    async with load_on(database_url, rounds=ROUNDS, pause=0.01):
+        for _ in range(5):
+            await connection.execute(REQUESTS)
+    await until(connection, "select not exists (select from agent_memory where agent_id = 'forgetful')")
+    await all_done(connection)
+    counts = await connection.fetchrow(
+        """
+        select (select count(*) from agent_commands) as commands,
+               (select count(*) from agent_memory where command_id is not null) as remembered,
+               (select count(*) from agent_memory where command_id is null) as notes,
+               (select count(*) from memory_requests where status = 'done' and result is not null) as answers,
+               (select count(*) from memory_queries where command_id is not null) as contexts,
+               (select count(distinct command_id) from memory_queries) as commands_with_context,
+               (select count(*) from memory_queries where command_id is null) as contexts_asked_for
+        """
+    )
+    assert counts is not None
+    assert dict(counts) == {
+        "commands": ROUNDS * 13,
+        "remembered": ROUNDS * 13,
+        "notes": ROUNDS * 10,
+        "answers": 60,
+        "contexts": ROUNDS * 3,
+        "commands_with_context": ROUNDS * 3,
+        "contexts_asked_for": 30,
+    }
+    for daemon in both:
+        assert await daemon.stop() == 0
+        assert not [line for line in daemon.lines if line.get("level", "error") in ("warning", "error")], daemon.text()
+    assert sum(line["memories"] for daemon in both for line in daemon.events("memories_expired")) == 500
+    executed = [line["command"] for daemon in both for line in daemon.events("command_executed")]
+    assert len(executed) == len(set(executed)) == ROUNDS * 3
+
+
+async def test_a_tick_is_run_by_one_daemon(database_url: str, connection: asyncpg.Connection) -> None:
+    runs = 0
+
+    async def run() -> None:
+        nonlocal runs
+        runs += 1
+
+    async with open_database(database_url) as database:
+        schedules = [Schedule(database=database, daemon_id=uuid4(), logger=get_logger()) for _ in range(4)]
+        for schedule in schedules:
+            schedule.add(Tick("count", 1, run))
+            schedule.start()
+        await until(connection, "select count(*) >= 3 from memoryd.ticks where name = 'count'")
+        for schedule in schedules:
+            schedule.stop()
+        # What the others were at when they were stopped.
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others, timeout=1)
+    assert runs == await connection.fetchval("select count(*) from memoryd.ticks where name = 'count'")
+
+
+@pytest.fixture
+async def dreamers(database_url: str) -> AsyncIterator[tuple[Dreamer, Dreamer]]:
+    """Two daemons' dreamers."""
+    settings = load_settings(dream_idle_hours=1e-9, dream_every_hours=1)
+    async with open_database(database_url) as one, open_database(database_url) as two:
+
+        def dreamer(database: Database) -> Dreamer:
+            embedding = Embedding(LocalEmbedder(dimensions=256), database)
+            return build_dreamer(settings, database, embedding, None, get_logger())
+
+        yield dreamer(one), dreamer(two)
+
+
+async def remember(connection: asyncpg.Connection, memories: int = 30) -> None:
+    """Something to dream about."""
+    await connection.execute(
+        """
+        insert into agent_memory (agent_id, kind, content)
+        select 'alice', case n % 3 when 0 then 'error' else 'outcome' end, 'deploy staging server ' || n % 4 || ' attempt ' || n
+        from generate_series(1, $1) n
+        """,
+        memories,
+    )
+
+
+async def test_an_idle_dream_that_two_find_due_is_dreamt_once(
+    dreamers: tuple[Dreamer, Dreamer], connection: asyncpg.Connection
+) -> None:
+    one, two = dreamers
+    await remember(connection)
+    assert await one.due()
+    assert await two.due()
+    first = await one.dream("idle")
+    assert first is not None
+    assert first.status == "completed"
+    assert await two.dream("idle") is None
+    assert await connection.fetchval("select count(*) from dream_sessions") == 1
+
+
+async def test_two_idle_daemons_dream_once(daemons: Daemons, connection: asyncpg.Connection) -> None:
+    await remember(connection)
+    for _ in range(2):
+        await daemons.start(dream_idle_hours=1e-9, heartbeat_seconds=0.1)
+    await until(connection, "select exists (select from dream_sessions where status = 'completed')")
+    dreamt = await connection.fetchval("select finished_at from dream_sessions")
+    # Each has asked itself many times since.
+    await until(connection, "select min(seen_at) > $1::timestamptz + interval '2 seconds' from memoryd.daemons", dreamt)
+    assert await connection.fetchval("select count(*) from dream_sessions") == 1
+
+
+async def test_dreams_asked_for_at_once_do_not_overlap(
+    daemons: Daemons, database_url: str, connection: asyncpg.Connection
+) -> None:
+    await remember(connection, 400)
+    for _ in range(2):
+        await daemons.start(dream_idle_hours=1e-9, dream_every_hours=1e-9, heartbeat_seconds=0.1)
+
+    async def ask() -> None:
+        own = await asyncpg.connect(database_url)
+        for _ in range(5):
+            await own.execute("insert into memory_requests (kind) values ('dream')")
+        await own.close()
+
+    await asyncio.gather(ask(), ask(), ask())
+    await until(connection, "select count(*) = 15 from memory_requests where status in ('done', 'failed')")
+    await until(connection, "select not exists (select from dream_sessions where status = 'running')")
+    assert await connection.fetchval(OVERLAPPING_DREAMS) == 0
+    answers = await connection.fetch("select status, result, error from memory_requests")
+    assert {a["error"] for a in answers if a["status"] == "failed"} <= {
+        "Another dream is running; see dream_sessions. Ask again when it has ended."
+    }
+    told = {json.loads(a["result"])["dream_id"] for a in answers if a["status"] == "done"}
+    dreamt = {str(r["id"]) for r in await connection.fetch("select id from dream_sessions where trigger = 'manual'")}
+    assert told == dreamt
+    assert told
+    doubled = "select insight from dream_insights group by insight, category, agent_id having count(*) > 1"
+    assert await connection.fetch(doubled) == []

@@ -1,0 +1,174 @@
+"""No query of the hot path reads a big table from end to end: the indexes are there, and the planner takes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pgvector.asyncpg
+import pytest
+import pytest_asyncio
+
+from daemon import executor, queue, schedule
+from handlers import associate, capture, context, dream, index, request
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BIG = {
+    "jobs", "lanes", "agents", "agent_memory", "agent_commands", "memory_associations", "memory_queries", "memory_requests",
+    "dream_insights", "dream_sessions",
+}  # fmt: skip
+
+SEED = [
+    # Their jobs come with them: 30,000 to index, 2,000 contexts, 16,000 captures in 500 lanes.
+    "insert into agent_commands (agent_id, message, status, created_at, started_at) "
+    "select 'agent ' || n % 500, 'deploy server ' || n, "
+    "case when n % 10 = 0 then 'pending' when n % 10 = 1 then 'ready' when n % 1000 = 2 then 'running' else 'completed' end, "
+    "now() - make_interval(mins => n), now() - make_interval(mins => n) from generate_series(1, 20000) n",
+    "insert into agent_memory (agent_id, user_id, content, kind, ttl_hours, created_at) "
+    "select 'agent ' || n % 500, case when n % 3 = 0 then gen_random_uuid() end, 'deploy server ' || n || ' word' || n, 'fact', "
+    "case when n % 2 = 0 then n end, now() - make_interval(mins => n) from generate_series(1, 30000) n",
+    "insert into memory_associations (memory_id, related_memory_id, association_type, strength) "
+    "select id, lag(id) over w, 'related', 0.1 + random() * 0.9 from agent_memory window w as (order by created_at) offset 1",
+    "insert into memory_queries (agent_id, query_time) select 'agent ' || n % 500, now() - make_interval(mins => n) "
+    "from generate_series(1, 20000) n",
+    "insert into memory_requests (kind, query, status, created_at) select 'recall', 'q', 'done', now() - make_interval(mins => n) "
+    "from generate_series(1, 20000) n",
+    "insert into dream_sessions (trigger, status, started_at, finished_at) "
+    "select 'idle', 'completed', now() - make_interval(hours => n), now() - make_interval(hours => n) from generate_series(1, 10000) n",
+    "insert into dream_insights (agent_id, insight, source_memories, category, confidence, generated_at) "
+    "select 'agent ' || n % 500, 'deploy ' || n, '{}', 'pattern', 0.3 + random() * 0.6, now() - make_interval(hours => n) "
+    "from generate_series(1, 10000) n",
+    "insert into memoryd.lanes (topic, lane) select 'capture', 'agent ' || n from generate_series(1, 20000) n",
+    "analyze",
+]  # fmt: skip
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def seeded(shared_url: str) -> str:
+    """A database with some tens of thousands of rows of everything, and no daemon."""
+    opened = await asyncpg.connect(shared_url)
+    for statement in SEED:
+        await opened.execute(statement)
+    await opened.close()
+    return shared_url
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def busy(seeded: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to it, whose transaction is undone."""
+    opened = await asyncpg.connect(seeded, server_settings={"jit": "off"})
+    await pgvector.asyncpg.register_vector(opened)
+    transaction = opened.transaction()
+    await transaction.start()
+    yield opened
+    await transaction.rollback()
+    await opened.close()
+
+
+def scans(plan: Any) -> set[str]:
+    """The tables that a plan reads from end to end."""
+    if isinstance(plan, list):
+        return {name for part in plan for name in scans(part)}
+    if not isinstance(plan, dict):
+        return set()
+    own = {plan["Relation Name"]} if plan.get("Node Type") == "Seq Scan" else set()
+    return own | {name for part in plan.values() for name in scans(part)}
+
+
+IDS, TIME = [UUID(int=n) for n in range(16)], datetime.now(UTC)
+NUMBERS, SIXTEEN = list(range(16)), [1] * 16
+NO_EMBEDDINGS = [None] * 16
+
+STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
+    "queue claim": (queue.CLAIM, ("index", 64, 30.0)),
+    "queue claim of a topic without work": (queue.CLAIM, ("request", 64, 30.0)),
+    "queue settle": (queue.SETTLE, (NUMBERS, SIXTEEN)),
+    "queue settle lanes": (queue.SETTLE_LANES, (NUMBERS, SIXTEEN, ["agent 1", "agent 2"], [1, 1], "capture", True)),
+    "queue release": (queue.RELEASE, (NUMBERS, SIXTEEN, 1.0, 1)),
+    "queue postpone": (queue.POSTPONE, (1, 1, 1.0)),
+    "queue unlease": (queue.UNLEASE, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
+    "queue renew": (queue.RENEW, (NUMBERS, SIXTEEN, 1.0)),
+    "queue renew lanes": (queue.RENEW_LANES, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
+    "queue bury": (queue.BURY, (1, 1, "error")),
+    "queue topics with work": (queue.TOPICS_WITH_WORK, (["context", "capture", "index", "associate", "request", "dream"],)),
+    "context read": (context.READ, (IDS,)),
+    "context write": (context.WRITE, (IDS, NO_EMBEDDINGS)),
+    "capture read": (capture.READ, (IDS,)),
+    "capture write": (
+        capture.WRITE,
+        (IDS, ["a"] * 16, IDS, IDS, ["outcome"] * 16, ["text"] * 16, NO_EMBEDDINGS, ["{}"] * 16, [TIME] * 16),
+    ),
+    "index read": (index.READ, (IDS,)),
+    "index write": (index.WRITE, (IDS, NO_EMBEDDINGS, [TIME] * 16)),
+    "associate read new": (associate.READ_NEW, (IDS,)),
+    "associate read reach": (associate.READ_REACH, ("agent 1", None, TIME, 500)),
+    "associate read candidates": (associate.READ_CANDIDATES, (IDS, IDS, 30)),
+    "associate write": (associate.WRITE, (IDS, IDS[::-1], ["related"] * 16, [0.5] * 16)),
+    "request read": (request.READ, (IDS,)),
+    "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS)),
+    "dream due": (dream.DUE, (21600.0, 21600.0, 172800.0, 3)),
+    "dream end dead": (dream.END_DEAD, ()),
+    "dream hold": (dream.HOLD, (UUID(int=1), 20.0)),
+    "dream read page": (dream.READ_PAGE, (TIME - timedelta(days=2), TIME - timedelta(days=1), UUID(int=1), 50)),
+    "dream prune": (dream.PRUNE, ()),
+    "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
+    "executor claim": (executor.CLAIM, (UUID(int=1), 2, 4, 30.0)),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+async def test_a_statement_of_the_daemon_reads_no_big_table_whole(busy: asyncpg.Connection, name: str) -> None:
+    sql, arguments = STATEMENTS[name]
+    plan = json.loads(await busy.fetchval(f"explain (format json) {sql}", *arguments))
+    assert scans(plan) & BIG == set()
+
+
+CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
+    "claim_command": ("select * from claim_command('agent 1')", ()),
+    "claim_command of nothing": ("select * from claim_command('agent 2')", ()),
+    "complete_command": (
+        "select complete_command((select id from agent_commands where status = 'running' order by started_at limit 1), 'x')", (),
+    ),
+    "build_context": ("select build_context('agent 1', 'deploy server again')", ()),
+    "recall of an agent": ("select * from recall('deploy server', 'agent 1')", ()),
+    "recall of a user": ("select * from recall('deploy server', 'agent 1', gen_random_uuid(), sources => '{memory}')", ()),
+    "cleanup_expired_memory": ("select cleanup_expired_memory(100)", ()),
+    "mark_useful": (
+        "with q as (update memory_queries set retrieved_memory_ids = (select array_agg(id) from "
+        "(select id from agent_memory where agent_id = 'agent 1' limit 10) m) "
+        "where id = (select id from memory_queries order by query_time limit 1) returning id) select mark_useful(id, true) from q", (),
+    ),
+    "claim_lanes": ("select * from memoryd.claim_lanes('capture', 64, 256, interval '30 seconds')", ()),
+    "claim_lanes of nothing": ("select * from memoryd.claim_lanes('associate', 64, 256, interval '30 seconds')", ()),
+    "a new command": ("insert into agent_commands (agent_id, message) values ('agent 1', 'x')", ()),
+    "a new memory": ("insert into agent_memory (agent_id, content) values ('agent 1', 'x')", ()),
+    "new words": (
+        "update agent_memory set content = 'y' where id = (select id from agent_memory where agent_id = 'agent 3' limit 1)", (),
+    ),
+    "a memory less": ("delete from agent_memory where id = (select id from agent_memory where agent_id = 'agent 3' limit 1)", ()),
+    "a new request": ("insert into memory_requests (kind, query) values ('recall', 'x')", ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_call_of_a_client_reads_no_big_table_whole(busy: asyncpg.Connection, name: str) -> None:
+    """Here what counts is what was done: a function's own plans are not in its caller's."""
+    sql, arguments = CALLS[name]
+    counted = "select relname, seq_scan, idx_scan from pg_stat_xact_user_tables where relname = any($1)"
+    before = {row["relname"]: row["seq_scan"] for row in await busy.fetch(counted, list(BIG))}
+    # Six times: from the sixth on a function's plans are generic ones.
+    for _ in range(6):
+        await busy.fetch(sql, *arguments)
+    after = await busy.fetch(counted, list(BIG))
+    assert {row["relname"] for row in after if row["seq_scan"] > before[row["relname"]]} == set()
+    assert len(after) == len(BIG)
+
+
+async def test_a_scan_of_a_big_table_would_be_seen(busy: asyncpg.Connection) -> None:
+    plan = json.loads(await busy.fetchval("explain (format json) select * from agent_memory where content = $1", str(uuid4())))
+    assert scans(plan) == {"agent_memory"}

@@ -1,0 +1,168 @@
+"""Asking the daemon by a row of memory_requests: answers, clear failures, and a notification for each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from tests.support.daemons import Daemons
+from tests.support.openai_server import OpenAIServer
+from tests.support.rows import DIMENSIONS, insert, remember
+from tests.support.waiting import IDLE, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANSWERED = "select status <> 'pending' from memory_requests where id = $1"
+
+
+async def request(connection: asyncpg.Connection, kind: str, **columns: object) -> UUID:
+    """Inserts a request; options as a dictionary."""
+    if "options" in columns:
+        columns["options"] = json.dumps(columns["options"])
+    return await insert(connection, "memory_requests", {"kind": kind, **columns})
+
+
+async def answer(connection: asyncpg.Connection, kind: str, **columns: object) -> tuple[str, Any, str | None]:
+    """Status, result and error of a request, when it has been answered."""
+    asked = await request(connection, kind, **columns)
+    await until(connection, ANSWERED, asked)
+    row = await connection.fetchrow("select * from memory_requests where id = $1", asked)
+    assert row["finished_at"] >= row["created_at"]
+    return row["status"], None if row["result"] is None else json.loads(row["result"]), row["error"]
+
+
+async def test_a_recall_is_answered_with_the_rows_of_recall(served: asyncpg.Connection) -> None:
+    near = await remember(served, "the car engine is in for repair", agent_id="driver", kind="fact")
+    paraphrase = await remember(served, "automobile motor fixing", agent_id="driver", kind="fact")
+    await remember(served, "tax returns are due in May", agent_id="driver", kind="fact")
+    await until(served, IDLE)
+    status, result, error = await answer(served, "recall", agent_id="driver", query="car engine repair")
+    assert (status, error) == ("done", None)
+    assert [UUID(row["id"]) for row in result][:2] == [near, paraphrase]
+    assert result[0]["score"] > result[1]["score"]
+    assert set(result[0]) == {"source", "id", "content", "score", "similarity", "metadata", "created_at"}
+    assert result[0]["content"] == "the car engine is in for repair"
+    # By words alone it would be found as a neighbour at most: the daemon gave the query its embedding.
+    assert min(row["similarity"] for row in result[:2]) > 0.5
+
+
+async def test_options_bound_a_recall(served: asyncpg.Connection) -> None:
+    for n in range(15):
+        kind = "fact" if n % 2 else "goal"
+        await remember(served, f"lanterns {n}", agent_id="lamplighter", kind=kind, metadata=json.dumps({"n": n}))
+    ask = {"agent_id": "lamplighter", "query": "lanterns"}
+    for options, expected in (
+        ({}, 10),
+        ({"match_count": 3}, 3),
+        ({"match_count": "4"}, 4),
+        ({"match_count": None}, 10),
+        ({"match_count": 0}, 0),
+        ({"match_count": 50}, 15),
+        ({"match_count": 50, "filter": {"kind": "goal"}}, 8),
+        ({"filter": {"n": 7}}, 1),
+        ({"filter": {"n": 70}}, 0),
+        ({"sources": ["memory"]}, 10),
+        ({"sources": ["insight"]}, 0),
+        ({"sources": []}, 0),
+        ({"sources": None}, 10),
+        ({"filter": None}, 10),
+        ({"something": "else"}, 10),
+    ):
+        status, result, error = await answer(served, "recall", **ask, options=options)
+        assert (status, error, len(result)) == ("done", None, expected), options
+
+
+async def test_a_context_is_answered_with_the_block(served: asyncpg.Connection) -> None:
+    memory = await remember(served, "the bees swarm in June", agent_id="beekeeper", kind="fact")
+    await until(served, IDLE)
+    status, result, _ = await answer(served, "context", agent_id="beekeeper", query="when do bees swarm?")
+    assert status == "done"
+    assert result.startswith("--- CONTEXT")
+    assert "the bees swarm in June" in result
+    logged = await served.fetchrow("select * from memory_queries where agent_id = 'beekeeper'")
+    assert (logged["retrieved_memory_ids"], logged["command_id"]) == ([memory], None)
+    assert await answer(served, "context", agent_id="nobody yet", query="anything?") == ("done", "", None)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"match_count": -1}, "match_count is -1. Give how many results you want, a whole number, 0 or more."),
+        ({"match_count": "many"}, 'match_count is "many". Give how many'),
+        ({"match_count": "-1"}, 'match_count is "-1". Give how many'),
+        ({"match_count": 1.5}, "match_count is 1.5. Give how many"),
+        ({"match_count": True}, "match_count is true. Give how many"),
+        ({"match_count": 10**12}, "match_count is 1000000000000. Give how many"),
+        ({"match_count": [1]}, "match_count is [1]. Give how many"),
+        ({"sources": ["memory", "web"]}, "unknown source web. Sources: memory, insight."),
+        ({"sources": "memory"}, 'sources is "memory". Give an array of names, such as ["memory", "insight"].'),
+        ({"sources": {"memory": True}}, 'sources is {"memory": true}. Give an array'),
+        ({"sources": [None]}, "sources is [null]. Give an array"),
+        ({"filter": "fact"}, 'filter is "fact". Give an object that the metadata contain, such as {"kind": "fact"}.'),
+    ],
+)
+async def test_a_bad_option_fails_its_request_with_a_clear_error(
+    served: asyncpg.Connection, options: dict[str, object], error: str
+) -> None:
+    status, result, said = await answer(served, "recall", query="anything", options=options)
+    assert (status, result) == ("failed", None)
+    assert str(said).startswith(error)
+    assert "HINT" not in str(said)
+    assert await served.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+
+async def test_the_batch_around_a_bad_request_is_answered(served: asyncpg.Connection) -> None:
+    await served.execute(
+        "insert into memory_requests (kind, query, agent_id, options) "
+        "select case n % 2 when 0 then 'recall' else 'context' end, 'request ' || n, 'crowd', "
+        "case when n % 10 = 0 then '{\"match_count\": -1}' else '{}' end::jsonb from generate_series(1, 60) n"
+    )
+    await until(served, "select not exists (select from memory_requests where status = 'pending')")
+    rows = await served.fetch("select status, query, error from memory_requests where agent_id = 'crowd'")
+    failed = {row["query"] for row in rows if row["status"] == "failed"}
+    assert failed == {f"request {n}" for n in range(10, 61, 10)}
+    assert {row["status"] for row in rows if row["query"] not in failed} == {"done"}
+    assert await served.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+
+async def test_whoever_listens_hears_that_a_request_is_done(served: asyncpg.Connection, shared_url: str) -> None:
+    heard: asyncio.Queue[object] = asyncio.Queue()
+    listener = await asyncpg.connect(shared_url)
+    await listener.add_listener("request_done", lambda *arguments: heard.put_nowait(arguments[3]))
+    good = await request(served, "recall", query="anything")
+    bad = await request(served, "recall", query="anything", options={"match_count": -1})
+    told = {await asyncio.wait_for(heard.get(), 20) for _ in range(2)}
+    await listener.close()
+    assert told == {str(good), str(bad)}
+
+
+async def test_a_request_inserted_as_answered_is_left_alone(served: asyncpg.Connection) -> None:
+    asked = await request(served, "recall", query="anything", status="done")
+    await answer(served, "recall", query="anything")
+    row = await served.fetchrow("select status, result, error, finished_at from memory_requests where id = $1", asked)
+    assert tuple(row) == ("done", None, None, None)
+
+
+async def test_a_request_of_five_megabytes_is_answered(served: asyncpg.Connection) -> None:
+    memory = await remember(served, "needles are in the third haystack", agent_id="farmer", kind="fact")
+    await until(served, IDLE)
+    status, result, _ = await answer(served, "recall", agent_id="farmer", query="needles haystack " * 300_000)
+    assert status == "done"
+    assert [UUID(row["id"]) for row in result] == [memory]
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_without_its_embedder_a_request_is_answered_by_words(connection: asyncpg.Connection, daemons: Daemons) -> None:
+    with OpenAIServer(dimensions=DIMENSIONS) as server:
+        settings = {"embedder": "openai/any", "embedding_dimensions": DIMENSIONS, "openai_api_key": "k"}
+        server.stop()
+        await daemons.start(openai_base_url=server.base_url, **settings)
+        memory = await remember(connection, "the ferry leaves at noon", kind="fact")
+        status, result, _ = await answer(connection, "recall", agent_id="alice", query="ferry")
+        assert status == "done"
+        assert [(UUID(row["id"]), row["similarity"]) for row in result] == [(memory, None)]
