@@ -38,6 +38,9 @@ DATABASE_FAULTS = (
 )
 """All that asking a database can raise."""
 
+MOST_IDLE = "30s"
+"""A daemon whose machine vanished in the middle of a transaction holds its locks no longer than this."""
+
 _GONE = (
     OSError,
     TimeoutError,
@@ -47,6 +50,7 @@ _GONE = (
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
     asyncpg.QueryCanceledError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
@@ -123,7 +127,10 @@ class Database:
                 yield connection
                 return
             async with connection.transaction():
-                await connection.execute(f"set local search_path = {search_path(self.vector_schema)}")
+                await connection.execute(
+                    f"set local search_path = {search_path(self.vector_schema)}; "
+                    f"set local idle_in_transaction_session_timeout = '{MOST_IDLE}'"
+                )
                 yield connection
 
     @asynccontextmanager
@@ -221,7 +228,11 @@ def _options(pooled: bool, application: str, path: str | None) -> dict[str, Any]
     if pooled:
         options["statement_cache_size"] = 0
         return options
-    options["server_settings"] = {"application_name": application, "jit": "off"}
+    options["server_settings"] = {
+        "application_name": application,
+        "jit": "off",
+        "idle_in_transaction_session_timeout": MOST_IDLE,
+    }
     if path is not None:
         options["server_settings"]["search_path"] = path
     return options

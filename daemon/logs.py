@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 import structlog
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
 
 def configure_logs(*, level: str, style: str, stream: TextIO | None = None) -> None:
@@ -38,10 +38,29 @@ def configure_logs(*, level: str, style: str, stream: TextIO | None = None) -> N
         logger_factory=structlog.PrintLoggerFactory(file=out),
         cache_logger_on_first_use=False,
     )
-    # Libraries speak through the standard library: only their warnings are worth a line here.
-    logging.basicConfig(
-        level=logging.WARNING, stream=out, format="%(levelname)s %(name)s %(message)s", force=True
+    # Libraries speak through the standard library: only their warnings are worth a line here, in the same form.
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[
+                structlog.stdlib.add_logger_name,
+                _without_message_of_exception,
+                *processors[:-1],
+            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, processors[-1]],
+        )
     )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def _without_message_of_exception(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """An exception that a library logs, told by its class and its frames."""
+    error = event.pop("exc_info", None)
+    if isinstance(error, tuple):
+        error = error[1]
+    if isinstance(error, BaseException):
+        event |= {"error": describe(error), "at": frames(error)}
+    return event
 
 
 def get_logger(**bound: object) -> FilteringBoundLogger:

@@ -117,11 +117,18 @@ insert into memoryd.dead_jobs (id, topic, lane, ref, payload, attempts, error, c
 select id, topic, lane, ref, payload, attempt - spared, $3, created_at from gone
 """
 
+# Ordered, so that the indexes are taken: a mere `exists` reads a backlog whole to find that another topic has no part in it.
 TOPICS_WITH_WORK = """
 select t.topic
 from unnest($1::text[]) as t(topic)
-where exists (select from memoryd.jobs j where j.topic = t.topic and j.lane is null and j.visible_at <= now())
-   or exists (select from memoryd.jobs j where j.topic = t.topic and j.lane is not null)
+where (select true from memoryd.jobs j
+       where j.topic = t.topic and j.lane is null and j.visible_at <= now()
+       order by j.id
+       limit 1)
+   or (select true from memoryd.jobs j
+       where j.topic = t.topic and j.lane is not null
+       order by j.lane, j.id
+       limit 1)
 """
 
 REQUEUE = """

@@ -12,6 +12,8 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "MEMORYD_"
+A_CENTURY = 876_000
+"""In hours: what is longer would leave the calendar of Postgres."""
 
 
 class SettingsError(Exception):
@@ -24,7 +26,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
         env_file=".env",
-        env_file_encoding="utf-8",
+        env_file_encoding="utf-8-sig",
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -81,7 +83,7 @@ class Settings(BaseSettings):
     executor_command: str | None = Field(
         None, description="Program that runs commands; it gets context and message on stdin."
     )
-    executor_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
+    executor_timeout_seconds: Annotated[float, Field(gt=0, le=31_536_000)] = Field(
         600.0, description="Time limit of one command."
     )
     executor_parallel: Annotated[int, Field(ge=1, le=1000)] = Field(
@@ -90,14 +92,14 @@ class Settings(BaseSettings):
     executor_output_bytes: Annotated[int, Field(ge=1000, le=200_000_000)] = Field(
         16_000_000, description="Output kept of one command; the middle of longer output is left out."
     )
-    command_hours: Annotated[float, Field(gt=0)] = Field(
+    command_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         24.0, description="A command running longer than this has failed."
     )
 
-    outcome_ttl_hours: Annotated[int, Field(ge=1)] = Field(
+    outcome_ttl_hours: Annotated[int, Field(ge=1, le=A_CENTURY)] = Field(
         72, description="Default TTL of outcome, error, observation."
     )
-    task_memory_ttl_hours: Annotated[int, Field(ge=1)] = Field(
+    task_memory_ttl_hours: Annotated[int, Field(ge=1, le=A_CENTURY)] = Field(
         2160, description="Default TTL of memory_type task_memory."
     )
     public_notifications: bool = Field(True, description="command_ready and request_done on or off.")
@@ -105,13 +107,19 @@ class Settings(BaseSettings):
     heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = Field(
         30.0, description="Pause between two heartbeats, each of which asks whether to dream."
     )
-    dream_idle_hours: Annotated[float, Field(gt=0)] = Field(6.0, description="Quiet hours before a dream.")
-    dream_every_hours: Annotated[float, Field(gt=0)] = Field(
+    dream_idle_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+        6.0, description="Quiet hours before a dream."
+    )
+    dream_every_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         6.0, description="Hours between completed dreams."
     )
-    dream_window_hours: Annotated[float, Field(gt=0)] = Field(48.0, description="How far back a dream looks.")
-    cleanup_seconds: Annotated[float, Field(ge=1)] = Field(300.0, description="Pause between TTL clean-ups.")
-    query_log_days: Annotated[float, Field(gt=0)] = Field(
+    dream_window_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+        48.0, description="How far back a dream looks."
+    )
+    cleanup_seconds: Annotated[float, Field(ge=1, le=604_800)] = Field(
+        300.0, description="Pause between TTL clean-ups."
+    )
+    query_log_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
         30.0, description="How long memory_queries are kept."
     )
 
@@ -132,13 +140,33 @@ def load_settings(**overrides: object) -> Settings:
         return Settings(**{k: v for k, v in overrides.items() if v is not None})  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError("\n".join(_sentence(dict(e)) for e in error.errors())) from None
+    except UnicodeDecodeError:
+        raise SettingsError("The file .env is not UTF-8. Save it as UTF-8.") from None
+    except OSError as error:
+        raise SettingsError(f"The file .env cannot be read: {error.strerror}.") from None
 
 
 def _sentence(error: dict[str, object]) -> str:
     location = error["loc"]
     name = str(location[0]) if isinstance(location, tuple) and location else "?"
-    field = Settings.model_fields.get(name)
     variable = name if name.isupper() else PREFIX + name.upper()
-    about = f" ({field.description})" if field is not None and field.description else ""
     shown = "a secret value" if "key" in name.lower() or "url" in name.lower() else repr(error.get("input"))
-    return f"{variable} is {shown}: {str(error['msg'])[:1].lower()}{str(error['msg'])[1:]}{about}"
+    field = Settings.model_fields.get(name)
+    about = f" {field.description}" if field is not None and field.description else ""
+    return f"{variable} is {shown}; it must be {_allowed(name) or error['msg']}.{about}"
+
+
+def _allowed(name: str) -> str | None:
+    """What a setting may be, in words; None where any text will do."""
+    schema = Settings.model_json_schema(by_alias=False)["properties"].get(name, {})
+    schema = next((one for one in schema.get("anyOf", ()) if one["type"] != "null"), schema)
+    if values := schema.get("enum"):
+        return f"{', '.join(values[:-1])} or {values[-1]}"
+    kind = {"boolean": "true or false", "integer": "a whole number", "number": "a number"}.get(
+        schema.get("type", "")
+    )
+    if kind is None or "maximum" not in schema:
+        return kind
+    if "minimum" in schema:
+        return f"{kind} from {schema['minimum']} to {schema['maximum']}"
+    return f"{kind} above {schema['exclusiveMinimum']} and up to {schema['maximum']}"

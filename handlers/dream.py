@@ -70,8 +70,9 @@ update public.dream_sessions d
 set lease_until = now() + make_interval(secs => $2)
 where d.id = $1
   and d.status = 'running'
-  and (d.trigger = 'manual' or not exists (
-      select from public.agent_commands c where c.created_at > d.started_at or c.status = 'running'))
+  and (d.trigger = 'manual'
+       or coalesce((select max(c.created_at) from public.agent_commands c) <= d.started_at, true)
+          and not exists (select from public.agent_commands c where c.status = 'running'))
 returning 1
 """
 

@@ -25,7 +25,8 @@ where r.id = any($1) and r.status = 'pending'
 ANSWER = """
 update memory_requests r
 set status = 'done', finished_at = clock_timestamp(), result = case r.kind
-    when 'context' then to_jsonb(memoryd.compose_context(r.agent_id, r.query, r.user_id, r.user_id is not null, n.embedding, null))
+    when 'context' then to_jsonb(memoryd.compose_context(
+        r.agent_id, r.query, r.user_id, r.user_id is not null, n.embedding, null))
     when 'recall' then (
         select coalesce(jsonb_agg(to_jsonb(f) order by f.score desc), '[]')
         from recall(
@@ -62,8 +63,8 @@ class RequestHandler:
         embeddings = await self._embedding.if_possible(queries)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
-            for id in (j.ref for j in ours if j.ref in complaints):
-                await connection.execute(FAIL, id, complaints[id])
+            for refused in (j.ref for j in ours if j.ref in complaints):
+                await connection.execute(FAIL, refused, complaints[refused])
             ids = [j.ref for j in ours if j.ref in queries]
             if not ids:
                 return
@@ -75,7 +76,9 @@ class RequestHandler:
                 if len(ids) > 1:
                     raise
                 hint = getattr(error, "hint", None)
-                await connection.execute(FAIL, ids[0], f"{error.args[0]}. {hint}" if hint else str(error.args[0]))
+                await connection.execute(
+                    FAIL, ids[0], f"{error.args[0]}. {hint}" if hint else str(error.args[0])
+                )
 
         return commit
 
@@ -86,7 +89,9 @@ def _complaint(options: Mapping[str, Any]) -> str | None:
     if isinstance(count, str) and count.isascii() and count.isdigit():
         count = int(count)
     if count is not None and (type(count) is not int or not 0 <= count <= MOST_MATCHES):
-        return f"match_count is {json.dumps(count)}. Give how many results you want, a whole number, 0 or more."
+        return (
+            f"match_count is {json.dumps(count)}. Give how many results you want, a whole number, 0 or more."
+        )
     if sources is not None and not (isinstance(sources, list) and all(isinstance(s, str) for s in sources)):
         return f'sources is {json.dumps(sources)}. Give an array of names, such as ["memory", "insight"].'
     if condition is not None and not isinstance(condition, dict):

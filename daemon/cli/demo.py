@@ -68,7 +68,7 @@ order by confidence desc, category, insight
 def demo() -> None:
     """See it at work: real commands in a temporary folder, a past of two days, a dream. Takes a few seconds."""
     from daemon.cli.demo_show import Show
-    from daemon.cli.demo_world import demo_world
+    from daemon.cli.demo_world import demo_world, run_interruptibly, tail
 
     show = Show()
     with sentences():
@@ -76,10 +76,8 @@ def demo() -> None:
         with demo_world() as world:
             show.started(world)
             try:
-                asyncio.run(_play(world, show))
+                run_interruptibly(_play(world, show))
             except TimeoutError:
-                from daemon.cli.demo_world import tail
-
                 raise Failure(
                     f"The daemon did not get it done. Its log ends: {tail(world.daemon_log)}"
                 ) from None

@@ -5,6 +5,7 @@ Promise: however the demo ends, short of kill -9, the daemon and the server are 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -12,10 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from daemon.cli.common import Failure
@@ -59,6 +61,34 @@ def demo_world() -> Iterator[World]:
         _clear(server, folder, started=started)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def run_interruptibly(main: Coroutine[Any, Any, None]) -> None:
+    """Runs it; being told to end cancels it in good order, and raises KeyboardInterrupt.
+
+    While the event loop comes up and goes down the signals wait, or they would tear it in the middle.
+    """
+    before = {number: signal.getsignal(number) for number in _ENDINGS}
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
+    try:
+        asyncio.run(_cancelled_by_signals(main))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
+
+
+async def _cancelled_by_signals(main: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.ensure_future(main)
+    for number in _ENDINGS:
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
+    try:
+        await task
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
 
 
 @contextmanager

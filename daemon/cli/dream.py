@@ -88,4 +88,5 @@ def _show(report: DreamReport, insights: list[Any]) -> None:
                 ]
                 for row in insights
             ],
+            whole=True,
         )

@@ -29,10 +29,15 @@ def embedded(settings: Settings, *, keep: bool = False, existing: bool = False) 
     """
     server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
     folder = settings.data_dir.expanduser().resolve()
-    if existing and not (folder / "pg").exists():
-        raise Failure(missing(folder))
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if existing and not (folder / "pg").exists():
+            raise Failure(missing(folder))
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise Failure(
+            f"{folder} cannot be used ({error.strerror}). Set MEMORYD_DATA_DIR to another."
+        ) from None
     try:
         if os.geteuid() == 0:
             owner = folder.stat()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import typer
 
 from daemon.cli.common import embedder_of, postgres, run_async, sentences, settings_or_exit
-from daemon.settings import Settings
+
+if TYPE_CHECKING:
+    from daemon.migrator import Migration
+    from daemon.settings import Settings
 
 
 def migrate(
@@ -16,13 +19,15 @@ def migrate(
     """Apply the migrations that the database lacks, each once, each in one transaction."""
     settings = settings_or_exit()
     with sentences(), postgres(settings) as (url, _server):
-        run_async(migrate_database(settings, url, dry_run=dry_run, tell=typer.echo))
+        done = run_async(migrate_database(settings, url, dry_run=dry_run))
+    for migration in done:
+        typer.echo(f"{'would apply' if dry_run else 'applied'} {migration.version:04d}_{migration.name}")
+    if not done:
+        typer.echo("The schema is up to date.")
 
 
-async def migrate_database(
-    settings: Settings, url: str, *, dry_run: bool, tell: Callable[[str], object]
-) -> None:
-    """Migrates one database and tells what was done. Raises MigrationError."""
+async def migrate_database(settings: Settings, url: str, *, dry_run: bool = False) -> list[Migration]:
+    """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
     from daemon.database import connect
     from daemon.migrator import migrate as apply
 
@@ -30,13 +35,9 @@ async def migrate_database(
     # What works behind a transaction pooler works everywhere, and here nothing is asked twice.
     connection = await connect(url, pooled=True)
     try:
-        done = await apply(
+        return await apply(
             connection, dimensions=embedder.dimensions, embedder=embedder.name, dry_run=dry_run
         )
     finally:
         await connection.close()
         await embedder.close()
-    for migration in done:
-        tell(f"{'would apply' if dry_run else 'applied'} {migration.version:04d}_{migration.name}")
-    if not done:
-        tell("The schema is up to date.")

@@ -13,19 +13,25 @@ import typer
 
 from memory.text import one_line
 
-PLAIN_WIDTH = 200
-"""Characters of a cell in plain text: a pipe has no edge, but a line should still be a line."""
+PLAIN_LENGTH = 200
+"""Characters of a cell: a pipe has no edge, but a line should still be a line."""
+WHOLE_LENGTH = 2000
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
-    """Prints rows under headings. `>` at the end of a heading aligns its column to the right."""
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, whole: bool = False
+) -> None:
+    """Prints rows under headings. `>` at the end of a heading aligns its column to the right.
+
+    The last column is cut to fit, or with `whole` shown to its end.
+    """
     heads = [column.rstrip(">") for column in columns]
     right = [column.endswith(">") for column in columns]
-    cells = [[one_line(cell, PLAIN_WIDTH) for cell in row] for row in rows]
+    cells = [[one_line(cell, WHOLE_LENGTH if whole else PLAIN_LENGTH) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        _rich_table(heads, cells, right=right, title=title)
+        _rich_table(heads, cells, right=right, title=title, whole=whole)
         return
     if title is not None:
         typer.echo(title)
@@ -39,32 +45,38 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str |
 
 
 def _rich_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool], title: str | None
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[bool],
+    title: str | None,
+    whole: bool,
 ) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(
-        title=None if title is None else Text(title, style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        header_style="dim",
-    )
+    console = Console(highlight=False)
+    if title is not None:
+        console.print(Text(title, style="bold"))
+    widths = [max(len(line[place]) for line in (heads, *rows)) for place in range(len(heads))]
+    tight = sum(widths) + 3 * len(widths) > console.width
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim", expand=tight)
     for place, head in enumerate(heads):
-        last = place == len(heads) - 1
+        # Where the terminal is narrow, only the last one gives way.
+        gives_way = place == len(heads) - 1
         shown.add_column(
             Text(head),
             justify="right" if right[place] else "left",
-            no_wrap=True,
+            no_wrap=not (gives_way and whole),
             overflow="ellipsis",
-            ratio=1 if last and not right[place] else None,
+            width=None if gives_way else widths[place],
+            ratio=1 if gives_way and tight else None,
         )
     for row in rows:
         shown.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(shown)
+    console.print(shown)
 
 
 def as_json(value: object) -> None:

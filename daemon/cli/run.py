@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+from typing import TYPE_CHECKING
 
 import typer
 
 from daemon.cli.common import embedder_of, language_model_of, postgres, run_async, sentences, settings_or_exit
 from daemon.cli.migrate import migrate_database
-from daemon.logs import get_logger
-from daemon.settings import Settings
+
+if TYPE_CHECKING:
+    from daemon.settings import Settings
 
 
 def run(
@@ -20,19 +21,19 @@ def run(
     """Run the daemon until SIGTERM or Ctrl-C. Without DATABASE_URL it brings its own Postgres."""
     settings = settings_or_exit()
     with sentences(), postgres(settings) as (url, server):
-        if server is not None and sys.stdout.isatty():
+        if server is not None:
             typer.echo(_welcome(server.socket_url))
         run_async(_serve(settings, url, migrate=migrate))
 
 
 async def _serve(settings: Settings, url: str, *, migrate: bool) -> None:
     from daemon.lifecycle import Daemon
+    from daemon.logs import get_logger
 
     log = get_logger()
     if migrate:
-        await migrate_database(
-            settings, url, dry_run=False, tell=lambda line: log.debug("migration", done=line)
-        )
+        for migration in await migrate_database(settings, url):
+            log.info("migration_applied", migration=f"{migration.version:04d}_{migration.name}")
     await Daemon(
         settings, url, embedder=embedder_of(settings), language_model=language_model_of(settings), logger=log
     ).run()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+import pytest
 
+from daemon import checks
+from daemon.settings import Settings
 from tests.support.commands import Commands, Finished
 from tests.support.daemons import DaemonProcess
 
@@ -154,3 +158,64 @@ async def test_a_role_that_is_not_the_owner_is_a_problem(
         assert "grant memoryd_service to doctor_stranger" in check(found, "roles")["advice"]
     finally:
         await connection.execute(f"drop role {role}")
+
+
+POOLERS = [
+    # what is heard, settings, verdict, words of the finding or the advice
+    (True, {}, "ok", "no transaction pooler"),
+    (True, {"pool": "transaction"}, "ok", "Unset MEMORYD_DOORBELL and MEMORYD_POOL"),
+    (False, {}, "warning", "MEMORYD_POOL=transaction and MEMORYD_DOORBELL=poll"),
+    (False, {"pool": "transaction"}, "ok", "as MEMORYD_POOL says"),
+    (False, {"pool": "direct"}, "problem", "MEMORYD_POOL says direct"),
+]
+
+
+@pytest.mark.parametrize(("heard", "settings", "verdict", "words"), POOLERS)
+def test_a_pooler_in_the_way_is_told_with_what_to_set(
+    heard: bool, settings: dict[str, Any], verdict: str, words: str
+) -> None:
+    found = checks.check_doorbell(Settings.model_construct(**settings), heard=heard)
+    assert found.verdict == verdict
+    assert words in f"{found.found} {found.advice}"
+
+
+SERVERS = [
+    (checks.check_postgres, {"version_num": 160000, "version": "16.0"}, "ok"),
+    (checks.check_postgres, {"version_num": 150018, "version": "15.18"}, "problem"),
+    (
+        checks.check_vector,
+        {"vector": {"version": "0.10.1", "schema": "public"}, "vector_available": None},
+        "ok",
+    ),
+    (
+        checks.check_vector,
+        {"vector": {"version": "0.7.4", "schema": "public"}, "vector_available": None},
+        "problem",
+    ),
+    (checks.check_vector, {"vector": None, "vector_available": "0.8.5"}, "problem"),
+    (checks.check_vector, {"vector": None, "vector_available": None}, "problem"),
+    (checks.check_durability, {"fsync": True, "synchronous_commit": "local"}, "ok"),
+    (checks.check_durability, {"fsync": True, "synchronous_commit": "off"}, "warning"),
+    (checks.check_durability, {"fsync": False, "synchronous_commit": "on"}, "warning"),
+]
+
+
+@pytest.mark.parametrize(("look", "server", "verdict"), SERVERS)
+def test_servers_that_cannot_be_had_in_a_test(
+    look: Callable[[checks.Facts], checks.Check], server: dict[str, Any], verdict: str
+) -> None:
+    found = look(server)
+    assert found.verdict == verdict
+    assert (found.advice is None) == (verdict == "ok")
+
+
+def test_too_few_connections_and_wrong_clocks_are_warnings() -> None:
+    assert checks.check_connections({"most": 97, "used": "85"}, 10).verdict == "ok"
+    assert checks.check_connections({"most": 97, "used": "86"}, 10).verdict == "warning"
+    assert [checks.check_clock(seconds).verdict for seconds in (-3.0, -1.0, 0.0, 1.0, 3.0)] == [
+        "warning",
+        "ok",
+        "ok",
+        "ok",
+        "warning",
+    ]

@@ -13,10 +13,10 @@ import pytest
 from tests.support.daemons import Daemons
 from tests.support.dreams import dream, failures
 from tests.support.openai_server import Fault, OpenAIServer
-from tests.support.rows import ask, column, remember
+from tests.support.rows import ask, column, one_row, remember
 from tests.support.waiting import IDLE, until
 
-IDLY = {"heartbeat_seconds": 0.1, "dream_idle_hours": 0.0001}
+IDLY: dict[str, Any] = {"heartbeat_seconds": 0.1, "dream_idle_hours": 0.0001}
 """A daemon that dreams when nothing was asked for a third of a second."""
 
 
@@ -29,7 +29,11 @@ async def awake(connection: asyncpg.Connection) -> None:
 async def three_beats(connection: asyncpg.Connection) -> None:
     """Waits until every daemon has had occasion to dream."""
     since = await connection.fetchval("select clock_timestamp()")
-    await until(connection, "select min(seen_at) > $1::timestamptz + interval '0.3 seconds' from memoryd.daemons", since)
+    await until(
+        connection,
+        "select min(seen_at) > $1::timestamptz + interval '0.3 seconds' from memoryd.daemons",
+        since,
+    )
 
 
 async def test_an_idle_fleet_dreams_once_in_a_while(connection: asyncpg.Connection, daemons: Daemons) -> None:
@@ -49,14 +53,20 @@ async def test_an_idle_fleet_dreams_once_in_a_while(connection: asyncpg.Connecti
     assert await connection.fetchval("select count(*) from dream_insights") == 1
 
 
-async def test_an_interrupted_dream_does_not_put_off_the_next(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_an_interrupted_dream_does_not_put_off_the_next(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     await failures(connection, 3)
-    await connection.execute("insert into dream_sessions (trigger, status, finished_at) values ('idle', 'interrupted', now())")
+    await connection.execute(
+        "insert into dream_sessions (trigger, status, finished_at) values ('idle', 'interrupted', now())"
+    )
     daemon = await daemons.start(**IDLY)
     assert (await daemon.event("dream_ended"))["status"] == "completed"
 
 
-async def test_nobody_dreams_while_something_stands_against_it(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_nobody_dreams_while_something_stands_against_it(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     old = datetime.now(UTC) - timedelta(hours=49)
     for n in range(5):
         await remember(connection, f"an old memory {n}", created_at=old, ttl_hours=None)
@@ -65,7 +75,9 @@ async def test_nobody_dreams_while_something_stands_against_it(connection: async
     await three_beats(connection)  # two memories of the last two days are too few
 
     async with connection.transaction():
-        await connection.execute("insert into dream_sessions (trigger, lease_until) values ('manual', now() + interval '1 hour')")
+        await connection.execute(
+            "insert into dream_sessions (trigger, lease_until) values ('manual', now() + interval '1 hour')"
+        )
         await failures(connection, 1)
     await three_beats(connection)  # another dream is running
 
@@ -79,7 +91,9 @@ async def test_nobody_dreams_while_something_stands_against_it(connection: async
     assert (await daemon.event("dream_ended"))["status"] == "completed"
 
 
-async def test_a_fleet_that_was_asked_an_hour_ago_is_not_idle(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_a_fleet_that_was_asked_an_hour_ago_is_not_idle(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     await failures(connection, 3)
     await ask(connection, "done since", status="cancelled", created_at=datetime.now(UTC) - timedelta(hours=1))
     daemon = await daemons.start(heartbeat_seconds=0.1)
@@ -98,30 +112,35 @@ async def test_of_many_daemons_one_dreams(connection: asyncpg.Connection, daemon
     assert sum(len(one.events("dream_started")) for one in started) == 1
 
 
-async def test_an_arriving_command_ends_an_idle_dream(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_an_arriving_command_ends_an_idle_dream(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     async with connection.transaction():
         # Many words and few of them shared: much to compare, little to conclude.
         await connection.execute(
             "insert into agent_memory (agent_id, content, kind, created_at, embedding) "
-            "select 'agent ' || n % 50, (select string_agg('word' || (n::bigint * k * 7919) % 20011, ' ') from generate_series(1, 20) k), "
+            "select 'agent ' || n % 50, "
+            "(select string_agg('word' || (n::bigint * k * 7919) % 20011, ' ') from generate_series(1, 20) k), "
             "'fact', now() - make_interval(secs => n), "
             "(select array_agg(sin(n * k)) from generate_series(1, 256) k)::real[]::vector from generate_series(1, 25000) n"
         )
         # What is under test is the dream, not the associations of all these.
         await connection.execute("delete from memoryd.jobs")
     daemon = await daemons.start(**IDLY)
-    await daemon.event("dream_started")
+    dream_id = (await daemon.event("dream_started"))["dream"]
     command = await ask(connection, "wake up")
-    ended = await daemon.event("dream_ended")
+    ended = await daemon.event("dream_ended", dream_id=dream_id)
     assert ended["status"] == "interrupted"
     await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
-    rows = await connection.fetch("select status, finished_at is not null as has_ended from dream_sessions")
-    assert [tuple(row) for row in rows] == [("interrupted", True)]
+    session = "select status, finished_at is not null from dream_sessions where id = $1::text::uuid"
+    assert tuple(await one_row(connection, session, dream_id)) == ("interrupted", True)
 
 
 def written(request: dict[str, Any]) -> str:
     """What the language model of these tests makes of any cluster."""
-    shown = json.loads(request["messages"][1]["content"].removeprefix("<memories>\n").removesuffix("\n</memories>"))
+    shown = json.loads(
+        request["messages"][1]["content"].removeprefix("<memories>\n").removesuffix("\n</memories>")
+    )
     return json.dumps(
         {
             "insight": f"The model saw {len(shown['memories'])} memories.",
@@ -140,14 +159,20 @@ async def test_a_language_model_writes_the_insight_and_a_recommendation(
         sources = await failures(connection, 3)
         await until(connection, IDLE)
         assert (await dream(connection))["insights_generated"] == 2
-        rows = await connection.fetch("select category, insight, confidence, source_memories from dream_insights order by category")
+        rows = await connection.fetch(
+            "select category, insight, confidence, source_memories from dream_insights order by category"
+        )
         assert [tuple(row) for row in rows] == [
             ("correction", "The model saw 3 memories.", 0.7, sources),
             ("recommendation", "Clean the tape heads before a restore.", 0.7, sources),
         ]
-        causal = "select memory_id, related_memory_id from memory_associations where association_type = 'causal'"
+        causal = (
+            "select memory_id, related_memory_id from memory_associations where association_type = 'causal'"
+        )
         assert [tuple(row) for row in await connection.fetch(causal)] == [(sources[2], sources[0])]
-        assert await connection.fetchval("select strength > 0.5 from memory_associations where memory_id = $1 limit 1", sources[2])
+        assert await connection.fetchval(
+            "select strength > 0.5 from memory_associations where memory_id = $1 limit 1", sources[2]
+        )
 
         await failures(connection, 1)
         await dream(connection)
@@ -161,7 +186,10 @@ async def test_without_its_language_model_a_dream_concludes_by_rule(
     with OpenAIServer() as server:
         server.chat = lambda _: "I would rather not."
         daemon = await daemons.start(
-            language_model="openai/any", openai_base_url=server.base_url, openai_api_key="k", provider_timeout_seconds=5
+            language_model="openai/any",
+            openai_base_url=server.base_url,
+            openai_api_key="k",
+            provider_timeout_seconds=5,
         )
         await failures(connection, 3)
         for trouble in ("talks nonsense", "refuses", "is down"):

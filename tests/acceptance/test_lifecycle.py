@@ -23,14 +23,14 @@ async def test_a_command_is_remembered_and_comes_back_in_the_next_context(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     command = await ask(connection, "deploy the staging server")
-    claimed = await connection.fetchrow("select * from claim_command('alice')")
+    (claimed,) = await connection.fetch("select * from claim_command('alice')")
     assert (claimed["id"], claimed["status"], claimed["context"]) == (command, "running", "")
 
     await connection.execute(
         "select complete_command($1, $2, 0)", command, "building\n\x1b[32mdeployed build 512\x1b[0m"
     )
     await until(connection, IDLE)
-    memory = await connection.fetchrow("select * from agent_memory where command_id = $1", command)
+    (memory,) = await connection.fetch("select * from agent_memory where command_id = $1", command)
     assert memory["kind"] == "outcome"
     assert memory["content"] == "Task: deploy the staging server → completed\nbuilding\ndeployed build 512"
     assert memory["embedding"] is not None
@@ -43,6 +43,6 @@ async def test_a_command_is_remembered_and_comes_back_in_the_next_context(
     context = await connection.fetchval("select context from agent_commands where status = 'ready'")
     assert all(part in context for part in ("You are alice.", "★", "deployed build 512"))
     assert len(context) <= 3000
-    logged = await connection.fetchrow("select * from memory_queries order by query_time desc limit 1")
+    (logged,) = await connection.fetch("select * from memory_queries order by query_time desc limit 1")
     assert logged["retrieved_memory_ids"] == [memory["id"]]
     assert logged["task_keywords"] == ["deploy", "production", "server"]

@@ -75,7 +75,7 @@ class Remote:
     connection: asyncpg.Connection
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """What makes a daemon use it."""
         return {
             "embedder": "openai/test",

@@ -8,7 +8,10 @@ import signal
 from collections.abc import Sequence
 
 import asyncpg
+import pytest
 
+from daemon.database import DATABASE_FAULTS, Database, is_gone
+from daemon.logs import get_logger
 from handlers.ports import AnyConnection, Job
 from tests.faults.conftest import OwnPostgres
 from tests.support.daemons import Daemons
@@ -20,10 +23,17 @@ from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, wo
 ROUNDS = 30
 
 
-async def test_postgres_is_restarted_and_crashes_under_load(own_postgres: OwnPostgres, daemons: Daemons) -> None:
+async def test_postgres_is_restarted_and_crashes_under_load(
+    own_postgres: OwnPostgres, daemons: Daemons
+) -> None:
     server, url = own_postgres.server, own_postgres.url
     daemon = await daemons.start(
-        url=url, claim_seconds=2, poll_seconds=0.5, heartbeat_seconds=0.5, executor_command="cat", cleanup_seconds=1
+        url=url,
+        claim_seconds=2,
+        poll_seconds=0.5,
+        heartbeat_seconds=0.5,
+        executor_command="cat",
+        cleanup_seconds=1,
     )
     async with load_on(url, rounds=ROUNDS, pause=0.1) as load:
         for end in (server.stop, server.kill, server.stop):
@@ -72,17 +82,46 @@ async def test_a_job_that_takes_the_server_down_each_time_is_buried(own_postgres
     await connection.execute(CREATE_DONE)
     ids = await enqueue(connection, "test", [None, None, '{"bad": true}', None])
     await connection.close()
-    async with open_database(own_postgres.url) as database:
-        async with working(worker_on(database, Doing(within=crash), max_attempts=2, claim_seconds=1), claim_seconds=1):
-            while True:
-                try:
-                    connection = await asyncpg.connect(own_postgres.url)
-                    await until(connection, IDLE)
-                    break
-                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                    await asyncio.sleep(0.05)
+    async with (
+        open_database(own_postgres.url) as database,
+        working(worker_on(database, Doing(within=crash), max_attempts=2, claim_seconds=1), claim_seconds=1),
+    ):
+        while True:
+            try:
+                connection = await asyncpg.connect(own_postgres.url)
+                await until(connection, IDLE)
+                break
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await asyncio.sleep(0.05)
     dead = await connection.fetchrow("select * from memoryd.dead_jobs")
     assert dead is not None
     assert dead["id"] == ids[2]
-    assert [r["job"] for r in await connection.fetch("select job from done order by job")] == [ids[0], ids[1], ids[3]]
+    assert [r["job"] for r in await connection.fetch("select job from done order by job")] == [
+        ids[0],
+        ids[1],
+        ids[3],
+    ]
     await connection.close()
+
+
+async def forget_a_transaction(database: Database, watch: asyncpg.Connection) -> None:
+    """Begins one, is cut off by the server, and goes on."""
+    async with database.transaction() as forgotten:
+        assert await forgotten.fetchval("show idle_in_transaction_session_timeout") == "30s"
+        await forgotten.execute("set local idle_in_transaction_session_timeout = 10")
+        backend = forgotten.get_server_pid()
+        await until(watch, "select not exists (select from pg_stat_activity where pid = $1)", backend)
+        await forgotten.execute("select 1")
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_a_machine_that_vanishes_in_a_transaction_does_not_hold_its_locks(
+    database_url: str, connection: asyncpg.Connection, pooled: bool
+) -> None:
+    database = await Database.open(database_url, size=1, pooled=pooled, logger=get_logger())
+    with pytest.raises(DATABASE_FAULTS) as raised:
+        await forget_a_transaction(database, connection)
+    # To the daemon that wakes up it is a lost connection like any other.
+    assert is_gone(raised.value)
+    assert await database.fetchval("select 1") == 1
+    await database.close()

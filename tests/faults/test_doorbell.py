@@ -29,7 +29,9 @@ async def picked_up_within(connection: asyncpg.Connection, command: UUID, *, sec
     """Whether it became ready so quickly, by the database's own clock."""
     await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
     quickly: bool = await connection.fetchval(
-        "select ready_at - created_at < make_interval(secs => $2) from agent_commands where id = $1", command, seconds
+        "select ready_at - created_at < make_interval(secs => $2) from agent_commands where id = $1",
+        command,
+        seconds,
     )
     return quickly
 

@@ -17,7 +17,7 @@ FINISHED = "select status in ('completed', 'failed') from agent_commands where i
 MEMORY = "select * from agent_memory where command_id = $1"
 
 # Until somebody lets it go; half a minute at most.
-WAIT = 'for i in $(seq 1500); do [ -e {go} ] && break; sleep 0.02; done'
+WAIT = "for i in $(seq 1500); do [ -e {go} ] && break; sleep 0.02; done"
 
 MOST_AT_ONCE = """
 select agent_id, max(at_once) as most
@@ -71,8 +71,12 @@ async def gone(pid: int) -> bool:
     return True
 
 
-async def test_output_of_any_bytes_is_kept(daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path) -> None:
-    await daemons.start(executor_command=shell(tmp_path, r"cat; printf 'a\000b\377c\n'; printf 'trouble\n' >&2"))
+async def test_output_of_any_bytes_is_kept(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await daemons.start(
+        executor_command=shell(tmp_path, r"cat; printf 'a\000b\377c\n'; printf 'trouble\n' >&2")
+    )
     command = await ask(connection, "café 日本")
     row = await finished(connection, command)
     assert (row["status"], row["exit_code"]) == ("completed", 0)
@@ -114,7 +118,9 @@ async def test_a_message_that_the_program_does_not_read_is_no_trouble(
 async def test_the_time_limit_ends_the_program_and_all_it_started(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(300)"
+    stubborn = (
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(300)"
+    )
     script = f'{sys.executable} -c "{stubborn}" & echo $!; echo half done; sleep 300'
     await daemons.start(executor_command=shell(tmp_path, script), executor_timeout_seconds=1.5)
     row = await finished(connection, await ask(connection))
@@ -134,12 +140,10 @@ async def test_what_a_program_leaves_behind_does_not_hold_its_command_up(
     script = f'sleep 300 & echo $!; {sys.executable} -c "{leave}" & while [ ! -e {{go}} ]; do sleep 0.02; done; echo all done'
     daemon = await daemons.start(executor_command=shell(tmp_path, script))
     command = await ask(connection)
-    stayed, left = (
-        await until(
-            connection,
-            "select string_to_array(rtrim(output, e'\\n'), e'\\n') from agent_commands where id = $1 and output ~ '\\n.+\\n'",
-            command,
-        )
+    stayed, left = await until(
+        connection,
+        "select string_to_array(rtrim(output, e'\\n'), e'\\n') from agent_commands where id = $1 and output ~ '\\n.+\\n'",
+        command,
     )
     (tmp_path / "go").touch()
     try:
@@ -191,7 +195,11 @@ async def test_output_is_seen_while_the_program_runs(
 ) -> None:
     await daemons.start(executor_command=shell(tmp_path, "echo first; {wait}; echo second"))
     command = await ask(connection)
-    await until(connection, "select output = e'first\\n' and status = 'running' from agent_commands where id = $1", command)
+    await until(
+        connection,
+        "select output = e'first\\n' and status = 'running' from agent_commands where id = $1",
+        command,
+    )
     (tmp_path / "go").touch()
     assert (await finished(connection, command))["output"] == "first\nsecond\n"
 
@@ -221,7 +229,9 @@ async def test_a_command_whose_daemons_keep_dying_fails_with_the_reason(
     command = await ask(connection)
     for tries in (1, 2, 3):
         daemon = await daemons.start(executor_command=program, claim_seconds=1)
-        await until(connection, "select tries = $1 from memoryd.executions where lease_until <> 'infinity'", tries)
+        await until(
+            connection, "select tries = $1 from memoryd.executions where lease_until <> 'infinity'", tries
+        )
         await daemon.kill()
     await daemons.start(executor_command=program, claim_seconds=1)
     row = await finished(connection, command)

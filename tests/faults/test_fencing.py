@@ -126,7 +126,9 @@ async def test_a_worker_that_stalls_past_its_claim_writes_nothing(
     go_on.set()
     await zombie.stop(grace_seconds=10)
     running.cancel()
-    assert await connection.fetchval("select array_agg(job order by job) from done where worker = 'heir'") == ids
+    assert (
+        await connection.fetchval("select array_agg(job order by job) from done where worker = 'heir'") == ids
+    )
     assert await connection.fetchval("select count(*) from done") == len(ids)
 
 
@@ -184,7 +186,9 @@ async def test_order_is_kept_in_every_lane_by_workers_that_fail_and_stall(
     assert not fail_once
     assert not stall_once
     assert await connection.fetch(DONE_TWICE) == []
-    done = await connection.fetch("select lane, array_agg(job order by place) as jobs from done group by lane")
+    done = await connection.fetch(
+        "select lane, array_agg(job order by place) as jobs from done group by lane"
+    )
     expected = {lane: [i for i, at in zip(ids, order, strict=True) if at == lane] for lane in names}
     assert {r["lane"]: r["jobs"] for r in done} == expected
     assert await connection.fetchval("select count(distinct worker) from done") == 2

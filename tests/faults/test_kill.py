@@ -1,9 +1,11 @@
-"""kill -9 at any moment loses nothing and doubles nothing."""
+"""kill -9, or a standstill, at any moment: nothing is lost and nothing doubled."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import signal
+from typing import Any
 
 import asyncpg
 import pytest
@@ -21,7 +23,7 @@ async def test_killed_at_random_again_and_again_under_load(
     daemons: Daemons, database_url: str, connection: asyncpg.Connection, seed: int
 ) -> None:
     rng = random.Random(seed)
-    settings = {
+    settings: dict[str, Any] = {
         "claim_seconds": 1,
         "poll_seconds": 0.3,
         "heartbeat_seconds": 0.3,
@@ -53,4 +55,35 @@ async def test_killed_at_random_again_and_again_under_load(
     assert counts is not None
     assert dict(counts) == {"commands": ROUNDS * 13, "notes": ROUNDS * 10, "garbled": 0}
     assert await last.stop() == 0
-    assert await connection.fetchval("select count(*) from memoryd.daemons where pid = $1", last.process.pid) == 0
+    assert (
+        await connection.fetchval("select count(*) from memoryd.daemons where pid = $1", last.process.pid)
+        == 0
+    )
+
+
+async def test_a_daemon_that_stands_still_and_wakes_up_finds_its_work_done_and_leaves_it_so(
+    daemons: Daemons, database_url: str, connection: asyncpg.Connection
+) -> None:
+    """As when a laptop is closed, or a machine paused: its claims run out, and it does not know."""
+    settings: dict[str, Any] = {
+        "claim_seconds": 1,
+        "poll_seconds": 0.3,
+        "executor_command": "cat",
+        "max_attempts": 20,
+    }
+    sleeper = await daemons.start(**settings)
+    other = await daemons.start(**settings)
+    async with load_on(database_url, rounds=ROUNDS, pause=0.1) as load:
+        for _ in range(3):
+            sleeper.process.send_signal(signal.SIGSTOP)
+            # Longer than any claim holds.
+            await asyncio.sleep(1.3)
+            sleeper.process.send_signal(signal.SIGCONT)
+            await asyncio.sleep(0.2)
+    assert load.rounds == ROUNDS
+    await all_done(connection)
+    assert await connection.fetchval("select count(*) from agent_commands") == ROUNDS * 13
+    assert await connection.fetchval("select count(*) from agent_memory") == ROUNDS * 23
+    for daemon in (sleeper, other):
+        assert await daemon.stop() == 0
+        assert not [line for line in daemon.lines if line.get("level", "error") == "error"], daemon.text()

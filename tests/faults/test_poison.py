@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import asyncpg
 import pytest
 
 from daemon.database import Database
 from handlers.ports import AnyConnection, Job, Poison
+from tests.support.daemons import Daemons
 from tests.support.waiting import IDLE, until
 from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 
@@ -47,7 +47,9 @@ async def buried(connection: asyncpg.Connection) -> asyncpg.Record:
 async def test_what_can_never_succeed_is_buried_at_once_and_alone(
     database: Database, connection: asyncpg.Connection, lanes: int
 ) -> None:
-    ids = await enqueue(connection, "test", [None] * 5 + [BAD] + [None] * 7, lanes=["a"] * 13 if lanes else ())
+    ids = await enqueue(
+        connection, "test", [None] * 5 + [BAD] + [None] * 7, lanes=["a"] * 13 if lanes else ()
+    )
     handler = raising(Poison("the document is encrypted"))
     async with working(worker_on(database, handler, lanes=lanes)):
         await until(connection, IDLE)
@@ -59,7 +61,9 @@ async def test_what_can_never_succeed_is_buried_at_once_and_alone(
     assert len(handler.batches) <= 1 + 2 * 4
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no"), OSError("no such file"), TimeoutError("too slow")], ids=repr)
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no"), OSError("no such file"), TimeoutError("too slow")], ids=repr
+)
 @pytest.mark.parametrize("lanes", [0, 4])
 async def test_what_fails_again_and_again_is_buried_when_its_attempts_are_used_up(
     database: Database, connection: asyncpg.Connection, error: Exception, lanes: int
@@ -89,10 +93,11 @@ async def end_own_connection(connection: AnyConnection, jobs: Sequence[Job]) -> 
 
 @pytest.mark.parametrize("within", [cancel_own_statement, end_own_connection])
 async def test_a_job_whose_statements_the_server_ends_is_buried_too(
-    database: Database, connection: asyncpg.Connection, within: object
+    database: Database,
+    connection: asyncpg.Connection,
+    within: Callable[[AnyConnection, Sequence[Job]], Awaitable[None]],
 ) -> None:
     ids = await enqueue(connection, "test", [None, BAD, None])
-    assert callable(within)
     async with working(worker_on(database, Doing(within=within), max_attempts=2)):
         await until(connection, IDLE)
     assert (await buried(connection))["id"] == ids[1]
@@ -100,12 +105,11 @@ async def test_a_job_whose_statements_the_server_ends_is_buried_too(
 
 
 async def test_a_row_that_the_database_refuses_is_buried_without_its_content(
-    daemons: object, connection: asyncpg.Connection
+    daemons: Daemons, connection: asyncpg.Connection
 ) -> None:
-    from tests.support.daemons import Daemons
-
-    assert isinstance(daemons, Daemons)
-    await connection.execute(f"alter table agent_memory add constraint no_secrets check (content !~ '{SECRET}')")
+    await connection.execute(
+        f"alter table agent_memory add constraint no_secrets check (content !~ '{SECRET}')"
+    )
     await connection.execute(
         """
         insert into agent_commands (agent_id, message, status, output, exit_code)
@@ -124,4 +128,3 @@ async def test_a_row_that_the_database_refuses_is_buried_without_its_content(
     event = await daemon.event("job_buried")
     assert (event["job"], event["hint"]) == (dead["id"], "memoryd dead")
     assert SECRET not in daemon.text()
-    await asyncio.shield(daemon.stop())

@@ -112,14 +112,18 @@ async def test_a_second_signal_leaves_at_once(
     assert await connection.fetchval("select count(*) from agent_memory") == 1
 
 
-async def running(daemons: Daemons, connection: asyncpg.Connection, go: Path, *, grace: float) -> DaemonProcess:
+async def running(
+    daemons: Daemons, connection: asyncpg.Connection, go: Path, *, grace: float
+) -> DaemonProcess:
     """A daemon in the middle of a program that waits for `go`."""
     program = go.with_suffix(".sh")
     program.write_text(f"for i in $(seq 1500); do [ -e {go} ] && break; sleep 0.02; done; echo done")
     daemon = await daemons.start(
         executor_command=f"sh {program}", shutdown_seconds=grace, claim_seconds=CLAIM_SECONDS
     )
-    await connection.execute("insert into agent_commands (agent_id, message) values ('robot', 'restart the worker')")
+    await connection.execute(
+        "insert into agent_commands (agent_id, message) values ('robot', 'restart the worker')"
+    )
     await until(connection, "select exists (select from memoryd.executions)")
     return daemon
 
@@ -133,7 +137,9 @@ async def test_a_program_that_ends_within_the_grace_completes_its_command(
     await daemon.event("stopping")
     go.touch()
     assert await asyncio.wait_for(daemon.process.wait(), 30) == 0
-    assert await connection.fetchval("select status || ' ' || output from agent_commands") == "completed done\n"
+    assert (
+        await connection.fetchval("select status || ' ' || output from agent_commands") == "completed done\n"
+    )
     assert await connection.fetchval(HELD) == 0
 
 

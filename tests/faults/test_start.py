@@ -88,11 +88,15 @@ async def test_somebody_else_listens(tmp_path: Path) -> None:
 
     async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
-        assert "DATABASE_URL" in await refuses(f"postgresql://postgres:hunter2@127.0.0.1:{port}/memoryd", tmp_path)
+        assert "DATABASE_URL" in await refuses(
+            f"postgresql://postgres:hunter2@127.0.0.1:{port}/memoryd", tmp_path
+        )
 
 
 async def test_no_such_host(tmp_path: Path) -> None:
-    assert "DATABASE_URL" in await refuses("postgresql://postgres:hunter2@no-such-host.invalid/memoryd", tmp_path)
+    assert "DATABASE_URL" in await refuses(
+        "postgresql://postgres:hunter2@no-such-host.invalid/memoryd", tmp_path
+    )
 
 
 async def test_no_such_database(database_url: str, tmp_path: Path) -> None:
@@ -122,7 +126,9 @@ async def test_an_executor_that_is_no_command_line(database_url: str, tmp_path: 
 @pytest.mark.parametrize(
     ("name", "value"), [("claim_seconds", "soon"), ("embedder", "openai/test"), ("embedder", "word2vec")]
 )
-async def test_a_setting_that_is_not_allowed(database_url: str, tmp_path: Path, name: str, value: str) -> None:
+async def test_a_setting_that_is_not_allowed(
+    database_url: str, tmp_path: Path, name: str, value: str
+) -> None:
     said = await refuses(database_url, tmp_path, **{name: value})
     assert "MEMORYD_" in said
 
@@ -132,7 +138,9 @@ async def test_ten_daemons_at_once_on_an_empty_database(empty_url: str, tmp_path
     try:
         started = await asyncio.gather(*(daemons.start(heartbeat_seconds=1, pool_size=3) for _ in range(TEN)))
         connection = await asyncpg.connect(empty_url)
-        ledger = await connection.fetch("select version, name, checksum from memoryd.migrations order by version")
+        ledger = await connection.fetch(
+            "select version, name, checksum from memoryd.migrations order by version"
+        )
         assert [tuple(r) for r in ledger] == [(m.version, m.name, m.checksum) for m in load_migrations()]
         await until(connection, "select count(*) = $1 from memoryd.daemons", TEN)
         assert await asyncio.gather(*(daemon.stop() for daemon in started)) == [0] * TEN

@@ -28,7 +28,9 @@ async def shared_url(server: Server, template: str) -> AsyncIterator[str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_daemon(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DaemonProcess]:
+async def shared_daemon(
+    shared_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[DaemonProcess]:
     """A daemon on it."""
     started = Daemons(shared_url, tmp_path_factory.mktemp("daemon"))
     yield await started.start()

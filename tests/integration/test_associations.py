@@ -16,15 +16,21 @@ from tests.support.waiting import IDLE, until
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-LINKS = "select related_memory_id, association_type, strength from memory_associations where memory_id = $1 order by strength desc"
+LINKS = """
+select related_memory_id, association_type, strength from memory_associations where memory_id = $1 order by strength desc
+"""
 COUNT = "select count(*) from memory_associations a join agent_memory m on m.id = a.memory_id where m.agent_id = $1"
 
 
-async def at(connection: asyncpg.Connection, agent: str, content: str, hours: float, **columns: object) -> UUID:
+async def at(
+    connection: asyncpg.Connection, agent: str, content: str, hours: float, **columns: object
+) -> UUID:
     """A memory of this agent so many hours after noon, unlike any other in meaning unless told otherwise."""
     created_at = NOON + timedelta(hours=hours)
     return await remember(
-        connection, content, **({"agent_id": agent, "created_at": created_at, "embedding": embedding()} | columns)
+        connection,
+        content,
+        **({"agent_id": agent, "created_at": created_at, "embedding": embedding()} | columns),
     )
 
 
@@ -55,7 +61,12 @@ async def shared_by_all(served: asyncpg.Connection) -> AsyncIterator[None]:
         ("red green blue white", "one two three four", 5, None),  # 0.1 alone is too weak
         ("red green blue white", "red two three four five six seven eight nine ten", 5, ("related", 0.2)),
         ("red green blue white", "red two three four five six seven eight nine ten", 10, None),
-        ("red green", "red green blue white black brown grey pink", 10, ("related", 0.25)),  # of the larger set
+        (
+            "red green",
+            "red green blue white black brown grey pink",
+            10,
+            ("related", 0.25),
+        ),  # of the larger set
     ],
 )
 async def test_keywords_and_time_make_a_link(
@@ -87,7 +98,9 @@ async def test_a_success_after_a_failure_on_the_same_is_causal(
     assert await linked(served, later) == [(earlier, *link)]
 
 
-async def test_a_command_that_succeeds_after_failing_is_linked_to_its_failure(served: asyncpg.Connection) -> None:
+async def test_a_command_that_succeeds_after_failing_is_linked_to_its_failure(
+    served: asyncpg.Connection,
+) -> None:
     run = (
         "insert into agent_commands (agent_id, message, status, output, exit_code, finished_at) "
         "values ('persistent', 'rotate the database certificates', $1, $2, $3, $4) returning id"
@@ -113,14 +126,20 @@ async def test_at_most_five_links_the_strongest(served: asyncpg.Connection) -> N
 
 async def test_each_links_to_those_before_it_however_they_arrive(served: asyncpg.Connection) -> None:
     values = (
-        "select $1, 'step ' || array_to_string((array['plan', 'build', 'check', 'ship', 'rest', 'sing'])[1 + n % 3 : 2 + n % 5], ' '), "
+        "select $1, 'step ' || "
+        "array_to_string((array['plan', 'build', 'check', 'ship', 'rest', 'sing'])[1 + n % 3 : 2 + n % 5], ' '), "
         "$2::timestamptz + make_interval(mins => 25 * n), $3::text::vector from generate_series(1, 80) n"
     )
     insert = "insert into agent_memory (agent_id, content, created_at, embedding) "
     await served.execute(insert + values, "all at once", NOON, embedding())
     await served.execute(insert + values + " order by n desc", "backwards", NOON, embedding())
     for n in range(1, 81):
-        await served.execute(insert + values.replace("generate_series(1, 80)", f"generate_series({n}, {n})"), "one by one", NOON, embedding())
+        await served.execute(
+            insert + values.replace("generate_series(1, 80)", f"generate_series({n}, {n})"),
+            "one by one",
+            NOON,
+            embedding(),
+        )
     await until(served, IDLE)
     shape = (
         "select m.created_at, e.created_at, a.association_type, a.strength from memory_associations a "
@@ -149,11 +168,16 @@ async def test_no_link_crosses_users(served: asyncpg.Connection, shared_by_all: 
     for turn in range(3):
         for place, (agent, user) in enumerate(places):
             given = {"user_id": user, "embedding": embedding(1), "agent_id": agent}
-            memories[await at(served, agent, "guest prefers a quiet room", turn + place / 10, **given)] = (agent, user)
+            memories[await at(served, agent, "guest prefers a quiet room", turn + place / 10, **given)] = (
+                agent,
+                user,
+            )
     await until(served, IDLE)
     seen = set()
     for memory, (agent, user) in memories.items():
-        for (related,) in await served.fetch("select related_memory_id from memory_associations where memory_id = $1", memory):
+        for (related,) in await served.fetch(
+            "select related_memory_id from memory_associations where memory_id = $1", memory
+        ):
             to_agent, to_user = memories[related]
             assert to_agent in (agent, "_shared")
             assert to_user in (None, user)
@@ -172,7 +196,8 @@ async def test_no_link_crosses_agents(served: asyncpg.Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cosine", "link"), [(1.0, ("similar", 1.0)), (0.9, ("similar", 0.8)), (0.6, ("related", 0.2)), (0.55, None), (-1.0, None)]
+    ("cosine", "link"),
+    [(1.0, ("similar", 1.0)), (0.9, ("similar", 0.8)), (0.6, ("related", 0.2)), (0.55, None), (-1.0, None)],
 )
 async def test_a_near_neighbour_by_meaning_is_linked(
     served: asyncpg.Connection, cosine: float, link: tuple[str, float] | None
@@ -182,18 +207,25 @@ async def test_a_near_neighbour_by_meaning_is_linked(
     # Far more than the thirty that are compared anyway.
     await served.execute(
         "insert into agent_memory (agent_id, content, embedding, created_at) "
-        "select $1, 'filler ' || n, $2::text::vector, $3::timestamptz - make_interval(hours => 10 * n) from generate_series(1, 60) n",
+        "select $1, 'filler ' || n, $2::text::vector, $3::timestamptz - make_interval(hours => 10 * n) "
+        "from generate_series(1, 60) n",
         agent, embedding(0, 0, 1), NOON,
     )  # fmt: skip
-    memory = await at(served, agent, "a lazy dog", 0, embedding=embedding(3 * cosine, 3 * (1 - cosine**2) ** 0.5))
+    memory = await at(
+        served, agent, "a lazy dog", 0, embedding=embedding(3 * cosine, 3 * (1 - cosine**2) ** 0.5)
+    )
     assert await linked(served, memory) == ([] if link is None else [(near, *link)])
 
 
 async def test_paraphrases_are_linked_by_the_daemons_own_embeddings(served: asyncpg.Connection) -> None:
     first = await remember(served, "car engine repair", agent_id="mechanic", created_at=NOON)
-    second = await remember(served, "automobile motor fixing", agent_id="mechanic", created_at=NOON + timedelta(days=3))
+    second = await remember(
+        served, "automobile motor fixing", agent_id="mechanic", created_at=NOON + timedelta(days=3)
+    )
     await until(served, IDLE)
-    assert await column(served, "select related_memory_id from memory_associations where memory_id = $1", second) == [first]
+    assert await column(
+        served, "select related_memory_id from memory_associations where memory_id = $1", second
+    ) == [first]
 
 
 async def test_links_made_by_hand_stay(served: asyncpg.Connection) -> None:
@@ -201,7 +233,8 @@ async def test_links_made_by_hand_stay(served: asyncpg.Connection) -> None:
     second = await at(served, "by hand", "another matter", 100)
     await until(served, IDLE)
     await served.execute(
-        "insert into memory_associations (memory_id, related_memory_id, association_type, strength) values ($1, $2, 'causal', 0.9)",
+        "insert into memory_associations (memory_id, related_memory_id, association_type, strength) "
+        "values ($1, $2, 'causal', 0.9)",
         second, first,
     )  # fmt: skip
     await at(served, "by hand", "one thing again", 200)

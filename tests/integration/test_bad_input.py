@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.rows import ask, embedding, remember
+from tests.support.rows import ask, embedding, one_row, remember
 from tests.support.waiting import IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -64,7 +64,7 @@ BAD = {
     "command id": Bad(f"select complete_command('{NOBODY}', 'x')", "P0002", f"no command {NOBODY}", "claim_command"),
     "null command id": Bad("select complete_command(null, 'x')", "P0002", "no command", "claim_command"),
     "malformed id": Bad("select complete_command('seven', 'x')", "22P02", '"seven"'),
-    "agent to claim": Bad("select * from claim_command('nobody')", "22023", "unknown agent 'nobody'", "select agent_id from agents"),
+    "agent to claim": Bad("select * from claim_command('nobody')", "22023", "unknown agent 'nobody'", "agent_id from agents"),
     "null agent to claim": Bad("select * from claim_command(null)", "22023", "unknown agent null", "insert into agents"),
     "empty content": Bad(MEMORY + "('alice', '')", CHECK, "content is blank", "Say what is to be remembered."),
     "blank content": Bad(MEMORY + "('alice', E'\\n')", CHECK, "content is blank"),
@@ -133,22 +133,45 @@ async def test_is_refused_with_words_that_help(served: asyncpg.Connection, bad: 
 
 async def test_associations_are_refused(served: asyncpg.Connection) -> None:
     one, other = await remember(served, "first of two"), await remember(served, "second of two")
-    link = "insert into memory_associations (memory_id, related_memory_id, association_type, strength) values "
+    link = (
+        "insert into memory_associations (memory_id, related_memory_id, association_type, strength) values "
+    )
     await until(served, IDLE)
     await served.execute("delete from memory_associations")
     await _is_refused(
-        served, Bad(link + "($1, $1, 'similar', 0.5)", CHECK, f"memory {one} is linked to itself", "two different", (one,))
+        served,
+        Bad(
+            link + "($1, $1, 'similar', 0.5)",
+            CHECK,
+            f"memory {one} is linked to itself",
+            "two different",
+            (one,),
+        ),
     )
     for strength in (-0.1, 1.1, float("nan")):
         await _is_refused(
-            served, Bad(link + "($1, $2, 'similar', $3)", CHECK, "strength is ", "from 0 to 1", (one, other, strength))
+            served,
+            Bad(
+                link + "($1, $2, 'similar', $3)", CHECK, "strength is ", "from 0 to 1", (one, other, strength)
+            ),
         )
     await _is_refused(
-        served, Bad(link + "($1, $2, 'friend', 0.5)", CHECK, "unknown association_type 'friend'", "causal, similar", (one, other))
+        served,
+        Bad(
+            link + "($1, $2, 'friend', 0.5)",
+            CHECK,
+            "unknown association_type 'friend'",
+            "causal, similar",
+            (one, other),
+        ),
     )
-    await _is_refused(served, Bad(link + "($1, $2, 'similar', 0.5)", FOREIGN_KEY, "foreign key", "", (one, UUID(int=0))))
+    await _is_refused(
+        served, Bad(link + "($1, $2, 'similar', 0.5)", FOREIGN_KEY, "foreign key", "", (one, UUID(int=0)))
+    )
     await served.execute(link + "($1, $2, 'similar', 0.5)", one, other)
-    await _is_refused(served, Bad(link + "($1, $2, 'causal', 0.5)", UNIQUE, "duplicate key", "", (one, other)))
+    await _is_refused(
+        served, Bad(link + "($1, $2, 'causal', 0.5)", UNIQUE, "duplicate key", "", (one, other))
+    )
     await _serves_the_next(served)
 
 
@@ -160,7 +183,14 @@ async def test_only_a_running_command_is_completed(served: asyncpg.Connection, s
     now = "ready" if status == "pending" else status
     hint = "Claim it first" if now == "ready" else "its first outcome stands"
     await _is_refused(
-        served, Bad("select complete_command($1, 'done')", "55000", f"command {command} is {now}, not running", hint, (command,))
+        served,
+        Bad(
+            "select complete_command($1, 'done')",
+            "55000",
+            f"command {command} is {now}, not running",
+            hint,
+            (command,),
+        ),
     )
     assert await served.fetchval("select output is null from agent_commands where id = $1", command)
     await _serves_the_next(served)
@@ -171,9 +201,16 @@ async def test_the_first_outcome_stands(served: asyncpg.Connection) -> None:
     await served.execute("select claim_command('mower')")
     await served.execute("select complete_command($1, 'mown')", command)
     await _is_refused(
-        served, Bad("select complete_command($1, 'again', 1)", "55000", "is completed, not running", "first outcome stands", (command,))
+        served,
+        Bad(
+            "select complete_command($1, 'again', 1)",
+            "55000",
+            "is completed, not running",
+            "first outcome stands",
+            (command,),
+        ),
     )
-    row = await served.fetchrow("select status, output, exit_code from agent_commands where id = $1", command)
+    row = await one_row(served, "select status, output, exit_code from agent_commands where id = $1", command)
     assert tuple(row) == ("completed", "mown", 0)
     await _serves_the_next(served)
     assert await served.fetchval("select count(*) from agent_memory where command_id = $1", command) == 1
@@ -187,7 +224,7 @@ async def test_any_other_exit_code_is_a_failure(served: asyncpg.Connection, exit
     await served.execute("select complete_command($1, 'no', $2)", command, exit_code)
     memory = "select kind, content, metadata ->> 'exit_code' as code from agent_memory where command_id = $1"
     await until(served, f"select exists ({memory})", command)
-    row = await served.fetchrow(memory, command)
+    row = await one_row(served, memory, command)
     assert tuple(row) == ("error", f"Task: divide by zero → failed (exit {exit_code})\nno", str(exit_code))
     assert await served.fetchval("select status from agent_commands where id = $1", command) == "failed"
 
@@ -196,12 +233,12 @@ async def test_five_megabytes_go_all_the_way(served: asyncpg.Connection) -> None
     text = "".join(f"line {n} of a flood of words\n" for n in range(MEGABYTES // 28))[:MEGABYTES]
     command = await ask(served, text, agent_id="flooded")
     await until(served, "select status = 'ready' from agent_commands where id = $1", command)
-    claimed = await served.fetchrow("select * from claim_command('flooded')")
+    claimed = await one_row(served, "select * from claim_command('flooded')")
     assert claimed["message"] == text
     await served.execute("select complete_command($1, $2)", command, text)
     await until(served, IDLE)
 
-    captured = await served.fetchrow("select * from agent_memory where command_id = $1", command)
+    captured = await one_row(served, "select * from agent_memory where command_id = $1", command)
     assert len(captured["content"]) <= 500
     assert captured["content"].startswith("Task: line 0 of a flood of words line 1")
     assert {"flood", "words"} <= set(captured["keywords"])
@@ -210,27 +247,36 @@ async def test_five_megabytes_go_all_the_way(served: asyncpg.Connection) -> None
 
     memory = await remember(served, text, agent_id="flooded")
     await until(served, IDLE)
-    kept = await served.fetchrow("select *, length(content) as long from agent_memory where id = $1", memory)
+    kept = await one_row(served, "select *, length(content) as long from agent_memory where id = $1", memory)
     assert kept["long"] == len(text)
     assert kept["embedding"] is not None
     assert kept["keywords"] == ["line", "flood", "words"]
-    assert memory in [row["id"] for row in await served.fetch("select * from recall('flood of words', 'flooded')")]
+    assert memory in [
+        row["id"] for row in await served.fetch("select * from recall('flood of words', 'flooded')")
+    ]
     context = await served.fetchval("select build_context('flooded', $1)", text)
     assert "flood of words" in context
     assert len(context) <= 3000
 
 
-@pytest.mark.parametrize("text", ["x" * MEGABYTES, "\u00a0\u2003日本語 🤖\ufffe", "'; drop table agent_memory; --", "\\N\r\n\b"])
+@pytest.mark.parametrize(
+    "text", ["x" * MEGABYTES, "\u00a0\u2003日本語 🤖\ufffe", "'; drop table agent_memory; --", "\\N\r\n\b"]
+)
 async def test_odd_text_is_remembered_as_it_is(served: asyncpg.Connection, text: str) -> None:
     memory = await remember(served, text, agent_id="odd")
     await until(served, IDLE)
-    row = await served.fetchrow("select content, embedding is not null as indexed from agent_memory where id = $1", memory)
+    row = await one_row(
+        served, "select content, embedding is not null as indexed from agent_memory where id = $1", memory
+    )
     assert tuple(row) == (text, True)
 
 
 @pytest.mark.parametrize("time", ["-infinity", "infinity", "0044-03-15 12:00:00 BC", "12000-01-01"])
 async def test_times_beyond_the_calendar_are_refused(served: asyncpg.Connection, time: str) -> None:
-    for table, column, body in (("agent_memory", "created_at", "content"), ("agent_commands", "finished_at", "message")):
+    for table, column, body in (
+        ("agent_memory", "created_at", "content"),
+        ("agent_commands", "finished_at", "message"),
+    ):
         sql = f"insert into {table} (agent_id, {body}, {column}) values ('historian', 'long ago', '{time}')"
         await _is_refused(served, Bad(sql, CHECK, f"{column} is ", "Times from 1900 to 9999"))
     await _serves_the_next(served)

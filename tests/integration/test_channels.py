@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -13,7 +12,9 @@ from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.rows import ask, insert, remember
 from tests.support.waiting import IDLE, until
 
-INSERT = "insert into agent_commands (agent_id, message, status) select 'agent ' || n % {}, 'm', '{}' from generate_series(1, {}) n"
+INSERT = """
+insert into agent_commands (agent_id, message, status) select 'agent ' || n % {}, 'm', '{}' from generate_series(1, {}) n
+"""
 
 
 class Ear:
@@ -26,12 +27,13 @@ class Ear:
     async def listen(self) -> None:
         for channel in ("command_ready", "request_done", "end"):
             await self.connection.add_listener(
-                channel, lambda _connection, _pid, channel, payload: self._heard.put_nowait((channel, payload))
+                channel,
+                lambda _connection, _pid, channel, payload: self._heard.put_nowait((channel, payload)),
             )
 
     async def everything(self, sender: asyncpg.Connection) -> list[tuple[str, str]]:
         """What was heard since the last call: notifications come in order of commit, so ours marks the end."""
-        await sender.execute("notify \"end\"")
+        await sender.execute('notify "end"')
         heard: list[tuple[str, str]] = []
         while (one := await asyncio.wait_for(self._heard.get(), 20)) != ("end", ""):
             heard.append(one)
@@ -42,10 +44,10 @@ class Ear:
 
 
 @pytest.fixture
-async def ear(second: asyncpg.Connection) -> AsyncIterator[Ear]:
+async def ear(second: asyncpg.Connection) -> Ear:
     opened = Ear(second)
     await opened.listen()
-    yield opened
+    return opened
 
 
 def agents(heard: list[tuple[str, str]]) -> list[str]:
@@ -56,17 +58,21 @@ def agents(heard: list[tuple[str, str]]) -> list[str]:
     return sorted(one["agent_id"] for one in told)
 
 
-async def test_an_insert_of_many_ready_commands_is_told_once_for_each_agent(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_an_insert_of_many_ready_commands_is_told_once_for_each_agent(
+    connection: asyncpg.Connection, ear: Ear
+) -> None:
     await connection.execute(INSERT.format(3, "ready", 30))
     assert agents(await ear.everything(connection)) == ["agent 0", "agent 1", "agent 2"]
 
 
-async def test_an_update_to_ready_is_told_once_for_each_agent(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_an_update_to_ready_is_told_once_for_each_agent(
+    connection: asyncpg.Connection, ear: Ear
+) -> None:
     await connection.execute(INSERT.format(2, "pending", 10))
     assert await ear.everything(connection) == []
     await connection.execute("update agent_commands set status = 'ready'")
     assert agents(await ear.everything(connection)) == ["agent 0", "agent 1"]
-    await connection.execute("update agent_commands set metadata = '{\"still\": \"ready\"}'")
+    await connection.execute('update agent_commands set metadata = \'{"still": "ready"}\'')
     await connection.execute("select claim_command('agent 1')")
     await connection.execute("update agent_commands set status = 'completed'")
     assert await ear.everything(connection) == []
@@ -96,7 +102,9 @@ async def test_an_agent_id_of_any_length_can_be_told(connection: asyncpg.Connect
     assert rest == []
 
 
-async def test_the_channels_can_be_switched_off(connection: asyncpg.Connection, ear: Ear, daemons: Daemons) -> None:
+async def test_the_channels_can_be_switched_off(
+    connection: asyncpg.Connection, ear: Ear, daemons: Daemons
+) -> None:
     daemon = await daemons.start(public_notifications="false")
     command = await ask(connection, "quietly")
     await until(connection, "select status = 'ready' from agent_commands where id = $1", command)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.openai_server import HANG, OpenAIServer
-from tests.support.rows import DIMENSIONS, ask, column, remember
+from tests.support.rows import DIMENSIONS, ask, column, one_row, remember
 from tests.support.waiting import IDLE, until
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -72,7 +72,9 @@ async def test_a_known_agent_without_ready_commands_claims_none(connection: asyn
     assert await connection.fetch("select * from claim_command('thinker')") == []
 
 
-async def test_a_claim_that_is_rolled_back_was_none(connection: asyncpg.Connection, twenty: list[asyncpg.Connection]) -> None:
+async def test_a_claim_that_is_rolled_back_was_none(
+    connection: asyncpg.Connection, twenty: list[asyncpg.Connection]
+) -> None:
     command = await ask(connection, "come back", status="ready")
     transaction = connection.transaction()
     await transaction.start()
@@ -83,28 +85,38 @@ async def test_a_claim_that_is_rolled_back_was_none(connection: asyncpg.Connecti
 
 
 @pytest.mark.parametrize(("exit_code", "status"), [(0, "completed"), (1, "failed"), (None, "completed")])
-async def test_completing_says_how_it_went(connection: asyncpg.Connection, exit_code: int | None, status: str) -> None:
+async def test_completing_says_how_it_went(
+    connection: asyncpg.Connection, exit_code: int | None, status: str
+) -> None:
     command = await ask(connection, "try it", status="ready")
     await connection.execute("select claim_command('alice')")
     if exit_code is None:
         await connection.execute("select complete_command($1, 'output')", command)
     else:
         await connection.execute("select complete_command($1, 'output', $2)", command, exit_code)
-    row = await connection.fetchrow(
-        "select status, output, exit_code, finished_at >= started_at as in_order from agent_commands where id = $1", command
+    row = await one_row(
+        connection,
+        "select status, output, exit_code, finished_at >= started_at as in_order from agent_commands where id = $1",
+        command,
     )
     assert tuple(row) == (status, "output", exit_code or 0, True)
 
 
-async def test_statuses_set_by_hand_work_like_the_functions(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
-    by_function, by_hand = await ask(connection, "deploy it", agent_id="f"), await ask(connection, "deploy it", agent_id="h")
+async def test_statuses_set_by_hand_work_like_the_functions(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
+    by_function, by_hand = (
+        await ask(connection, "deploy it", agent_id="f"),
+        await ask(connection, "deploy it", agent_id="h"),
+    )
     for command in (by_function, by_hand):
         await until(connection, READY, command)
     await connection.execute("select claim_command('f')")
     await connection.execute("select complete_command($1, 'refused', 3)", by_function)
     await connection.execute("update agent_commands set status = 'running' where id = $1", by_hand)
     await connection.execute(
-        "update agent_commands set status = 'failed', output = 'refused', exit_code = 3 where id = $1", by_hand
+        "update agent_commands set status = 'failed', output = 'refused', exit_code = 3 where id = $1",
+        by_hand,
     )
     await until(connection, IDLE)
     one, other = await connection.fetch(
@@ -118,7 +130,9 @@ async def test_statuses_set_by_hand_work_like_the_functions(connection: asyncpg.
     assert tuple(one)[4:] == (True, True, True)
 
 
-async def test_a_statement_over_many_commands_captures_each(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_a_statement_over_many_commands_captures_each(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     await connection.execute(
         "insert into agent_commands (agent_id, message, status) "
         "select 'agent ' || n % 3, 'task ' || n, 'running' from generate_series(1, 30) n"
@@ -126,10 +140,14 @@ async def test_a_statement_over_many_commands_captures_each(connection: asyncpg.
     await connection.execute("update agent_commands set status = 'completed', output = 'done ' || message")
     await until(connection, IDLE)
     contents = await column(connection, "select content from agent_memory where kind = 'outcome'")
-    assert sorted(map(str, contents)) == sorted(f"Task: task {n} → completed\ndone task {n}" for n in range(1, 31))
+    assert sorted(map(str, contents)) == sorted(
+        f"Task: task {n} → completed\ndone task {n}" for n in range(1, 31)
+    )
 
 
-async def test_what_was_done_elsewhere_is_captured_as_it_was(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_what_was_done_elsewhere_is_captured_as_it_was(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     long_ago = datetime(2020, 5, 17, 8, 30, tzinfo=UTC)
     user, session = UUID(int=7), UUID(int=8)
     command = await ask(
@@ -144,20 +162,33 @@ async def test_what_was_done_elsewhere_is_captured_as_it_was(connection: asyncpg
         finished_at=long_ago,
     )
     await until(connection, IDLE)
-    memory = await connection.fetchrow("select * from agent_memory where command_id = $1", command)
-    assert (memory["kind"], memory["created_at"], memory["user_id"], memory["session_id"]) == ("error", long_ago, user, session)
+    memory = await one_row(connection, "select * from agent_memory where command_id = $1", command)
+    assert (memory["kind"], memory["created_at"], memory["user_id"], memory["session_id"]) == (
+        "error",
+        long_ago,
+        user,
+        session,
+    )
     assert memory["content"] == "Task: migrate the ledger → failed (exit 2)\nconstraint violated"
     # Remembered now, so forgotten 72 hours from now.
-    assert await connection.fetchval("select expires_at - now() between '71 hours' and '72 hours' from agent_memory")
+    assert await connection.fetchval(
+        "select expires_at - now() between '71 hours' and '72 hours' from agent_memory"
+    )
     assert await column(connection, "select id from recall('ledger', 'alice', $1)", user) == [memory["id"]]
 
 
-async def test_a_later_change_of_an_outcome_is_not_captured_again(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_a_later_change_of_an_outcome_is_not_captured_again(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     command = await ask(connection, "count the sheep", status="running")
     await connection.execute("select complete_command($1, 'forty', 0)", command)
     await until(connection, IDLE)
-    await connection.execute("update agent_commands set status = 'failed', output = 'lost one' where id = $1", command)
-    await connection.execute("update agent_commands set status = 'running', output = null where id = $1", command)
+    await connection.execute(
+        "update agent_commands set status = 'failed', output = 'lost one' where id = $1", command
+    )
+    await connection.execute(
+        "update agent_commands set status = 'running', output = null where id = $1", command
+    )
     await connection.execute("select complete_command($1, 'forty-one', 0)", command)
     await until(connection, IDLE)
     contents = await column(connection, "select content from agent_memory")
@@ -170,7 +201,10 @@ async def test_commands_of_a_disabled_agent_are_cancelled_with_the_reason(
     await connection.execute(
         "insert into agents (agent_id, enabled, disabled_reason) values ('off', false, 'over budget'), ('mute', false, null)"
     )
-    off, mute = await ask(connection, "spend more", agent_id="off"), await ask(connection, "speak", agent_id="mute")
+    off, mute = (
+        await ask(connection, "spend more", agent_id="off"),
+        await ask(connection, "speak", agent_id="mute"),
+    )
     other = await ask(connection, "carry on")
     await until(connection, READY, other)
     await until(connection, IDLE)
@@ -190,12 +224,18 @@ async def test_commands_of_a_disabled_agent_are_cancelled_with_the_reason(
     await until(connection, READY, await ask(connection, "save", agent_id="off"))
 
 
-async def test_a_command_cancelled_before_its_turn_stays_cancelled(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_a_command_cancelled_before_its_turn_stays_cancelled(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     command = await ask(connection, "never mind")
     await connection.execute("update agent_commands set status = 'cancelled' where id = $1", command)
     await daemons.start()
     await until(connection, IDLE)
-    row = await connection.fetchrow("select status, context, finished_at is not null from agent_commands where id = $1", command)
+    row = await one_row(
+        connection,
+        "select status, context, finished_at is not null from agent_commands where id = $1",
+        command,
+    )
     assert tuple(row) == ("cancelled", None, True)
 
 
@@ -205,29 +245,43 @@ async def test_a_command_cancelled_while_its_context_is_made_stays_cancelled(
     with OpenAIServer(dimensions=DIMENSIONS) as server:
         server.always = HANG
         await daemons.start(
-            embedder="openai/any", embedding_dimensions=DIMENSIONS, openai_base_url=server.base_url, openai_api_key="k"
+            embedder="openai/any",
+            embedding_dimensions=DIMENSIONS,
+            openai_base_url=server.base_url,
+            openai_api_key="k",
         )
         command = await ask(connection, "never mind")
         assert await asyncio.to_thread(server.hanging.wait, 20)
         await connection.execute("update agent_commands set status = 'cancelled' where id = $1", command)
         server.heal()
         await until(connection, IDLE)
-    assert tuple(await connection.fetchrow("select status, context from agent_commands")) == ("cancelled", None)
+    assert tuple(await one_row(connection, "select status, context from agent_commands")) == (
+        "cancelled",
+        None,
+    )
     assert await connection.fetchval("select count(*) from memory_queries") == 0
 
 
-async def test_a_command_put_back_to_pending_gets_a_fresh_context(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_a_command_put_back_to_pending_gets_a_fresh_context(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     command = await ask(connection, "paint the fence")
     await until(connection, READY, command)
     await remember(connection, "the fence is to be painted green", kind="fact")
     await until(connection, IDLE)
-    await connection.execute("update agent_commands set status = 'pending', context = null where id = $1", command)
+    await connection.execute(
+        "update agent_commands set status = 'pending', context = null where id = $1", command
+    )
     await until(connection, READY, command)
-    assert "painted green" in await connection.fetchval("select context from agent_commands where id = $1", command)
+    assert "painted green" in await connection.fetchval(
+        "select context from agent_commands where id = $1", command
+    )
 
 
-async def test_a_command_inserted_as_ready_is_taken_as_it_is(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_a_command_inserted_as_ready_is_taken_as_it_is(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     command = await ask(connection, "no context, please", status="ready")
-    claimed = await connection.fetchrow("select id, context from claim_command('alice')")
+    claimed = await one_row(connection, "select id, context from claim_command('alice')")
     assert tuple(claimed) == (command, None)
     assert await connection.fetchval(STATUS, command) == "running"

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from tests.support.daemons import DaemonProcess
-from tests.support.rows import ask, associate, column, remember
+from tests.support.rows import ask, associate, column, one_row, remember
 from tests.support.waiting import IDLE, until
 
 TASK = "upgrade the staging postgres server tonight"
@@ -32,36 +32,44 @@ async def conclude(connection: asyncpg.Connection, text: str, confidence: float,
 
 
 async def test_the_whole_block(scratch: asyncpg.Connection) -> None:
-    await scratch.execute("insert into agents (agent_id, identity) values ('alice', 'Alice,\n  who keeps the servers')")
+    await scratch.execute(
+        "insert into agents (agent_id, identity) values ('alice', 'Alice,\n  who keeps the servers')"
+    )
     await conclude(scratch, "staging upgrade\nneeds a backup", 0.72, category="recommendation")
     await conclude(scratch, "postgres staging server upgrade fails at night", 0.4, category="correction")
     await conclude(scratch, "upgrade staging postgres server tonight, says a doubtful voice", 0.39)
     await conclude(scratch, "nothing of the kind", 0.9)
     await conclude(scratch, "upgrade of bob's server", 0.9, agent_id="bob")
-    await remember(scratch, "upgrade of staging:\n\n  postgres", kind="outcome", created_at=LONG_AGO + timedelta(hours=2))
+    await remember(
+        scratch, "upgrade of staging:\n\n  postgres", kind="outcome", created_at=LONG_AGO + timedelta(hours=2)
+    )
     await remember(scratch, "server down tonight", kind="error", created_at=LONG_AGO)
     await remember(scratch, "the cat sat on the mat", kind="fact", created_at=LONG_AGO)
-    assert await scratch.fetchval(BLOCK, TASK) == "\n".join(
-        [
-            OPENING,
-            "You are Alice, who keeps the servers.",
-            "Insights:",
-            "- (correction, 0.40) postgres staging server upgrade fails at night",
-            "- (recommendation, 0.72) staging upgrade needs a backup",
-            "Memories, oldest first (★ most relevant):",
-            "- [2025-06-01 09:30 error] server down tonight",
-            "★ [2025-06-01 11:30 outcome] upgrade of staging: postgres",
-            CLOSING,
-        ]
-    )
+    assert (await scratch.fetchval(BLOCK, TASK)).split("\n") == [
+        OPENING,
+        "You are Alice, who keeps the servers.",
+        "Insights:",
+        "- (correction, 0.40) postgres staging server upgrade fails at night",
+        "- (recommendation, 0.72) staging upgrade needs a backup",
+        "Memories, oldest first (★ most relevant):",
+        "- [2025-06-01 09:30 error] server down tonight",
+        "★ [2025-06-01 11:30 outcome] upgrade of staging: postgres",
+        CLOSING,
+    ]
 
 
 async def test_there_is_no_block_when_there_is_nothing_to_say(scratch: asyncpg.Connection) -> None:
-    await scratch.execute("insert into agents (agent_id, identity) values ('alice', 'Alice, who keeps the servers')")
+    await scratch.execute(
+        "insert into agents (agent_id, identity) values ('alice', 'Alice, who keeps the servers')"
+    )
     await remember(scratch, "the cat sat on the mat", kind="fact")
     assert await scratch.fetchval(BLOCK, TASK) == ""
-    logged = await scratch.fetchrow("select * from memory_queries")
-    assert (logged["agent_id"], logged["retrieved_memory_ids"], logged["relevance_scores"]) == ("alice", [], [])
+    logged = await one_row(scratch, "select * from memory_queries")
+    assert (logged["agent_id"], logged["retrieved_memory_ids"], logged["relevance_scores"]) == (
+        "alice",
+        [],
+        [],
+    )
     assert logged["useful"] is None
 
 
@@ -96,13 +104,15 @@ async def test_ten_memories_at_most_the_best_in_order_of_time(scratch: asyncpg.C
     assert len(lines) == 10
     assert [time for _, time, _, _ in lines] == sorted(time for _, time, _, _ in lines)
     assert {int(text.rpartition(" ")[2]) for _, _, _, text in lines} == {n for n in range(25) if n % 5 >= 3}
-    logged = await scratch.fetchrow("select * from memory_queries")
+    logged = await one_row(scratch, "select * from memory_queries")
     assert logged["relevance_scores"] == sorted(logged["relevance_scores"], reverse=True)
     assert len(logged["retrieved_memory_ids"]) == len(set(logged["retrieved_memory_ids"])) == 10
 
 
 async def test_a_block_has_at_most_3000_characters(scratch: asyncpg.Connection) -> None:
-    await scratch.execute("insert into agents (agent_id, identity) values ('alice', repeat('very important ', 100))")
+    await scratch.execute(
+        "insert into agents (agent_id, identity) values ('alice', repeat('very important ', 100))"
+    )
     for n in range(20):
         await remember(scratch, f"upgrade staging {n}:\n" + "much to say 🐘 " * 2000, kind="fact")
     for _ in range(5):
@@ -113,7 +123,9 @@ async def test_a_block_has_at_most_3000_characters(scratch: asyncpg.Connection) 
     shown = LINE.findall(block)
     assert 0 < len(shown) < 10
     assert all(text.endswith("…") and len(text) <= 400 for *_, text in shown)
-    assert await scratch.fetchval("select cardinality(retrieved_memory_ids) from memory_queries") == len(shown)
+    assert await scratch.fetchval("select cardinality(retrieved_memory_ids) from memory_queries") == len(
+        shown
+    )
 
 
 async def test_text_in_memories_cannot_pass_for_the_block_itself(scratch: asyncpg.Connection) -> None:
@@ -123,7 +135,9 @@ async def test_text_in_memories_cannot_pass_for_the_block_itself(scratch: asyncp
     assert len(block.split("\n")) == 5
 
 
-async def test_whose_memories_a_context_may_hold(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_whose_memories_a_context_may_hold(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     one, other = UUID(int=1), UUID(int=2)
     for agent in ("alice", "bob", "_shared"):
         for user in (None, one, other):
@@ -135,8 +149,11 @@ async def test_whose_memories_a_context_may_hold(connection: asyncpg.Connection,
     command = await ask(connection, TASK, user_id=one)
     nobodys = await ask(connection, TASK)
     both = [command, nobodys]
-    await until(connection, "select count(*) = 2 from agent_commands where id = any($1) and status = 'ready'", both)
-    contexts = dict(await connection.fetch("select id, context from agent_commands where id = any($1)", both))
+    await until(
+        connection, "select count(*) = 2 from agent_commands where id = any($1) and status = 'ready'", both
+    )
+    made = await connection.fetch("select id, context from agent_commands where id = any($1)", both)
+    contexts = {row["id"]: row["context"] for row in made}
     owners = re.compile(r"of (\w+) for (\w+)")
     insights = re.compile(r"insight for (\w+)")
     assert set(owners.findall(contexts[command])) == {
@@ -153,14 +170,20 @@ async def test_shared_memories_are_in_every_agents_context(scratch: asyncpg.Conn
         assert "on Sundays" in await scratch.fetchval("select build_context($1, $2)", agent, TASK)
 
 
-async def test_each_retrieval_is_logged_with_its_command(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_each_retrieval_is_logged_with_its_command(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     user = UUID(int=5)
     memory = await remember(connection, "upgrade staging postgres", kind="fact")
     await until(connection, IDLE)
     command = await ask(connection, TASK, user_id=user)
     await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
-    logged = await connection.fetchrow("select * from memory_queries where command_id = $1", command)
-    assert (logged["agent_id"], logged["user_id"], logged["retrieved_memory_ids"]) == ("alice", user, [memory])
+    logged = await one_row(connection, "select * from memory_queries where command_id = $1", command)
+    assert (logged["agent_id"], logged["user_id"], logged["retrieved_memory_ids"]) == (
+        "alice",
+        user,
+        [memory],
+    )
     assert logged["task_keywords"] == ["upgrade", "staging", "postgres", "server", "tonight"]
     assert logged["relevance_scores"][0] > 0.75  # the daemon's own adds the dense half
     assert await column(connection, "select count(*) from memory_queries") == [1]

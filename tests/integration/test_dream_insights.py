@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.dreams import dream, failures, notes, remember_all, successes
-from tests.support.rows import ask, associate, column, insert, remember
+from tests.support.rows import ask, associate, column, insert, one_row, remember
 from tests.support.waiting import IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,13 +25,18 @@ async def sleeper(served: asyncpg.Connection) -> AsyncIterator[asyncpg.Connectio
     await ask(served, "stay awake", status="cancelled")
     yield served
     await until(served, IDLE)
-    await served.execute("truncate agent_commands, agent_memory, memory_requests, dream_insights, dream_sessions cascade")
+    await served.execute(
+        "truncate agent_commands, agent_memory, memory_requests, dream_insights, dream_sessions cascade"
+    )
 
 
 async def test_errors_correct_successes_make_a_pattern_and_the_rest_is_summed_up(
-    sleeper: asyncpg.Connection
+    sleeper: asyncpg.Connection,
 ) -> None:
-    errors, outcomes = await failures(sleeper, 3, agent_id="sysop"), await successes(sleeper, 4, agent_id="baker")
+    errors, outcomes = (
+        await failures(sleeper, 3, agent_id="sysop"),
+        await successes(sleeper, 4, agent_id="baker"),
+    )
     sightings = await notes(sleeper, 2, agent_id="ranger") + await notes(sleeper, 2, agent_id="warden")
     await remember(sleeper, "one of a kind: quantum chromodynamics")
     await until(sleeper, IDLE)
@@ -55,12 +60,14 @@ async def test_errors_correct_successes_make_a_pattern_and_the_rest_is_summed_up
     assert "4 memories" in summary["insight"]
     assert "heron" in summary["insight"]
 
-    session = await sleeper.fetchrow("select * from dream_sessions")
+    session = await one_row(sleeper, "select * from dream_sessions")
     assert report == {
         "dream_id": str(session["id"]), "status": "completed", "memories_scanned": 12, "clusters_found": 3,
         "insights_generated": 3, "associations_pruned": 0,
     }  # fmt: skip
-    assert {key: session[key] for key in report if key != "dream_id"} == {k: v for k, v in report.items() if k != "dream_id"}
+    assert {key: session[key] for key in report if key != "dream_id"} == {
+        k: v for k, v in report.items() if k != "dream_id"
+    }
     assert session["trigger"] == "manual"
     assert session["finished_at"] >= session["started_at"]
 
@@ -72,7 +79,9 @@ async def test_no_confidence_is_above_nine_tenths(sleeper: asyncpg.Connection) -
     assert await column(sleeper, "select confidence from dream_insights") == [0.9, 0.9]
 
 
-@pytest.mark.parametrize(("errors", "outcomes", "written"), [(1, 0, None), (2, 0, "correction"), (0, 2, None), (0, 3, "pattern")])
+@pytest.mark.parametrize(
+    ("errors", "outcomes", "written"), [(1, 0, None), (2, 0, "correction"), (0, 2, None), (0, 3, "pattern")]
+)
 async def test_too_little_evidence_says_nothing(
     sleeper: asyncpg.Connection, errors: int, outcomes: int, written: str | None
 ) -> None:
@@ -81,7 +90,9 @@ async def test_too_little_evidence_says_nothing(
     await remember_all(sleeper, "note", ["glaciers", "saxophones"])
     await until(sleeper, IDLE)
     await dream(sleeper)
-    assert await column(sleeper, "select category from dream_insights") == ([] if written is None else [written])
+    assert await column(sleeper, "select category from dream_insights") == (
+        [] if written is None else [written]
+    )
 
 
 async def test_what_a_dream_concluded_is_in_the_next_context(sleeper: asyncpg.Connection) -> None:
@@ -140,7 +151,12 @@ async def test_what_has_expired_or_is_older_is_not_dreamt_of(sleeper: asyncpg.Co
     now = datetime.now(UTC)
     await failures(sleeper, 3, expires_at=now - timedelta(hours=1))
     for n in range(3):
-        await remember(sleeper, f"heron nesting beside the pond {n}", created_at=now - timedelta(hours=49), ttl_hours=None)
+        await remember(
+            sleeper,
+            f"heron nesting beside the pond {n}",
+            created_at=now - timedelta(hours=49),
+            ttl_hours=None,
+        )
     await successes(sleeper, 3)
     report = await dream(sleeper)
     assert (report["memories_scanned"], report["insights_generated"]) == (3, 1)
@@ -148,10 +164,15 @@ async def test_what_has_expired_or_is_older_is_not_dreamt_of(sleeper: asyncpg.Co
 
 async def test_weak_links_are_pruned(sleeper: asyncpg.Connection) -> None:
     days_ago = datetime.now(UTC) - timedelta(days=9)
-    memories = [await remember(sleeper, f"{word}", created_at=days_ago) for word in ("rain", "wheat", "stone", "glass")]
+    memories = [
+        await remember(sleeper, f"{word}", created_at=days_ago)
+        for word in ("rain", "wheat", "stone", "glass")
+    ]
     await until(sleeper, IDLE)
     await sleeper.execute("delete from memory_associations")
-    kept = [await associate(sleeper, memories[0], memories[n], strength) for n, strength in ((1, 0.15), (2, 0.9))]
+    kept = [
+        await associate(sleeper, memories[0], memories[n], strength) for n, strength in ((1, 0.15), (2, 0.9))
+    ]
     for n, strength in ((1, 0.0), (2, 0.149)):
         await associate(sleeper, memories[3], memories[n], strength)
     report = await dream(sleeper)
@@ -160,7 +181,9 @@ async def test_weak_links_are_pruned(sleeper: asyncpg.Connection) -> None:
 
 
 async def test_another_dream_is_not_disturbed(sleeper: asyncpg.Connection) -> None:
-    await sleeper.execute("insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 hour')")
+    await sleeper.execute(
+        "insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 hour')"
+    )
     request = await insert(sleeper, "memory_requests", {"kind": "dream"})
     await until(sleeper, "select status = 'failed' from memory_requests where id = $1", request)
     error = await sleeper.fetchval("select error from memory_requests where id = $1", request)

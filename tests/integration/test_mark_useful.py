@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.rows import associate, remember
+from tests.support.rows import associate, one_row, remember
 
 STRENGTH = "select strength from memory_associations where id = $1"
 TASK = "upgrade staging server"
@@ -20,12 +20,16 @@ async def retrieved(scratch: asyncpg.Connection) -> tuple[UUID, UUID, UUID]:
     third = await remember(scratch, "unrelated")
     inside, outside = await associate(scratch, one, two, 0.5), await associate(scratch, one, third, 0.2)
     await scratch.execute("select build_context('alice', $1)", TASK)
-    row = await scratch.fetchrow("select id, retrieved_memory_ids as found from memory_queries order by query_time desc")
+    row = await one_row(
+        scratch, "select id, retrieved_memory_ids as found from memory_queries order by query_time desc"
+    )
     assert set(row["found"]) == {one, two}
     return row["id"], inside, outside
 
 
-async def test_a_useful_retrieval_reinforces_once(scratch: asyncpg.Connection, retrieved: tuple[UUID, UUID, UUID]) -> None:
+async def test_a_useful_retrieval_reinforces_once(
+    scratch: asyncpg.Connection, retrieved: tuple[UUID, UUID, UUID]
+) -> None:
     query, inside, outside = retrieved
     for _ in range(3):
         await scratch.execute("select mark_useful($1, true)", query)
@@ -34,7 +38,9 @@ async def test_a_useful_retrieval_reinforces_once(scratch: asyncpg.Connection, r
     assert await scratch.fetchval("select useful from memory_queries where id = $1", query)
 
 
-async def test_two_useful_retrievals_reinforce_twice(scratch: asyncpg.Connection, retrieved: tuple[UUID, UUID, UUID]) -> None:
+async def test_two_useful_retrievals_reinforce_twice(
+    scratch: asyncpg.Connection, retrieved: tuple[UUID, UUID, UUID]
+) -> None:
     query, inside, _ = retrieved
     await scratch.execute("select build_context('alice', $1)", TASK)
     other = await scratch.fetchval("select id from memory_queries where id <> $1", query)
@@ -53,7 +59,9 @@ async def test_any_other_judgement_changes_no_link(
     assert await scratch.fetchval("select useful from memory_queries where id = $1", query) is judgement
 
 
-async def test_a_judgement_may_change_to_useful(scratch: asyncpg.Connection, retrieved: tuple[UUID, UUID, UUID]) -> None:
+async def test_a_judgement_may_change_to_useful(
+    scratch: asyncpg.Connection, retrieved: tuple[UUID, UUID, UUID]
+) -> None:
     query, inside, _ = retrieved
     for judgement in (False, True):
         await scratch.execute("select mark_useful($1, $2)", query, judgement)

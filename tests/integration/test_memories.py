@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.rows import associate, column, embedding, remember
+from tests.support.rows import associate, column, embedding, one_row, remember
 from tests.support.waiting import IDLE, until
 
 USER = UUID(int=1)
@@ -19,7 +19,10 @@ LINKS = "select related_memory_id from memory_associations where memory_id = $1 
 SAME_EMBEDDING = """
 select (select embedding from agent_memory where id = $1) = (select embedding from agent_memory where id = $2)
 """
-BLOCKED = "select exists (select from pg_stat_activity where pid <> pg_backend_pid() and cardinality(pg_blocking_pids(pid)) > 0)"
+BLOCKED = """
+select exists (
+    select from pg_stat_activity where pid <> pg_backend_pid() and cardinality(pg_blocking_pids(pid)) > 0)
+"""
 
 
 @pytest.mark.parametrize("role", [None, "memoryd_service", "memoryd_user"])
@@ -34,7 +37,9 @@ async def test_whoever_writes_a_memory_it_is_indexed_and_linked(
     second = await remember(connection, "the espresso machine was repaired", user_id=user)
     await connection.execute("reset role")
     await until(connection, IDLE)
-    rows = await connection.fetch("select keywords, embedding is not null as indexed from agent_memory order by created_at")
+    rows = await connection.fetch(
+        "select keywords, embedding is not null as indexed from agent_memory order by created_at"
+    )
     assert [tuple(row) for row in rows] == [
         (["espresso", "machine", "leaks", "water"], True),
         (["espresso", "machine", "repaired"], True),
@@ -42,7 +47,9 @@ async def test_whoever_writes_a_memory_it_is_indexed_and_linked(
     assert await column(connection, LINKS, second) == [first]
 
 
-async def test_a_statement_over_many_memories_indexes_each(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_a_statement_over_many_memories_indexes_each(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     await connection.execute(
         "insert into agent_memory (agent_id, content) select 'agent ' || n % 7, 'topic ' || n from generate_series(1, 500) n"
     )
@@ -51,11 +58,15 @@ async def test_a_statement_over_many_memories_indexes_each(connection: asyncpg.C
     assert await connection.fetchval("select count(*) from agents") == 7
 
 
-async def test_new_words_are_indexed_and_linked_anew(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_new_words_are_indexed_and_linked_anew(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     coffee = await remember(connection, "coffee beans roasted in Ethiopia", agent_id="barista")
     boats = await remember(connection, "sailing boats anchored in the harbour", agent_id="barista")
     later = datetime.now(UTC) + timedelta(days=2)
-    changing = await remember(connection, "coffee beans roasted in Kenya", agent_id="barista", created_at=later)
+    changing = await remember(
+        connection, "coffee beans roasted in Kenya", agent_id="barista", created_at=later
+    )
     newest = await remember(
         connection, "Kenya exports coffee beans", agent_id="barista", created_at=later + timedelta(hours=1)
     )
@@ -70,7 +81,11 @@ async def test_new_words_are_indexed_and_linked_anew(connection: asyncpg.Connect
     twin = await remember(connection, "sailing boats anchored in the bay", agent_id="twin")
     await until(connection, IDLE)
     assert await connection.fetchval(SAME_EMBEDDING, changing, twin)
-    row = await connection.fetchrow("select keywords, updated_at > created_at - interval '3 days' from agent_memory where id = $1", changing)
+    row = await one_row(
+        connection,
+        "select keywords, updated_at > created_at - interval '3 days' from agent_memory where id = $1",
+        changing,
+    )
     assert row["keywords"] == ["sailing", "boats", "anchored", "bay"]
     assert await column(connection, LINKS, changing) == [boats]
 
@@ -80,7 +95,9 @@ async def test_new_words_with_their_own_embedding_are_linked_anew(
 ) -> None:
     yesterday = datetime.now(UTC) - timedelta(days=1)
     coffee = await remember(connection, "coffee beans roasted", embedding=embedding(1), created_at=yesterday)
-    boats = await remember(connection, "sailing boats anchored", embedding=embedding(0, 1), created_at=yesterday)
+    boats = await remember(
+        connection, "sailing boats anchored", embedding=embedding(0, 1), created_at=yesterday
+    )
     changing = await remember(connection, "coffee beans roasted", embedding=embedding(1))
     await until(connection, IDLE)
     assert await column(connection, LINKS, changing) == [coffee]
@@ -94,19 +111,31 @@ async def test_new_words_with_their_own_embedding_are_linked_anew(
     assert await column(connection, LINKS, changing) == [boats]
 
 
-async def test_what_is_not_content_changes_no_embedding(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_what_is_not_content_changes_no_embedding(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     memory = await remember(connection, "the office is closed on Mondays", embedding=embedding(1))
-    await connection.execute("update agent_memory set kind = 'fact', metadata = '{\"a\": 1}', content = content")
+    await connection.execute(
+        "update agent_memory set kind = 'fact', metadata = '{\"a\": 1}', content = content"
+    )
     await until(connection, IDLE)
-    kept = await connection.fetchval("select embedding = $2::text::vector from agent_memory where id = $1", memory, embedding(1))
+    kept = await connection.fetchval(
+        "select embedding = $2::text::vector from agent_memory where id = $1", memory, embedding(1)
+    )
     assert kept
 
 
-async def test_of_two_quick_updates_the_last_one_is_indexed(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_of_two_quick_updates_the_last_one_is_indexed(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     memories = [await remember(connection, f"draft {n} of the letter") for n in range(30)]
     for memory in memories:
-        await connection.execute("update agent_memory set content = 'a first version of it' where id = $1", memory)
-        await connection.execute("update agent_memory set content = 'the final words, sealed' where id = $1", memory)
+        await connection.execute(
+            "update agent_memory set content = 'a first version of it' where id = $1", memory
+        )
+        await connection.execute(
+            "update agent_memory set content = 'the final words, sealed' where id = $1", memory
+        )
     twin = await remember(connection, "the final words, sealed", agent_id="twin")
     await until(connection, IDLE)
     for memory in memories:
@@ -119,7 +148,9 @@ async def test_an_embedding_made_of_old_words_is_not_written(
     memory = await remember(connection, "the old words")
     change = second.transaction()
     await change.start()
-    await second.execute("update agent_memory set content = 'new and quite different text' where id = $1", memory)
+    await second.execute(
+        "update agent_memory set content = 'new and quite different text' where id = $1", memory
+    )
     # It reads the old words, embeds them, and waits for the writer.
     await daemons.start()
     await until(connection, BLOCKED)
@@ -153,7 +184,9 @@ async def test_an_embedding_given_is_kept(connection: asyncpg.Connection, daemon
     given = await remember(connection, "words of no consequence", embedding=embedding(3, 4))
     near = await remember(connection, "altogether unrelated", embedding=embedding(4, 3), kind="fact")
     await until(connection, IDLE)
-    kept = await connection.fetchval("select embedding = $2::text::vector from agent_memory where id = $1", given, embedding(3, 4))
+    kept = await connection.fetchval(
+        "select embedding = $2::text::vector from agent_memory where id = $1", given, embedding(3, 4)
+    )
     assert kept
     assert await column(connection, LINKS, near) == [given]
 
@@ -190,7 +223,9 @@ async def test_a_time_to_expire_wins_over_hours(connection: asyncpg.Connection) 
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     for columns in ({"kind": "outcome"}, {"ttl_hours": 5}, {"ttl_hours": None}, {"kind": "fact"}):
         memory = await remember(connection, "something", expires_at=tomorrow, **columns)
-        assert await connection.fetchval("select expires_at from agent_memory where id = $1", memory) == tomorrow
+        assert (
+            await connection.fetchval("select expires_at from agent_memory where id = $1", memory) == tomorrow
+        )
 
 
 async def test_hours_changed_move_the_end(connection: asyncpg.Connection) -> None:
@@ -203,13 +238,17 @@ async def test_hours_changed_move_the_end(connection: asyncpg.Connection) -> Non
     await connection.execute(change.format("default"), memory)
     assert await connection.fetchval("select ttl_hours from agent_memory where id = $1", memory) == 72
     assert await connection.fetchval(HOURS_LEFT, memory) == 72
-    await connection.execute("update agent_memory set ttl_hours = 9, expires_at = now() + interval '4 hours' where id = $1", memory)
+    await connection.execute(
+        "update agent_memory set ttl_hours = 9, expires_at = now() + interval '4 hours' where id = $1", memory
+    )
     assert await connection.fetchval(HOURS_LEFT, memory) == 4
     await connection.execute("update agent_memory set metadata = '{}' where id = $1", memory)
     assert await connection.fetchval(HOURS_LEFT, memory) == 4
 
 
-async def test_the_daemons_settings_decide_on_the_defaults(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_the_daemons_settings_decide_on_the_defaults(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     await daemons.start(outcome_ttl_hours=5, task_memory_ttl_hours=7)
     for columns, hours in (
         ({"kind": "outcome"}, 5),
@@ -222,7 +261,9 @@ async def test_the_daemons_settings_decide_on_the_defaults(connection: asyncpg.C
         assert await connection.fetchval(HOURS_LEFT, memory) == hours
 
 
-async def test_what_has_expired_is_gone_at_once(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_what_has_expired_is_gone_at_once(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=0.3)
     short = await remember(connection, "the walrus password is tusk", expires_at=soon)
     long = await remember(connection, "the walrus password is whisker")
@@ -249,7 +290,9 @@ async def test_cleaning_up_is_bounded_on_request(connection: asyncpg.Connection)
     )
     await remember(connection, "permanent")
     assert await connection.fetchval("select cleanup_expired_memory(4)") == 4
-    left = await column(connection, "select content from agent_memory where expires_at is not null order by expires_at desc")
+    left = await column(
+        connection, "select content from agent_memory where expires_at is not null order by expires_at desc"
+    )
     assert left == [f"expired {n}" for n in range(1, 7)]
     assert await connection.fetchval("select cleanup_expired_memory()") == 6
     assert await connection.fetchval("select cleanup_expired_memory()") == 0
@@ -281,9 +324,13 @@ async def test_the_daemon_cleans_up_by_the_clock(connection: asyncpg.Connection,
 async def test_shared_memory_shows_what_everybody_may_know(connection: asyncpg.Connection) -> None:
     now = datetime.now(UTC)
     await remember(connection, "alice's own")
-    older = await remember(connection, "for all, older", agent_id="_shared", created_at=now - timedelta(hours=1))
+    older = await remember(
+        connection, "for all, older", agent_id="_shared", created_at=now - timedelta(hours=1)
+    )
     newer = await remember(connection, "for all, newer", agent_id="_shared", created_at=now)
     assert await column(connection, "select id from shared_memory") == [newer, older]
     assert await connection.fetchval("select count(*) from agents where agent_id = '_shared'") == 0
-    inserted = "insert into shared_memory (agent_id, content) values ('_shared', 'through the view') returning id"
+    inserted = (
+        "insert into shared_memory (agent_id, content) values ('_shared', 'through the view') returning id"
+    )
     assert await connection.fetchval(inserted) in await column(connection, "select id from shared_memory")

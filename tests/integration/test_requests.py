@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.daemons import Daemons
 from tests.support.openai_server import OpenAIServer
-from tests.support.rows import DIMENSIONS, insert, remember
+from tests.support.rows import DIMENSIONS, insert, one_row, remember
 from tests.support.waiting import IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -31,7 +31,7 @@ async def answer(connection: asyncpg.Connection, kind: str, **columns: object) -
     """Status, result and error of a request, when it has been answered."""
     asked = await request(connection, kind, **columns)
     await until(connection, ANSWERED, asked)
-    row = await connection.fetchrow("select * from memory_requests where id = $1", asked)
+    row = await one_row(connection, "select * from memory_requests where id = $1", asked)
     assert row["finished_at"] >= row["created_at"]
     return row["status"], None if row["result"] is None else json.loads(row["result"]), row["error"]
 
@@ -54,7 +54,9 @@ async def test_a_recall_is_answered_with_the_rows_of_recall(served: asyncpg.Conn
 async def test_options_bound_a_recall(served: asyncpg.Connection) -> None:
     for n in range(15):
         kind = "fact" if n % 2 else "goal"
-        await remember(served, f"lanterns {n}", agent_id="lamplighter", kind=kind, metadata=json.dumps({"n": n}))
+        await remember(
+            served, f"lanterns {n}", agent_id="lamplighter", kind=kind, metadata=json.dumps({"n": n})
+        )
     ask = {"agent_id": "lamplighter", "query": "lanterns"}
     for options, expected in (
         ({}, 10),
@@ -84,7 +86,7 @@ async def test_a_context_is_answered_with_the_block(served: asyncpg.Connection) 
     assert status == "done"
     assert result.startswith("--- CONTEXT")
     assert "the bees swarm in June" in result
-    logged = await served.fetchrow("select * from memory_queries where agent_id = 'beekeeper'")
+    logged = await one_row(served, "select * from memory_queries where agent_id = 'beekeeper'")
     assert (logged["retrieved_memory_ids"], logged["command_id"]) == ([memory], None)
     assert await answer(served, "context", agent_id="nobody yet", query="anything?") == ("done", "", None)
 
@@ -92,7 +94,10 @@ async def test_a_context_is_answered_with_the_block(served: asyncpg.Connection) 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"match_count": -1}, "match_count is -1. Give how many results you want, a whole number, 0 or more."),
+        (
+            {"match_count": -1},
+            "match_count is -1. Give how many results you want, a whole number, 0 or more.",
+        ),
         ({"match_count": "many"}, 'match_count is "many". Give how many'),
         ({"match_count": "-1"}, 'match_count is "-1". Give how many'),
         ({"match_count": 1.5}, "match_count is 1.5. Give how many"),
@@ -100,10 +105,16 @@ async def test_a_context_is_answered_with_the_block(served: asyncpg.Connection) 
         ({"match_count": 10**12}, "match_count is 1000000000000. Give how many"),
         ({"match_count": [1]}, "match_count is [1]. Give how many"),
         ({"sources": ["memory", "web"]}, "unknown source web. Sources: memory, insight."),
-        ({"sources": "memory"}, 'sources is "memory". Give an array of names, such as ["memory", "insight"].'),
+        (
+            {"sources": "memory"},
+            'sources is "memory". Give an array of names, such as ["memory", "insight"].',
+        ),
         ({"sources": {"memory": True}}, 'sources is {"memory": true}. Give an array'),
         ({"sources": [None]}, "sources is [null]. Give an array"),
-        ({"filter": "fact"}, 'filter is "fact". Give an object that the metadata contain, such as {"kind": "fact"}.'),
+        (
+            {"filter": "fact"},
+            'filter is "fact". Give an object that the metadata contain, such as {"kind": "fact"}.',
+        ),
     ],
 )
 async def test_a_bad_option_fails_its_request_with_a_clear_error(
@@ -130,7 +141,9 @@ async def test_the_batch_around_a_bad_request_is_answered(served: asyncpg.Connec
     assert await served.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
 
-async def test_whoever_listens_hears_that_a_request_is_done(served: asyncpg.Connection, shared_url: str) -> None:
+async def test_whoever_listens_hears_that_a_request_is_done(
+    served: asyncpg.Connection, shared_url: str
+) -> None:
     heard: asyncio.Queue[object] = asyncio.Queue()
     listener = await asyncpg.connect(shared_url)
     await listener.add_listener("request_done", lambda *arguments: heard.put_nowait(arguments[3]))
@@ -144,7 +157,9 @@ async def test_whoever_listens_hears_that_a_request_is_done(served: asyncpg.Conn
 async def test_a_request_inserted_as_answered_is_left_alone(served: asyncpg.Connection) -> None:
     asked = await request(served, "recall", query="anything", status="done")
     await answer(served, "recall", query="anything")
-    row = await served.fetchrow("select status, result, error, finished_at from memory_requests where id = $1", asked)
+    row = await one_row(
+        served, "select status, result, error, finished_at from memory_requests where id = $1", asked
+    )
     assert tuple(row) == ("done", None, None, None)
 
 
@@ -157,11 +172,17 @@ async def test_a_request_of_five_megabytes_is_answered(served: asyncpg.Connectio
 
 
 @pytest.mark.asyncio(loop_scope="function")
-async def test_without_its_embedder_a_request_is_answered_by_words(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_without_its_embedder_a_request_is_answered_by_words(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     with OpenAIServer(dimensions=DIMENSIONS) as server:
-        settings = {"embedder": "openai/any", "embedding_dimensions": DIMENSIONS, "openai_api_key": "k"}
         server.stop()
-        await daemons.start(openai_base_url=server.base_url, **settings)
+        await daemons.start(
+            embedder="openai/any",
+            embedding_dimensions=DIMENSIONS,
+            openai_api_key="k",
+            openai_base_url=server.base_url,
+        )
         memory = await remember(connection, "the ferry leaves at noon", kind="fact")
         status, result, _ = await answer(connection, "recall", agent_id="alice", query="ferry")
         assert status == "done"

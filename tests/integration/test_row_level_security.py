@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from tests.support.daemons import DaemonProcess
-from tests.support.rows import ask, associate, column, insert, remember
+from tests.support.rows import ask, associate, column, insert, one_row, remember
 from tests.support.waiting import IDLE, until
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -48,20 +48,20 @@ async def as_user(connection: asyncpg.Connection, claims: str | UUID | None) -> 
 
 async def rows_of(connection: asyncpg.Connection, user: UUID | None) -> dict[str, UUID]:
     """One row in each table that has users, and two linked memories."""
-    values: dict[str, object] = {"user_id": user, "agent_id": "alice"}
-    memory = await remember(connection, f"the secret recipe of {user}", user_id=user)
-    memories = [memory, await remember(connection, f"another secret recipe of {user}", user_id=user, agent_id="_shared")]
+    one = await remember(connection, f"the secret recipe of {user}", user_id=user)
+    two = await remember(connection, f"another secret recipe of {user}", user_id=user, agent_id="_shared")
+    owner: dict[str, object] = {"user_id": user, "agent_id": "alice"}
+    query = owner | {"retrieved_memory_ids": [one, two]}
+    request = owner | {"kind": "recall", "query": "q", "status": "done"}
+    insight = owner | {"insight": f"recipe of {user}", "source_memories": [one, two]}
+    insight |= {"category": "summary", "confidence": 0.9}
     return {
-        "agent_memory": memory,
-        "memory_associations": await associate(connection, *memories, 0.9),
-        "agent_commands": await ask(connection, f"cook the recipe of {user}", user_id=user, status="cancelled"),
-        "memory_queries": await insert(connection, "memory_queries", values | {"retrieved_memory_ids": memories}),
-        "dream_insights": await insert(
-            connection,
-            "dream_insights",
-            values | {"insight": f"recipe of {user}", "source_memories": memories, "category": "summary", "confidence": 0.9},
-        ),
-        "memory_requests": await insert(connection, "memory_requests", values | {"kind": "recall", "query": "q", "status": "done"}),
+        "agent_memory": one,
+        "memory_associations": await associate(connection, one, two, 0.9),
+        "agent_commands": await ask(connection, f"cook for {user}", user_id=user, status="cancelled"),
+        "memory_queries": await insert(connection, "memory_queries", query),
+        "dream_insights": await insert(connection, "dream_insights", insight),
+        "memory_requests": await insert(connection, "memory_requests", request),
     }
 
 
@@ -76,8 +76,15 @@ async def test_every_table_has_row_level_security_forced(scratch: asyncpg.Connec
         "select relname, relrowsecurity, relforcerowsecurity from pg_class "
         "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"
     )
-    assert {row["relname"] for row in tables} >= {*READABLE, "agents", "memory_associations", "dream_sessions"}
-    assert [row["relname"] for row in tables if not (row["relrowsecurity"] and row["relforcerowsecurity"])] == []
+    assert {row["relname"] for row in tables} >= {
+        *READABLE,
+        "agents",
+        "memory_associations",
+        "dream_sessions",
+    }
+    assert [
+        row["relname"] for row in tables if not (row["relrowsecurity"] and row["relforcerowsecurity"])
+    ] == []
     views = await column(
         scratch,
         "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('v', 'm') "
@@ -168,30 +175,45 @@ async def test_recall_and_context_hold_ones_own(
         own = [f"the secret recipe of {user}", f"another secret recipe of {user}", f"recipe of {user}"]
         for agent, named in ((None, None), (None, user), ("alice", None), ("alice", user)):
             async with as_user(scratch, user):
-                found = await column(scratch, "select content from recall('secret recipe', $1, $2)", agent, named)
+                found = await column(
+                    scratch, "select content from recall('secret recipe', $1, $2)", agent, named
+                )
             assert sorted(map(str, found)) == sorted(own)
         for somebody in others:
             async with as_user(scratch, user):
-                found = await column(scratch, "select content from recall('secret recipe', null, $1)", somebody)
+                found = await column(
+                    scratch, "select content from recall('secret recipe', null, $1)", somebody
+                )
             assert set(found) <= set(own)
         async with as_user(scratch, user):
             context = await scratch.fetchval("select build_context('alice', 'secret recipe')")
-            queries = await column(scratch, "select retrieved_memory_ids from memory_queries order by query_time")
+            queries = await column(
+                scratch, "select retrieved_memory_ids from memory_queries order by query_time"
+            )
         assert all(text in context for text in own)
         assert not any(f"of {somebody}" in context for somebody in others)
         assert len(queries) == 2
 
 
-async def test_a_user_writes_their_own_memories(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_a_user_writes_their_own_memories(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     async with as_user(connection, ONE):
         memory = await remember(connection, "my cat is called Momo", user_id=ONE)
         doomed = await remember(connection, "my dog is called Fifi", user_id=ONE)
     await until(connection, IDLE)
     async with as_user(connection, ONE):
-        assert await connection.execute("update agent_memory set content = 'my cat is Mimi' where id = $1", memory) == "UPDATE 1"
+        assert (
+            await connection.execute(
+                "update agent_memory set content = 'my cat is Mimi' where id = $1", memory
+            )
+            == "UPDATE 1"
+        )
         assert await connection.execute("delete from agent_memory where id = $1", doomed) == "DELETE 1"
     await until(connection, IDLE)
-    row = await connection.fetchrow("select content, keywords, embedding is not null as indexed from agent_memory")
+    row = await one_row(
+        connection, "select content, keywords, embedding is not null as indexed from agent_memory"
+    )
     assert tuple(row) == ("my cat is Mimi", ["cat", "mimi"], True)
 
 
@@ -206,7 +228,12 @@ async def test_what_is_not_ones_own_cannot_be_touched(
             "delete from agent_memory where id = $1",
         ):
             assert (await scratch.execute(statement, theirs["agent_memory"])).endswith(" 0")
-        assert await scratch.execute("update memory_queries set useful = true where id = $1", theirs["memory_queries"]) == "UPDATE 0"
+        assert (
+            await scratch.execute(
+                "update memory_queries set useful = true where id = $1", theirs["memory_queries"]
+            )
+            == "UPDATE 0"
+        )
     for statement in (
         "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, 'planted')",
         "insert into agent_commands (agent_id, user_id, message) values ('alice', $1, 'planted')",
@@ -222,7 +249,12 @@ async def test_what_is_not_ones_own_cannot_be_touched(
 async def test_a_user_asks_for_work_but_does_not_write_its_outcome(scratch: asyncpg.Connection) -> None:
     async with as_user(scratch, ONE):
         await ask(scratch, "my own task", user_id=ONE)
-    for columns in ({"status": "completed"}, {"status": "ready"}, {"context": "trust me"}, {"output": "done"}):
+    for columns in (
+        {"status": "completed"},
+        {"status": "ready"},
+        {"context": "trust me"},
+        {"output": "done"},
+    ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with as_user(scratch, ONE):
                 await ask(scratch, "my own task", user_id=ONE, **columns)
@@ -241,14 +273,13 @@ async def test_a_user_asks_for_work_but_does_not_write_its_outcome(scratch: asyn
         "update memory_requests set result = '{}'",
         "update memory_queries set retrieved_memory_ids = '{}'",
         "delete from memory_queries",
-        "insert into dream_insights (agent_id, insight, source_memories, category, confidence) "
-        "values ('alice', 'x', '{}', 'pattern', 1)",
+        "insert into dream_insights (insight, source_memories, category, confidence) values ('x', '{}', 'pattern', 1)",
         "delete from dream_insights",
         "select * from dream_sessions",
         "update agents set enabled = false",
         "insert into agents (agent_id) values ('mallory')",
-        "insert into memory_associations (memory_id, related_memory_id, association_type, strength) "
-        "select a.id, b.id, 'related', 1 from agent_memory a, agent_memory b where a.id <> b.id",
+        "insert into memory_associations (memory_id, related_memory_id) select id, id from agent_memory",
+        "update memory_associations set strength = 1",
         "truncate agent_memory",
         "select * from memoryd.jobs",
         "select * from memoryd.settings",
@@ -270,7 +301,8 @@ async def test_a_link_is_seen_by_who_sees_both_ends(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]]
 ) -> None:
     mixed = [
-        await associate(scratch, rows[ONE]["agent_memory"], rows[somebody]["agent_memory"], 0.5) for somebody in (OTHER, None)
+        await associate(scratch, rows[ONE]["agent_memory"], rows[somebody]["agent_memory"], 0.5)
+        for somebody in (OTHER, None)
     ]
     async with as_user(scratch, ONE):
         seen = await column(scratch, "select id from memory_associations")
@@ -287,7 +319,9 @@ async def test_a_users_request_is_answered_under_their_identity(
     await connection.execute("update agents set identity = 'a cook with a past'")
     async with as_user(connection, ONE):
         request = await insert(
-            connection, "memory_requests", {"kind": kind, "agent_id": "alice", "user_id": ONE, "query": "secret recipe"}
+            connection,
+            "memory_requests",
+            {"kind": kind, "agent_id": "alice", "user_id": ONE, "query": "secret recipe"},
         )
     await until(connection, "select status = 'done' from memory_requests where id = $1", request)
     async with as_user(connection, ONE):
@@ -298,7 +332,9 @@ async def test_a_users_request_is_answered_under_their_identity(
     assert "a cook with a past" not in answer
 
 
-async def test_the_service_sees_everything(scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]]) -> None:
+async def test_the_service_sees_everything(
+    scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]]
+) -> None:
     await scratch.execute("set role memoryd_service")
     for table in (*READABLE, "memory_associations"):
         seen = set(await column(scratch, f"select id from {table}"))

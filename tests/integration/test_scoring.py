@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import asyncpg
 import pytest
 
-from tests.support.rows import associate, column, embedding, remember
+from tests.support.rows import associate, column, embedding, one_row, remember
 
 TASK = "upgrade the staging postgres server tonight"  # upgrade, staging, postgres, server, tonight
 OLD = timedelta(days=30)
@@ -19,11 +20,15 @@ def ago(**time: float) -> datetime:
     return datetime.now(UTC) - timedelta(**time)
 
 
-async def scores(connection: asyncpg.Connection, query: str = TASK, **wanted: object) -> dict[UUID, float]:
+async def scores(connection: asyncpg.Connection, query: str = TASK, **wanted: object) -> dict[UUID, Any]:
     """What recall finds for alice, best first."""
-    names = "".join(f", {name} => ${n}::{'vector' if 'embedding' in name else 'uuid'}" for n, name in enumerate(wanted, 2))
+    names = "".join(
+        f", {name} => ${n}::{'vector' if 'embedding' in name else 'uuid'}" for n, name in enumerate(wanted, 2)
+    )
     names = names.replace("::vector", "::text::vector")
-    rows = await connection.fetch(f"select id, score from recall($1, 'alice'{names})", query, *wanted.values())
+    rows = await connection.fetch(
+        f"select id, score from recall($1, 'alice'{names})", query, *wanted.values()
+    )
     assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
     return {row["id"]: pytest.approx(row["score"]) for row in rows}
 
@@ -35,7 +40,7 @@ async def test_the_example_of_the_design(scratch: asyncpg.Connection) -> None:
     assert (await scores(scratch))[memory] == 0.87
 
     await scratch.execute("select build_context('alice', $1)", TASK)
-    query = await scratch.fetchrow("select * from memory_queries")
+    query = await one_row(scratch, "select * from memory_queries")
     assert query["task_keywords"] == ["upgrade", "staging", "postgres", "server", "tonight"]
     assert dict(zip(query["retrieved_memory_ids"], query["relevance_scores"], strict=True)) == {
         memory: pytest.approx(0.87),
@@ -47,7 +52,8 @@ async def test_the_example_of_the_design(scratch: asyncpg.Connection) -> None:
 async def test_kinds_weigh_differently(scratch: asyncpg.Connection) -> None:
     weights = {"outcome": 1.0, "fact": 1.0, "error": 0.9, "goal": 0.8, "observation": 0.6, "note": 0.5}
     memories = {
-        kind: await remember(scratch, "upgrade staging postgres", kind=kind, created_at=ago(days=30)) for kind in weights
+        kind: await remember(scratch, "upgrade staging postgres", kind=kind, created_at=ago(days=30))
+        for kind in weights
     }
     assert await scores(scratch) == {memories[kind]: 0.6 * weight for kind, weight in weights.items()}
 
@@ -155,7 +161,9 @@ async def test_meaning_is_a_second_chance_to_be_relevant(
     memory = await remember(scratch, content, kind="fact", created_at=ago(days=30), embedding=given)
     expected = {} if relevance is None else {memory: pytest.approx(relevance, abs=1e-6)}
     found = await scratch.fetch(
-        "select id, score, similarity from recall($1, 'alice', query_embedding => $2::text::vector)", TASK, embedding(1)
+        "select id, score, similarity from recall($1, 'alice', query_embedding => $2::text::vector)",
+        TASK,
+        embedding(1),
     )
     assert {row["id"]: row["score"] for row in found} == expected
     assert [row["similarity"] for row in found] == [pytest.approx(similarity, abs=1e-6)] * len(expected)
@@ -171,20 +179,34 @@ async def test_the_best_come_first_and_then_the_newest(scratch: asyncpg.Connecti
 
 
 async def test_recall_tells_what_it_found(scratch: asyncpg.Connection) -> None:
-    memory = await remember(scratch, "upgrade staging", kind="fact", metadata='{"ticket": 7}', created_at=ago(days=9))
+    memory = await remember(
+        scratch, "upgrade staging", kind="fact", metadata='{"ticket": 7}', created_at=ago(days=9)
+    )
     insight = await scratch.fetchval(
         "insert into dream_insights (agent_id, insight, source_memories, category, confidence, generated_at) "
         "values ('alice', 'upgrade staging first', array[$1::uuid], 'pattern', 0.7, now() - interval '9 days') returning id",
         memory,
     )
-    rows = await scratch.fetch("select source, id, content, score, metadata::jsonb as metadata from recall($1, 'alice')", TASK)
+    rows = await scratch.fetch(
+        "select source, id, content, score, metadata::jsonb as metadata from recall($1, 'alice')", TASK
+    )
     assert [tuple(row)[:3] for row in rows] == [
         ("memory", memory, "upgrade staging"),
         ("insight", insight, "upgrade staging first"),
     ]
     assert [row["score"] for row in rows] == [pytest.approx(0.4), pytest.approx(0.4 * 0.7)]
-    for sources, found in (("{memory}", [memory]), ("{insight}", [insight]), ("{}", []), (None, [memory, insight])):
-        assert await column(scratch, "select id from recall($1, 'alice', sources => $2::text::text[])", TASK, sources) == found
+    for sources, found in (
+        ("{memory}", [memory]),
+        ("{insight}", [insight]),
+        ("{}", []),
+        (None, [memory, insight]),
+    ):
+        assert (
+            await column(
+                scratch, "select id from recall($1, 'alice', sources => $2::text::text[])", TASK, sources
+            )
+            == found
+        )
     for condition, found in (
         ('{"ticket": 7}', [memory]),
         ('{"ticket": 8}', []),
@@ -193,7 +215,10 @@ async def test_recall_tells_what_it_found(scratch: asyncpg.Connection) -> None:
         ("{}", [memory, insight]),
         (None, [memory, insight]),
     ):
-        assert await column(scratch, "select id from recall($1, 'alice', filter => $2)", TASK, condition) == found
+        assert (
+            await column(scratch, "select id from recall($1, 'alice', filter => $2)", TASK, condition)
+            == found
+        )
 
 
 async def test_recall_looks_where_it_is_told(scratch: asyncpg.Connection) -> None:

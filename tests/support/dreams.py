@@ -9,21 +9,27 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.support.rows import insert, remember
+from tests.support.rows import insert, one_row, remember
 from tests.support.waiting import until
 
 
 async def dream(connection: asyncpg.Connection) -> dict[str, Any]:
     """Asks for a dream and waits for its report."""
     request = await insert(connection, "memory_requests", {"kind": "dream"})
-    await until(connection, "select status <> 'pending' from memory_requests where id = $1", request, timeout=60)
-    row = await connection.fetchrow("select status, result, error from memory_requests where id = $1", request)
+    await until(
+        connection, "select status <> 'pending' from memory_requests where id = $1", request, timeout=60
+    )
+    row = await one_row(
+        connection, "select status, result, error from memory_requests where id = $1", request
+    )
     assert (row["status"], row["error"]) == ("done", None)
     report: dict[str, Any] = json.loads(row["result"])
     return report
 
 
-async def remember_all(connection: asyncpg.Connection, kind: str, contents: list[str], **columns: object) -> list[UUID]:
+async def remember_all(
+    connection: asyncpg.Connection, kind: str, contents: list[str], **columns: object
+) -> list[UUID]:
     """One memory for each, over the last two days."""
     made = []
     for n, content in enumerate(contents):
@@ -33,7 +39,10 @@ async def remember_all(connection: asyncpg.Connection, kind: str, contents: list
 
 
 async def failures(connection: asyncpg.Connection, count: int, **columns: object) -> list[UUID]:
-    texts = [f"Task: restore the tape backup {n} → failed (exit 1)\nchecksum mismatch on tape" for n in range(count)]
+    texts = [
+        f"Task: restore the tape backup {n} → failed (exit 1)\nchecksum mismatch on tape"
+        for n in range(count)
+    ]
     return await remember_all(connection, "error", texts, **columns)
 
 
@@ -43,4 +52,6 @@ async def successes(connection: asyncpg.Connection, count: int, **columns: objec
 
 
 async def notes(connection: asyncpg.Connection, count: int, **columns: object) -> list[UUID]:
-    return await remember_all(connection, "note", [f"heron nesting beside the pond, sighting {n}" for n in range(count)], **columns)
+    return await remember_all(
+        connection, "note", [f"heron nesting beside the pond, sighting {n}" for n in range(count)], **columns
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import until
 
 # Nothing waits, nothing is claimed, nothing is dead, nothing is half done: one row of zeros.
 LEFT_OVER = """
@@ -12,8 +12,14 @@ select (select count(*) from memoryd.jobs) as jobs,
        (select count(*) from memoryd.lanes where leased_until > now()) as leases,
        (select count(*) from memoryd.dead_jobs) as dead_jobs,
        (select count(*) from memoryd.executions) as executions,
-       (select count(*) from agent_commands where status in ('pending', 'running')) as unfinished,
+       (select count(*) from agent_commands where status in ('pending', 'ready', 'running')) as unfinished,
        (select count(*) from agent_memory where embedding is null) as unindexed
+"""
+
+# One statement, so that nothing slips through between a command's end and the job that this makes.
+QUIET = """
+select not exists (select from memoryd.jobs)
+   and not exists (select from agent_commands where status in ('pending', 'ready', 'running'))
 """
 
 NOT_REMEMBERED_ONCE = """
@@ -25,7 +31,7 @@ group by c.id
 having count(m.id) <> 1
 """
 
-# Per agent every memory but the first has something before it to be linked to, if only by time.
+# Links lead to what was there before: both ways between two would be one too many.
 LINKED_TWICE = """
 select least(memory_id, related_memory_id), greatest(memory_id, related_memory_id)
 from memory_associations
@@ -35,8 +41,8 @@ having count(*) > 1
 
 
 async def all_done(connection: asyncpg.Connection, *, timeout: float = 60.0) -> None:
-    """Waits until the queue is empty, and asserts that all was done, once."""
-    await until(connection, IDLE, timeout=timeout)
+    """Waits until no command and no job is left, and asserts that all was done, once."""
+    await until(connection, QUIET, timeout=timeout)
     left = await connection.fetchrow(LEFT_OVER)
     assert left is not None
     assert not any(left.values()), dict(left)

@@ -27,7 +27,12 @@ async def ask(connection: asyncpg.Connection, message: str, **columns: object) -
 
 async def associate(connection: asyncpg.Connection, one: UUID, other: UUID, strength: float) -> UUID:
     """Links a memory to another, as related."""
-    values = {"memory_id": one, "related_memory_id": other, "association_type": "related", "strength": strength}
+    values = {
+        "memory_id": one,
+        "related_memory_id": other,
+        "association_type": "related",
+        "strength": strength,
+    }
     return await insert(connection, "memory_associations", values)
 
 
@@ -42,3 +47,9 @@ async def insert(connection: asyncpg.Connection, table: str, values: dict[str, o
 async def column(connection: asyncpg.Connection, sql: str, *args: object) -> Sequence[object]:
     """The first column of all rows."""
     return [row[0] for row in await connection.fetch(sql, *args)]
+
+
+async def one_row(connection: asyncpg.Connection, sql: str, *args: object) -> asyncpg.Record:
+    """The only row."""
+    [row] = await connection.fetch(sql, *args)
+    return row

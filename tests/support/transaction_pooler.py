@@ -21,7 +21,15 @@ import asyncpg
 
 SSL_REQUEST, GSS_REQUEST, CANCEL_REQUEST = 80877103, 80877104, 80877102
 KNOWN_PARAMETERS = frozenset(
-    {"user", "database", "client_encoding", "application_name", "datestyle", "timezone", "standard_conforming_strings"}
+    {
+        "user",
+        "database",
+        "client_encoding",
+        "application_name",
+        "datestyle",
+        "timezone",
+        "standard_conforming_strings",
+    }
 )
 
 

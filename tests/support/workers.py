@@ -18,7 +18,6 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from daemon import queue
 from daemon.database import Database
 from daemon.logs import configure_logs, get_logger
 from daemon.worker import Topic, Worker
@@ -76,7 +75,11 @@ class Doing:
 
 
 async def enqueue(
-    connection: asyncpg.Connection, topic: str, payloads: Sequence[str | None], *, lanes: Sequence[str | None] = ()
+    connection: asyncpg.Connection,
+    topic: str,
+    payloads: Sequence[str | None],
+    *,
+    lanes: Sequence[str | None] = (),
 ) -> list[int]:
     """Queues one job for each payload (JSON text), in order; returns the ids."""
     rows = await connection.fetch(ENQUEUE, topic, list(lanes) or [None] * len(payloads), list(payloads))
@@ -116,7 +119,9 @@ def worker_on(
 
 
 @asynccontextmanager
-async def working(*workers: Worker, claim_seconds: float = 30.0, poll_seconds: float = 0.05) -> AsyncIterator[None]:
+async def working(
+    *workers: Worker, claim_seconds: float = 30.0, poll_seconds: float = 0.05
+) -> AsyncIterator[None]:
     """The workers at work, woken by a quick poll, their claims renewed; stopped at the end."""
 
     async def every(seconds: float, do: Callable[[Worker], Awaitable[None]]) -> None:

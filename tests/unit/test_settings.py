@@ -1,0 +1,197 @@
+"""Settings: from the environment and .env, and one sentence for every wrong value, without secrets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from daemon.settings import PREFIX, Settings, SettingsError, load_settings
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings but the test's own, in an empty working directory."""
+    for name in os.environ:
+        if name.upper().startswith(PREFIX) or name in ("DATABASE_URL", "OPENAI_API_KEY"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def told() -> list[str]:
+    """The sentences about what is wrong."""
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+    return str(raised.value).splitlines()
+
+
+def test_without_any_the_defaults_hold() -> None:
+    settings = load_settings()
+    assert settings.model_fields_set == set()
+    assert (settings.database_url, settings.data_dir, settings.embedder) == (
+        None,
+        Path(".memoryd"),
+        "local/wordllama-256",
+    )
+    assert (settings.outcome_ttl_hours, settings.task_memory_ttl_hours) == (72, 2160)
+    assert (settings.dream_idle_hours, settings.dream_every_hours, settings.dream_window_hours) == (6, 6, 48)
+    assert settings.public_notifications
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("POOL", "both", "auto, direct or transaction"),
+        ("POOL", "AUTO", "auto, direct or transaction"),
+        ("DOORBELL", "bell", "auto, listen or poll"),
+        ("LOG_LEVEL", "trace", "debug, info, warning or error"),
+        ("LOG_FORMAT", "xml", "auto, console or json"),
+        ("PUBLIC_NOTIFICATIONS", "maybe", "true or false"),
+        ("POOL_SIZE", "2", "a whole number from 3 to 100"),
+        ("POOL_SIZE", "101", "a whole number from 3 to 100"),
+        ("POOL_SIZE", "ten", "a whole number from 3 to 100"),
+        ("POOL_SIZE", "3.5", "a whole number from 3 to 100"),
+        ("POSTGRES_PORT", "80", "a whole number from 1024 to 65535"),
+        ("POSTGRES_PORT", "70000", "a whole number from 1024 to 65535"),
+        ("EMBEDDING_DIMENSIONS", "0", "a whole number from 1 to 16000"),
+        ("MAX_ATTEMPTS", "0", "a whole number from 1 to 100"),
+        ("EXECUTOR_PARALLEL", "0", "a whole number from 1 to 1000"),
+        ("EXECUTOR_OUTPUT_BYTES", "10", "a whole number from 1000 to 200000000"),
+        ("OUTCOME_TTL_HOURS", "0", "a whole number from 1 to 876000"),
+        ("OUTCOME_TTL_HOURS", "1.5", "a whole number from 1 to 876000"),
+        ("OUTCOME_TTL_HOURS", "3000000000", "a whole number from 1 to 876000"),
+        ("TASK_MEMORY_TTL_HOURS", "-5", "a whole number from 1 to 876000"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, allowed: str
+) -> None:
+    monkeypatch.setenv(PREFIX + variable, value)
+    [sentence] = told()
+    assert sentence.startswith(f"MEMORYD_{variable} is '{value}'; it must be {allowed}.")
+
+
+@pytest.mark.parametrize(
+    ("variable", "bounds"),
+    [
+        ("POLL_SECONDS", "above 0 and up to 3600"),
+        ("CLAIM_SECONDS", "from 1 to 3600"),
+        ("SHUTDOWN_SECONDS", "from 0 to 3600"),
+        ("PROVIDER_TIMEOUT_SECONDS", "above 0 and up to 600"),
+        ("EXECUTOR_TIMEOUT_SECONDS", "above 0 and up to 31536000"),
+        ("COMMAND_HOURS", "above 0 and up to 876000"),
+        ("HEARTBEAT_SECONDS", "from 0.1 to 600"),
+        ("DREAM_IDLE_HOURS", "above 0 and up to 876000"),
+        ("DREAM_EVERY_HOURS", "above 0 and up to 876000"),
+        ("DREAM_WINDOW_HOURS", "above 0 and up to 876000"),
+        ("CLEANUP_SECONDS", "from 1 to 604800"),
+        ("QUERY_LOG_DAYS", "above 0 and up to 36500"),
+    ],
+)
+def test_no_duration_is_endless(monkeypatch: pytest.MonkeyPatch, variable: str, bounds: str) -> None:
+    for value in ("soon", "nan", "inf", "-inf", "1e300", "-1"):
+        monkeypatch.setenv(PREFIX + variable, value)
+        [sentence] = told()
+        assert sentence.startswith(f"MEMORYD_{variable} is '{value}'; it must be a number {bounds}.")
+
+
+def test_every_number_has_bounds() -> None:
+    for name, schema in Settings.model_json_schema(by_alias=False)["properties"].items():
+        for one in schema.get("anyOf", [schema]):
+            if one.get("type") in ("integer", "number"):
+                assert "maximum" in one, name
+                assert "minimum" in one or "exclusiveMinimum" in one, name
+
+
+def test_every_wrong_value_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORYD_POOL_SIZE", "1")
+    monkeypatch.setenv("MEMORYD_LOG_LEVEL", "loud")
+    monkeypatch.setenv("memoryd_max_attempts", "none")
+    assert [sentence.partition(" ")[0] for sentence in told()] == [
+        "MEMORYD_POOL_SIZE", "MEMORYD_MAX_ATTEMPTS", "MEMORYD_LOG_LEVEL",
+    ]  # fmt: skip
+
+
+def test_a_sentence_says_what_the_setting_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORYD_MAX_ATTEMPTS", "0")
+    assert told() == [
+        "MEMORYD_MAX_ATTEMPTS is '0'; it must be a whole number from 1 to 100. Attempts before a job is buried."
+    ]
+
+
+def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://app:hunter2@db.example/app")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hunter2")
+    settings = load_settings()
+    for shown in (repr(settings), str(settings), str(settings.model_dump()), settings.model_dump_json()):
+        assert "hunter2" not in shown
+    assert settings.database_url is not None
+    assert settings.database_url.get_secret_value() == "postgresql://app:hunter2@db.example/app"
+    # Not even where it is the wrong one.
+    with pytest.raises(SettingsError) as raised:
+        load_settings(openai_api_key=["sk-hunter2"], database_url=["postgresql://app:hunter2@db.example/app"])
+    assert "hunter2" not in str(raised.value)
+    assert "a secret value" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("ours", "common", "field"),
+    [
+        ("MEMORYD_DATABASE_URL", "DATABASE_URL", "database_url"),
+        ("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY", "openai_api_key"),
+    ],
+)
+def test_the_common_name_serves_where_ours_is_not_set(
+    monkeypatch: pytest.MonkeyPatch, ours: str, common: str, field: str
+) -> None:
+    monkeypatch.setenv(common, "common")
+    assert getattr(load_settings(), field).get_secret_value() == "common"
+    monkeypatch.setenv(ours, "ours")
+    assert getattr(load_settings(), field).get_secret_value() == "ours"
+
+
+def test_an_empty_value_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_default = load_settings()
+    for name in Settings.model_fields:
+        monkeypatch.setenv(PREFIX + name.upper(), "")
+    monkeypatch.setenv("DATABASE_URL", "")
+    assert load_settings() == by_default
+    assert load_settings().database_url is None
+
+
+def test_the_file_is_read_and_the_environment_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(
+        "\ufeff# a comment, with a mark of byte order before it\n"
+        "DATABASE_URL=postgresql://file/db\n"
+        "MEMORYD_POOL_SIZE=7\nMEMORYD_EXECUTOR_COMMAND='sh -c \"cat # é\"'\nMEMORYD_LOG_LEVEL=\nSOMETHING_ELSE=1\n",
+        encoding="utf-8",
+    )
+    settings = load_settings()
+    assert settings.database_url is not None
+    assert settings.database_url.get_secret_value() == "postgresql://file/db"
+    assert (settings.pool_size, settings.executor_command, settings.log_level) == (
+        7,
+        'sh -c "cat # é"',
+        "info",
+    )
+    monkeypatch.setenv("MEMORYD_POOL_SIZE", "8")
+    assert load_settings().pool_size == 8
+    assert load_settings(pool_size=9).pool_size == 9
+    assert load_settings(pool_size=None).pool_size == 8
+
+
+def test_a_wrong_value_in_the_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("MEMORYD_POOL_SIZE=1\n", encoding="utf-8")
+    assert [sentence.partition(";")[0] for sentence in told()] == ["MEMORYD_POOL_SIZE is '1'"]
+
+
+def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes("MEMORYD_LOG_LEVEL=grün".encode("latin-1"))
+    assert told() == ["The file .env is not UTF-8. Save it as UTF-8."]
+
+
+def test_settings_do_not_change_while_they_are_used() -> None:
+    settings = load_settings()
+    with pytest.raises(ValueError, match="frozen"):
+        settings.pool_size = 5
