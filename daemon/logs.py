@@ -59,7 +59,7 @@ def _without_message_of_exception(_logger: object, _method: str, event: EventDic
     if isinstance(error, tuple):
         error = error[1]
     if isinstance(error, BaseException):
-        event |= {"error": describe(error), "at": frames(error)}
+        event.update(error=describe(error), at=frames(error))
     return event
 
 

@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[2]
 def sql_blocks(document: str) -> list[str]:
     """The statements of a document's SQL examples, in order."""
     blocks = re.findall(r"```sql\n(.*?)```", (ROOT / document).read_text("utf-8"), re.DOTALL)
-    return [statement for block in blocks for statement in re.split(r";\s*(?=\n|$)", block) if statement.strip()]
+    return [
+        statement for block in blocks for statement in re.split(r";\s*(?=\n|$)", block) if statement.strip()
+    ]
 
 
 async def test_the_tour_of_the_readme_runs_as_written(
