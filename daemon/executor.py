@@ -15,11 +15,7 @@ import asyncio
 import contextlib
 import functools
 import os
-import shlex
-import signal
-import tempfile
 import time
-from dataclasses import dataclass, field
 from uuid import UUID
 
 import asyncpg
@@ -27,14 +23,11 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
+from daemon.program import Output, run_program, words_of
 
 MOST_TRIES = 3
 STREAM_SECONDS = 1.0
-KILL_AFTER_SECONDS = 5.0
-LAST_WORDS_SECONDS = 1.0
 LAST_CLAIM_SECONDS = 2.0
-TIMED_OUT = 124
-NOT_STARTED = 127
 
 # Up to $2 at once for each agent, counting those that other daemons run. One statement claims for all agents.
 CLAIM = """
@@ -146,35 +139,6 @@ select (select count(*) from again) as again, (select count(*) from given_up) as
 """
 
 
-@dataclass(slots=True)
-class Output:
-    """What a program wrote: its first and its last bytes, up to `limit` in all."""
-
-    limit: int
-    head: bytearray = field(default_factory=bytearray)
-    tail: bytearray = field(default_factory=bytearray)
-    left_out: int = 0
-
-    def add(self, chunk: bytes) -> None:
-        """Takes what was just written."""
-        room = self.limit // 2 - len(self.head)
-        self.head += chunk[: max(0, room)]
-        self.tail += chunk[max(0, room) :]
-        # Cut in large steps, or a long output would be copied for every chunk.
-        if len(self.tail) > self.limit:
-            cut = len(self.tail) - self.limit // 2
-            del self.tail[:cut]
-            self.left_out += cut
-
-    def text(self) -> str:
-        """As Postgres can store it."""
-        over = max(0, len(self.head) + len(self.tail) - self.limit)
-        left_out = self.left_out + over
-        gap = f"\n… {left_out} bytes left out …\n".encode() if left_out else b""
-        kept = bytes(self.head) + gap + bytes(memoryview(self.tail)[over:])
-        return kept.decode("utf-8", "replace").replace("\x00", "�")
-
-
 class Executor:
     """Claims ready commands and runs them until told to stop."""
 
@@ -191,7 +155,7 @@ class Executor:
         logger: FilteringBoundLogger,
     ) -> None:
         """Raises ValueError when `command` names no program."""
-        self._argv = _words(command)
+        self._argv = words_of(command)
         self._database = database
         self._daemon_id = daemon_id
         self._lease_seconds = lease_seconds
@@ -280,7 +244,7 @@ class Executor:
     async def _execute(self, row: asyncpg.Record) -> None:
         began = time.perf_counter()
         output = Output(self._output_bytes)
-        exit_code, error = await self._run_program(row, output)
+        exit_code, error = await self._run(row, output)
         while True:
             try:
                 await self._database.fetchval(
@@ -297,75 +261,34 @@ class Executor:
             command=str(row["id"]),
             agent=row["agent_id"],
             exit_code=exit_code,
-            bytes=len(output.head) + len(output.tail) + output.left_out,
+            bytes=output.size,
             ms=round((time.perf_counter() - began) * 1000),
         )
 
-    async def _run_program(self, row: asyncpg.Record, output: Output) -> tuple[int, str | None]:
-        environment = os.environ | {
-            "MEMORYD_COMMAND_ID": str(row["id"]),
-            "MEMORYD_AGENT_ID": row["agent_id"],
-            "MEMORYD_SESSION_ID": str(row["session_id"] or ""),
-        }
-        given = "\n\n".join(part for part in (row["context"], row["message"]) if part) + "\n"
-        ended = asyncio.Event()
-        try:
-            process, reading = await self._start(given, environment, _Reading(output, ended))
-        except OSError as fault:
-            return (
-                NOT_STARTED,
-                f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)",
-            )
+    async def _run(self, row: asyncpg.Record, output: Output) -> tuple[int, str | None]:
         streaming = asyncio.create_task(self._stream(row["id"], output))
         try:
-            async with asyncio.timeout(self._timeout):
-                return await process.wait(), None
-        except TimeoutError:
-            return (
-                TIMED_OUT,
-                f"stopped at the time limit of {self._timeout:g} s (MEMORYD_EXECUTOR_TIMEOUT_SECONDS)",
+            return await run_program(
+                self._argv,
+                given="\n\n".join(part for part in (row["context"], row["message"]) if part) + "\n",
+                environment=os.environ
+                | {
+                    "MEMORYD_COMMAND_ID": str(row["id"]),
+                    "MEMORYD_AGENT_ID": row["agent_id"],
+                    "MEMORYD_SESSION_ID": str(row["session_id"] or ""),
+                },
+                timeout_seconds=self._timeout,
+                output=output,
             )
         finally:
             streaming.cancel()
-            # Also on success: what the program left behind in its group must not outlive its command.
-            await _end(process)
-            # What left the group may hold the pipe open for ever.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), LAST_WORDS_SECONDS)
-            reading.close()
-
-    async def _start(
-        self, given: str, environment: dict[str, str], reading: _Reading
-    ) -> tuple[asyncio.subprocess.Process, asyncio.ReadTransport]:
-        # A file and a pipe of our own: with those of asyncio a process has not ended until all its heirs have.
-        read_end, write_end = os.pipe()
-        pipe = os.fdopen(read_end, "rb", buffering=0)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: reading, pipe)
-        try:
-            with tempfile.TemporaryFile() as stdin:
-                stdin.write(given.encode("utf-8", "replace"))
-                stdin.seek(0)
-                process = await asyncio.create_subprocess_exec(
-                    *self._argv,
-                    stdin=stdin,
-                    stdout=write_end,
-                    stderr=asyncio.subprocess.STDOUT,
-                    env=environment,
-                    start_new_session=True,
-                )
-        except BaseException:
-            transport.close()
-            raise
-        finally:
-            os.close(write_end)
-        return process, transport
 
     async def _stream(self, command_id: UUID, output: Output) -> None:
         written = 0
         pause = STREAM_SECONDS
         while True:
             await asyncio.sleep(pause)
-            size = len(output.head) + len(output.tail) + output.left_out
+            size = output.size
             if size == written:
                 continue
             written = size
@@ -373,42 +296,3 @@ class Executor:
                 await self._database.execute(STREAM, command_id, self._daemon_id, output.text())
             # Each time the whole text is written anew: the longer it is, the seldomer.
             pause = max(STREAM_SECONDS, size / 1_000_000)
-
-
-class _Reading(asyncio.Protocol):
-    """Takes what the program writes as it comes."""
-
-    def __init__(self, output: Output, ended: asyncio.Event) -> None:
-        self._output = output
-        self._ended = ended
-
-    def data_received(self, data: bytes) -> None:
-        self._output.add(data)
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        self._ended.set()
-
-
-def _words(command: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise ValueError(f"MEMORYD_EXECUTOR_COMMAND cannot be read as a command line: {error}.") from None
-    if not words:
-        raise ValueError("MEMORYD_EXECUTOR_COMMAND names no program. Leave it empty to run none.")
-    return words
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ends the process group: politely first, if it still runs."""
-    if process.returncode is None:
-        _signal(process.pid, signal.SIGTERM)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), KILL_AFTER_SECONDS)
-    _signal(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)

@@ -100,7 +100,7 @@ class Daemon:
                 ms=round((time.perf_counter() - began) * 1000),
             )
             await self._until_told(running)
-            schedule.stop()
+            await schedule.stop()
             await self._stop(running, heartbeat)
         finally:
             await database.close()

@@ -5,6 +5,7 @@ Promise: any number of daemons run each tick once, with no leader: a tick is a r
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
 
+LAST_TICK_SECONDS = 2.0
 CLEANUP_ROWS = 10_000
 DEAD_JOB_DAYS = 30
 EMBEDDING_DAYS = 30
@@ -84,18 +86,18 @@ class Schedule:
         self._daemon_id = daemon_id
         self._log = logger
         self._scheduler = AsyncIOScheduler(timezone=UTC)
+        self._running: dict[str, asyncio.Task[None]] = {}
 
     def add(self, tick: Tick) -> None:
         """Puts a tick on the schedule, at the same times in every daemon."""
         self._scheduler.add_job(
-            self._run,
+            self._begin,
             IntervalTrigger(
                 seconds=max(1, int(tick.every_seconds)), start_date=datetime(2020, 1, 1, tzinfo=UTC)
             ),
             args=[tick],
             id=tick.name,
             coalesce=True,
-            max_instances=1,
             misfire_grace_time=60,
         )
 
@@ -103,10 +105,22 @@ class Schedule:
         """Begins; needs a running event loop."""
         self._scheduler.start()
 
-    def stop(self) -> None:
-        """Ends; a tick that is running is left to end by itself."""
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=False)
+    async def stop(self) -> None:
+        """Ends; a tick that is running has two seconds to end by itself."""
+        self._scheduler.pause()
+        # The scheduler cancels what it has not begun yet, and takes that for an error: one round lets it begin.
+        await asyncio.sleep(0)
+        self._scheduler.shutdown(wait=False)
+        if self._running:
+            _, late = await asyncio.wait(self._running.values(), timeout=LAST_TICK_SECONDS)
+            for task in late:
+                task.cancel()
+
+    async def _begin(self, tick: Tick) -> None:
+        if tick.name not in self._running:
+            task = asyncio.create_task(self._run(tick))
+            self._running[tick.name] = task
+            task.add_done_callback(lambda _task: self._running.pop(tick.name))
 
     async def _run(self, tick: Tick) -> None:
         try:

@@ -98,12 +98,28 @@ async def test_a_tick_is_run_by_one_daemon(database_url: str, connection: asyncp
             schedule.add(Tick("count", 1, run))
             schedule.start()
         await until(connection, "select count(*) >= 3 from memoryd.ticks where name = 'count'")
-        for schedule in schedules:
-            schedule.stop()
-        # What the others were at when they were stopped.
-        if others := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(others, timeout=1)
+        await asyncio.gather(*(schedule.stop() for schedule in schedules))
     assert runs == await connection.fetchval("select count(*) from memoryd.ticks where name = 'count'")
+
+
+async def test_a_tick_that_is_running_when_the_daemon_stops_ends_first(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def run() -> None:
+        began.set()
+        await asyncio.sleep(0.1)
+        ended.set()
+
+    async with open_database(database_url) as database:
+        schedule = Schedule(database=database, daemon_id=uuid4(), logger=get_logger())
+        schedule.add(Tick("slow", 1, run))
+        schedule.start()
+        await began.wait()
+        await schedule.stop()
+    assert ended.is_set()
+    assert await connection.fetchval("select count(*) from memoryd.ticks") == 1
 
 
 @pytest.fixture

@@ -79,7 +79,8 @@ async def test_a_claim_that_is_rolled_back_was_none(
     transaction = connection.transaction()
     await transaction.start()
     assert await connection.fetchval("select id from claim_command('alice')") == command
-    assert await twenty[0].fetch("select * from claim_command('alice')") == []
+    meanwhile = twenty[0].fetch("select * from claim_command('alice')")
+    assert await asyncio.wait_for(meanwhile, 20) == []
     await transaction.rollback()
     assert await twenty[0].fetchval("select id from claim_command('alice')") == command
 
