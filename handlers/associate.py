@@ -30,29 +30,30 @@ from public.agent_memory m
 where m.id = any($1)
 """
 
+# The limits are written out: a plan made for an unknown limit reads everything and sorts.
 # The newest REACH memories that one agent's (and user's) new ones may be near to, as three strings of fixed-width binary
 # values: a row a memory would cost more to decode than the comparison itself.
-READ_REACH = """
+READ_REACH = f"""
 select string_agg(uuid_send(r.id), '') as ids,
        string_agg(float8send(extract(epoch from r.created_at)::double precision), '') as times,
        string_agg(vector_send(r.embedding), '') as embeddings
-from (
-    select s.id, s.created_at, s.embedding
-    from unnest(array[$1::text, '_shared']) as a(agent_id)
-    cross join lateral (
-        select m.id, m.created_at, m.embedding from public.agent_memory m
-        where m.agent_id = a.agent_id
-          and (m.user_id is null or m.user_id = $2)
-          and m.created_at <= $3
-          and m.embedding is not null
-        order by m.created_at desc, m.id desc
-        limit $4
-    ) s
+from unnest(array[$1::text, '_shared']) as a(agent_id)
+cross join lateral (
+    (select m.id, m.created_at, m.embedding from public.agent_memory m
+     where m.agent_id = a.agent_id and m.user_id = $2 and m.created_at <= $3 and m.embedding is not null
+     order by m.created_at desc, m.id desc
+     limit {REACH})
+    union all
+    (select m.id, m.created_at, m.embedding from public.agent_memory m
+     where m.agent_id = a.agent_id and m.user_id is null and m.created_at <= $3 and m.embedding is not null
+     order by m.created_at desc, m.id desc
+     limit {REACH})
 ) r
 """
 
-# For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once.
-READ_CANDIDATES = """
+# For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once. Of the user's and
+# of nobody's in turn, so that each is a walk along one index, however many other users there are. Linking takes the newest 30.
+READ_CANDIDATES = f"""
 select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at
 from public.agent_memory m
 where m.id in (
@@ -60,12 +61,15 @@ where m.id in (
     from public.agent_memory n
     cross join lateral (values (n.agent_id), ('_shared')) as s(agent_id)
     cross join lateral (
-        select e.id from public.agent_memory e
-        where e.agent_id = s.agent_id
-          and (e.user_id is null or e.user_id = n.user_id)
-          and (e.created_at, e.id) < (n.created_at, n.id)
-        order by e.created_at desc, e.id desc
-        limit $3
+        (select e.id from public.agent_memory e
+         where e.agent_id = s.agent_id and e.user_id = n.user_id and (e.created_at, e.id) < (n.created_at, n.id)
+         order by e.created_at desc, e.id desc
+         limit {WINDOW})
+        union all
+        (select e.id from public.agent_memory e
+         where e.agent_id = s.agent_id and e.user_id is null and (e.created_at, e.id) < (n.created_at, n.id)
+         order by e.created_at desc, e.id desc
+         limit {WINDOW})
     ) w
     where n.id = any($1)
     union
@@ -102,7 +106,7 @@ class AssociateHandler:
             neighbours |= await self._neighbours(agent, user, [r for r in rows if r["embedding"] is not None])
         near = list({other for found in neighbours.values() for other in found})
         candidates = (
-            await self._reader.fetch(READ_CANDIDATES, [r["id"] for r in new], near, WINDOW) if new else []
+            await self._reader.fetch(READ_CANDIDATES, [r["id"] for r in new], near) if new else []
         )
         links: dict[UUID, list[Link]] = defaultdict(list)
         for link in _link(new, candidates, neighbours):
@@ -132,7 +136,7 @@ class AssociateHandler:
         """For each new memory of one owner the cosine similarity of its nearest earlier ones, above NEAR."""
         if not new:
             return {}
-        (reach,) = await self._reader.fetch(READ_REACH, agent, user, max(r["created_at"] for r in new), REACH)
+        (reach,) = await self._reader.fetch(READ_REACH, agent, user, max(r["created_at"] for r in new))
         if reach["ids"] is None:
             return {}
         ids: bytes = reach["ids"]

@@ -32,13 +32,16 @@ MODEL_MEMORIES = 30
 """Memories of one cluster that a language model is shown."""
 
 _DUE = """
-       not exists (select from public.agent_commands c where c.created_at > now() - make_interval(secs => $1))
+       not exists (select from public.agent_commands c
+                   where c.created_at > now() - make_interval(secs => $1) and c.created_at <= now())
    and not exists (select from public.agent_commands c where c.status = 'running')
    and not exists (select from public.dream_sessions d where d.status = 'completed'
                    and d.finished_at > now() - make_interval(secs => $2))
    and not exists (select from public.dream_sessions d where d.status = 'running' and d.lease_until > now())
    and (select count(*) from (select from public.agent_memory m
-                              where m.created_at > now() - make_interval(secs => $3) limit $4) m) = $4
+                              where m.created_at at time zone 'utc'
+                                    > (now() - make_interval(secs => $3)) at time zone 'utc'
+                              limit $4) m) = $4
 """
 DUE = f"select {_DUE}"
 
@@ -71,7 +74,8 @@ set lease_until = now() + make_interval(secs => $2)
 where d.id = $1
   and d.status = 'running'
   and (d.trigger = 'manual'
-       or coalesce((select max(c.created_at) from public.agent_commands c) <= d.started_at, true)
+       or coalesce((select max(c.created_at) from public.agent_commands c where c.created_at <= now())
+                <= d.started_at, true)
           and not exists (select from public.agent_commands c where c.status = 'running'))
 returning 1
 """
@@ -79,9 +83,10 @@ returning 1
 READ_PAGE = """
 select m.id, m.agent_id, m.user_id, m.kind, left(m.content, 600) as content, m.keywords, m.created_at, m.embedding
 from public.agent_memory m
-where m.created_at > $1 and (m.created_at, m.id) > ($2, $3)
+where m.created_at at time zone 'utc' > $1::timestamptz at time zone 'utc'
+  and (m.created_at at time zone 'utc', m.id) > ($2::timestamptz at time zone 'utc', $3)
   and (m.expires_at is null or m.expires_at > now())
-order by m.created_at, m.id
+order by m.created_at at time zone 'utc', m.id
 limit $4
 """
 

@@ -157,25 +157,27 @@ declare
     candidates text[];
     leased text[];
 begin
-    with recursive pending(lane) as (
-        (select j.lane from memoryd.jobs j
+    -- One step of the index a lane, each at the lane's oldest job.
+    with recursive pending(lane, oldest) as (
+        (select j.lane, j.id from memoryd.jobs j
          where j.topic = p_topic and j.lane is not null
-         order by j.lane limit 1)
+         order by j.lane, j.id limit 1)
         union all
-        select (select j.lane from memoryd.jobs j
-                where j.topic = p_topic and j.lane > p.lane
-                order by j.lane limit 1)
+        select n.lane, n.id
         from pending p
-        where p.lane is not null
+        cross join lateral (
+            select j.lane, j.id from memoryd.jobs j
+            where j.topic = p_topic and j.lane > p.lane
+            order by j.lane, j.id limit 1
+        ) n
     )
     select array_agg(f.lane) into candidates
     from (
         select p.lane
         from pending p
         left join memoryd.lanes l on l.topic = p_topic and l.lane = p.lane
-        where p.lane is not null
-          and (l.lane is null or (l.leased_until <= clock_timestamp() and l.not_before <= clock_timestamp()))
-        order by l.leased_until nulls first
+        where (l.lane is null or (l.leased_until <= clock_timestamp() and l.not_before <= clock_timestamp()))
+        order by p.oldest
         limit p_lanes
     ) f;
     if candidates is null then

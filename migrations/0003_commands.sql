@@ -32,7 +32,7 @@ create table public.agent_commands (
     output text,
     exit_code integer,
     error text,
-    created_at timestamptz not null default now(),
+    created_at timestamptz not null default now() check (isfinite(created_at)),
     ready_at timestamptz,
     started_at timestamptz,
     finished_at timestamptz check (

@@ -58,7 +58,7 @@ create table public.agent_memory (
         or memoryd.refuse('ttl_hours is ' || ttl_hours, 'Hours from 1 on; null for a memory that is never forgotten.')),
     expires_at timestamptz,
     -- Every daemon reads these times: one that its language cannot hold would stop all of the agent's associations.
-    created_at timestamptz not null default now() check (
+    created_at timestamptz not null default now() check (isfinite(created_at)) check (
         created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
         or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
     updated_at timestamptz not null default now() check (
@@ -70,8 +70,12 @@ comment on column public.agent_memory.ttl_hours is 'Hours until it is forgotten,
 comment on column public.agent_memory.command_id is 'The command whose outcome this is; a command is remembered once.';
 comment on column public.agent_memory.embedding is 'Written by memoryd; null until indexed. Give your own only if it comes from the same model.';
 
-create index agent_memory_recent on public.agent_memory (agent_id, created_at desc, id desc);
-create index agent_memory_created on public.agent_memory (created_at);
+-- An agent's newest, nobody's and a user's apart: `user_id is null` within one index does not keep its order.
+create index agent_memory_recent on public.agent_memory (agent_id, created_at desc, id desc) where user_id is null;
+create index agent_memory_agent on public.agent_memory (agent_id, user_id, created_at desc, id desc);
+-- By time alone, as an expression: a query for one agent's newest must never be answered by walking everybody's backwards,
+-- which the planner prefers where it takes that agent's to be plentiful, and which reads the whole table where there are none.
+create index agent_memory_created on public.agent_memory ((created_at at time zone 'utc'), id);
 create index agent_memory_user on public.agent_memory (user_id, memory_type) where user_id is not null;
 create index agent_memory_expiring on public.agent_memory (expires_at) where expires_at is not null;
 create unique index agent_memory_command on public.agent_memory (command_id) where command_id is not null;

@@ -32,6 +32,9 @@ create function memoryd.score_memories(
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
+-- A generic plan does not know how small p_reach is: without these it may read everything and sort.
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -44,20 +47,28 @@ begin
             select w.id, r.relevance
             from unnest(p_agents) a
             cross join lateral (
+                (select m.id, m.kind, m.created_at, m.keywords, m.embedding
+                 from public.agent_memory m
+                 where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
+                 order by m.created_at desc, m.id desc
+                 limit p_reach)
+                union all
+                (select m.id, m.kind, m.created_at, m.keywords, m.embedding
+                 from public.agent_memory m
+                 where m.agent_id = a and m.user_id is null and not p_only_user
+                   and (m.expires_at is null or m.expires_at > now())
+                 order by m.created_at desc, m.id desc
+                 limit p_reach)
+            ) m
+            cross join lateral (
                 select m.id, m.kind, m.created_at, 1 - (m.embedding <=> p_embedding) as similarity,
                        case when m.keywords && p_asked
                             then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
-                from public.agent_memory m
-                where m.agent_id = a
-                  and (m.user_id = p_user or (not p_only_user and m.user_id is null))
-                  and (m.expires_at is null or m.expires_at > now())
-                order by m.created_at desc, m.id desc
-                limit p_reach
             ) w
             cross join lateral (select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance) r
             where r.relevance > 0
             order by r.relevance * memoryd.kind_weight(w.kind) + memoryd.recency(w.created_at) desc
-            limit greatest(40, 2 * p_limit)
+            limit greatest(40, 2::bigint * p_limit)
         ) b;
     else
         select array_agg(b.id), array_agg(b.relevance) into ids, relevances
@@ -70,13 +81,13 @@ begin
                 from public.agent_memory m
                 where (p_user is null or m.user_id = p_user)
                   and (m.expires_at is null or m.expires_at > now())
-                order by m.created_at desc
+                order by m.created_at at time zone 'utc' desc
                 limit p_reach
             ) w
             cross join lateral (select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance) r
             where r.relevance > 0
             order by r.relevance * memoryd.kind_weight(w.kind) + memoryd.recency(w.created_at) desc
-            limit greatest(40, 2 * p_limit)
+            limit greatest(40, 2::bigint * p_limit)
         ) b;
     end if;
     if ids is null then

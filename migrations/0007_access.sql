@@ -15,6 +15,8 @@ begin
 end
 $$;
 
+-- Above all the trigger functions, which run as the owner: nobody may hang one of them on a table of his own.
+revoke all on all functions in schema memoryd from public;
 revoke all on function public.claim_command, public.complete_command, public.mark_useful, public.build_context,
     public.recall, public.cleanup_expired_memory, public.extract_keywords from public;
 -- Supabase grants its clients everything by default, truncate too, which no policy stops.
@@ -26,7 +28,9 @@ begin
         execute format('revoke all on public.agents, public.agent_commands, public.agent_memory, public.memory_associations,
             public.memory_queries, public.dream_sessions, public.dream_insights, public.memory_requests,
             public.shared_memory from %I', client);
-        execute format('revoke all on function public.claim_command, public.complete_command, public.mark_useful,
+        execute format('-- Above all the trigger functions, which run as the owner: nobody may hang one of them on a table of his own.
+revoke all on all functions in schema memoryd from public;
+revoke all on function public.claim_command, public.complete_command, public.mark_useful,
             public.build_context, public.recall, public.cleanup_expired_memory, public.extract_keywords from %I', client);
     end loop;
 end
@@ -34,11 +38,11 @@ $$;
 
 -- End users: their own rows, nothing of anyone else's, nothing of the agents' own (user_id null).
 create policy own on public.agent_memory to memoryd_user
-    using (user_id = memoryd.caller_id()) with check (user_id = memoryd.caller_id());
+    using (user_id = memoryd.caller_id()) with check (user_id = memoryd.caller_id() and agent_id <> '_shared');
 create policy own_read on public.agent_commands for select to memoryd_user using (user_id = memoryd.caller_id());
 -- A user asks for work; what came of it is the agents' word.
 create policy own_ask on public.agent_commands for insert to memoryd_user
-    with check (user_id = memoryd.caller_id() and status = 'pending' and context is null and output is null);
+    with check (user_id = memoryd.caller_id() and status = 'pending');
 create policy own on public.memory_queries to memoryd_user
     using (user_id = memoryd.caller_id()) with check (user_id = memoryd.caller_id());
 create policy own_read on public.dream_insights for select to memoryd_user using (user_id = memoryd.caller_id());
@@ -50,9 +54,20 @@ create policy both_ends_read on public.memory_associations for select to memoryd
     using (exists (select from public.agent_memory m where m.id = memory_id)
        and exists (select from public.agent_memory m where m.id = related_memory_id));
 
-grant select, insert, update, delete on public.agent_memory to memoryd_user;
-grant select, insert on public.agent_commands, public.memory_queries, public.memory_requests to memoryd_user;
-grant update (useful) on public.memory_queries to memoryd_user;
+-- By column: a user sets no times and no command_id (a command is remembered once, and that by its agent), and does not read
+-- a command's context, which holds what the agent knows, the agents' own memories among it.
+grant select, delete on public.agent_memory to memoryd_user;
+grant insert (id, agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at),
+    update (session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at)
+    on public.agent_memory to memoryd_user;
+grant select (id, agent_id, user_id, session_id, message, metadata, status, output, exit_code, error,
+              created_at, ready_at, started_at, finished_at),
+    insert (id, agent_id, user_id, session_id, message, metadata)
+    on public.agent_commands to memoryd_user;
+grant select, insert (id, kind, agent_id, user_id, query, options) on public.memory_requests to memoryd_user;
+grant select, update (useful),
+    insert (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
+    on public.memory_queries to memoryd_user;
 grant select on public.memory_associations, public.dream_insights to memoryd_user;
 grant select on public.shared_memory to memoryd_service, memoryd_user;
 

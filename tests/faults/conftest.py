@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import socket
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -26,10 +28,23 @@ class OwnPostgres:
     url: str
 
 
+def _quiet_port() -> int:
+    """A free port that stays free while the server is down: outgoing connections are given higher ones."""
+    for port in random.sample(range(20_000, 30_000), 100):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+    raise AssertionError("no free port between 20,000 and 30,000")
+
+
 @pytest.fixture(scope="session")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     """A server beside the shared one, for tests that restart it or send signals to its processes."""
-    server = EmbeddedPostgres(tmp_path_factory.mktemp("own-postgres"), options={"fsync": "off"})
+    server = EmbeddedPostgres(
+        tmp_path_factory.mktemp("own-postgres"), port=_quiet_port(), options={"fsync": "off"}
+    )
     try:
         yield server
     finally:

@@ -119,7 +119,7 @@ async def test_a_worker_that_stalls_past_its_claim_writes_nothing(
 
     zombie = worker_on(database, Doing("zombie", before=stall), lanes=lanes, claim_seconds=0.2)
     running = asyncio.create_task(zombie.run())
-    await stalled.wait()
+    await asyncio.wait_for(stalled.wait(), 30)
     # Nobody renews the zombie's claims: it stands still as a whole, as a suspended machine does.
     async with working(worker_on(database, Doing("heir"), lanes=lanes)):
         await until(connection, IDLE)

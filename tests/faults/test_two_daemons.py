@@ -116,7 +116,7 @@ async def test_a_tick_that_is_running_when_the_daemon_stops_ends_first(
         schedule = Schedule(database=database, daemon_id=uuid4(), logger=get_logger())
         schedule.add(Tick("slow", 1, run))
         schedule.start()
-        await began.wait()
+        await asyncio.wait_for(began.wait(), 30)
         await schedule.stop()
     assert ended.is_set()
     assert await connection.fetchval("select count(*) from memoryd.ticks") == 1
@@ -192,7 +192,9 @@ async def test_dreams_asked_for_at_once_do_not_overlap(
     await asyncio.gather(ask(), ask(), ask())
     await until(connection, "select not exists (select from memory_requests where status = 'pending')")
     # The idle ones may have been quicker each time.
-    while not await connection.fetchval("select exists (select from memory_requests where status = 'done')"):
+    for _ in range(20):
+        if await connection.fetchval("select exists (select from memory_requests where status = 'done')"):
+            break
         await ask()
         await until(connection, "select not exists (select from memory_requests where status = 'pending')")
     await until(connection, "select not exists (select from dream_sessions where status = 'running')")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
-AGENTS = 6
+from daemon.database import DATABASE_FAULTS
 
 # One statement each, as an application would: outcomes of an executor of the user's, tasks for the built-in one, notes.
 OUTCOMES = """
@@ -31,12 +31,26 @@ from generate_series($1::integer, $1 + 9) n
 """
 
 
+MOST_SECONDS = 120.0
+
+
 @dataclass(slots=True)
 class Load:
     """What was asked for so far."""
 
     rounds: int = 0
     refused: int = 0
+    pouring: asyncio.Task[None] | None = None
+
+    async def at_least(self, rounds: int, *, timeout: float = 60.0) -> None:
+        """Waits until so many rounds are in. Raises what the pouring ended with, if it did."""
+        assert self.pouring is not None
+        async with asyncio.timeout(timeout):
+            while self.rounds < rounds:
+                if self.pouring.done():
+                    self.pouring.result()
+                    raise AssertionError(f"the load ended after {self.rounds} rounds")
+                await asyncio.sleep(0.01)
 
 
 async def _pour(url: str, load: Load, *, rounds: int, pause: float, tasks: bool) -> None:
@@ -49,7 +63,7 @@ async def _pour(url: str, load: Load, *, rounds: int, pause: float, tasks: bool)
                 for sql in (OUTCOMES, TASKS, NOTES) if tasks else (OUTCOMES, NOTES):
                     await connection.execute(sql, load.rounds * 10)
             load.rounds += 1
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except DATABASE_FAULTS:
             # The server is away: an application tries again too.
             load.refused += 1
             if connection is not None:
@@ -64,9 +78,9 @@ async def _pour(url: str, load: Load, *, rounds: int, pause: float, tasks: bool)
 async def load_on(url: str, *, rounds: int, pause: float = 0.03, tasks: bool = True) -> AsyncIterator[Load]:
     """Pours in `rounds` rounds of 10 outcomes, 3 tasks and 10 notes each; on leaving, all of them are in."""
     load = Load()
-    pouring = asyncio.create_task(_pour(url, load, rounds=rounds, pause=pause, tasks=tasks))
+    load.pouring = asyncio.create_task(_pour(url, load, rounds=rounds, pause=pause, tasks=tasks))
     try:
         yield load
-        await pouring
+        await asyncio.wait_for(load.pouring, MOST_SECONDS)
     finally:
-        pouring.cancel()
+        load.pouring.cancel()
