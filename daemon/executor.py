@@ -24,6 +24,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
 from daemon.program import Output, run_program, words_of
+from daemon.settings import PREFIX
 
 MOST_TRIES = 3
 STREAM_SECONDS = 1.0
@@ -39,12 +40,13 @@ with room as materialized (
     select n.id
     from room
     cross join lateral (
-        select c.id from public.agent_commands c
+        select c.id, c.created_at from public.agent_commands c
         where c.agent_id = room.agent_id and c.status = 'ready'
         order by c.created_at, c.id
         limit greatest(0, room.places)
         for update skip locked
     ) n
+    order by n.created_at, n.id
     limit $3
 ), started as (
     update public.agent_commands c
@@ -142,7 +144,7 @@ select (select count(*) from again) as again, (select count(*) from given_up) as
 class Executor:
     """Claims ready commands and runs them until told to stop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one setting each
         self,
         command: str,
         *,
@@ -150,6 +152,7 @@ class Executor:
         daemon_id: UUID,
         lease_seconds: float,
         parallel: int,
+        total: int,
         timeout_seconds: float,
         output_bytes: int,
         logger: FilteringBoundLogger,
@@ -160,6 +163,7 @@ class Executor:
         self._daemon_id = daemon_id
         self._lease_seconds = lease_seconds
         self._parallel = parallel
+        self._total = total
         self._timeout = timeout_seconds
         self._output_bytes = output_bytes
         self._log = logger
@@ -223,11 +227,12 @@ class Executor:
             self._log.info("commands_given_back", commands=len(left))
 
     async def _claim(self) -> None:
-        if self._stopping:
+        places = self._total - len(self._running)
+        if self._stopping or places <= 0:
             return
         async with self._database.transaction() as connection:
             await connection.execute(LOCK)
-            rows = await connection.fetch(CLAIM, self._daemon_id, self._parallel, 1000, self._lease_seconds)
+            rows = await connection.fetch(CLAIM, self._daemon_id, self._parallel, places, self._lease_seconds)
         for r in rows:
             task = asyncio.create_task(self._execute(r))
             self._running[r["id"]] = task
@@ -244,7 +249,14 @@ class Executor:
     async def _execute(self, row: asyncpg.Record) -> None:
         began = time.perf_counter()
         output = Output(self._output_bytes)
-        exit_code, error = await self._run(row, output)
+        try:
+            exit_code, error = await self._run(row, output)
+        except OSError as fault:
+            # This machine has no room for one more process just now: another daemon may, or this one in a while.
+            self._log.warning("executor_out_of_room", command=str(row["id"]), error=describe(fault))
+            await self._database.execute(GIVE_BACK, self._daemon_id, [row["id"]])
+            await asyncio.sleep(1.0)
+            return
         while True:
             try:
                 await self._database.fetchval(
@@ -271,7 +283,7 @@ class Executor:
             return await run_program(
                 self._argv,
                 given="\n\n".join(part for part in (row["context"], row["message"]) if part) + "\n",
-                environment=os.environ
+                environment=_own_environment()
                 | {
                     "MEMORYD_COMMAND_ID": str(row["id"]),
                     "MEMORYD_AGENT_ID": row["agent_id"],
@@ -296,3 +308,8 @@ class Executor:
                 await self._database.execute(STREAM, command_id, self._daemon_id, output.text())
             # Each time the whole text is written anew: the longer it is, the seldomer.
             pause = max(STREAM_SECONDS, size / 1_000_000)
+
+
+def _own_environment() -> dict[str, str]:
+    """The daemon's environment without its settings: what a message makes the program do needs no key to the database."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(PREFIX) and k != "DATABASE_URL"}

@@ -144,6 +144,7 @@ class Daemon:
                 daemon_id=self._id,
                 lease_seconds=settings.claim_seconds,
                 parallel=settings.executor_parallel,
+                total=settings.executor_total,
                 timeout_seconds=settings.executor_timeout_seconds,
                 output_bytes=settings.executor_output_bytes,
                 logger=self._log,

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shlex
+import shutil
 import signal
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ from dataclasses import dataclass, field
 
 KILL_AFTER_SECONDS = 5.0
 LAST_WORDS_SECONDS = 1.0
+NO_ROOM = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 TIMED_OUT = 124
 NOT_STARTED = 127
 
@@ -62,6 +65,10 @@ def words_of(command: str) -> list[str]:
         raise ValueError(f"MEMORYD_EXECUTOR_COMMAND cannot be read as a command line: {error}.") from None
     if not words:
         raise ValueError("MEMORYD_EXECUTOR_COMMAND names no program. Leave it empty to run none.")
+    if shutil.which(words[0]) is None:
+        raise ValueError(
+            f"MEMORYD_EXECUTOR_COMMAND names {words[0]!r}, which is no program here. Give its whole path."
+        )
     return words
 
 
@@ -75,12 +82,15 @@ async def run_program(
 ) -> tuple[int, str | None]:
     """Runs it to its end; returns the exit code, and why it was not the program's own, if it was not.
 
-    `output` fills while it runs. A program that cannot be started gives 127, one stopped at the limit 124.
+    `output` fills while it runs. A program that cannot be started gives 127, one stopped at the limit 124. Raises OSError when
+    the machine has no room for another process.
     """
     ended = asyncio.Event()
     try:
         process, reading = await _start(argv, given, environment, _Reading(output, ended))
     except OSError as fault:
+        if fault.errno in NO_ROOM:
+            raise
         return (
             NOT_STARTED,
             f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)",

@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     executor_parallel: Annotated[int, Field(ge=1, le=1000)] = Field(
         2, description="Commands at once for each agent."
     )
+    executor_total: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        16, description="Commands at once in this daemon, of all agents."
+    )
     executor_output_bytes: Annotated[int, Field(ge=1000, le=200_000_000)] = Field(
         16_000_000, description="Output kept of one command; the middle of longer output is left out."
     )

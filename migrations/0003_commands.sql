@@ -32,7 +32,9 @@ create table public.agent_commands (
     output text,
     exit_code integer,
     error text,
-    created_at timestamptz not null default now() check (isfinite(created_at)),
+    created_at timestamptz not null default now() check (
+        created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
+        or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
     ready_at timestamptz,
     started_at timestamptz,
     finished_at timestamptz check (

@@ -58,7 +58,7 @@ create table public.agent_memory (
         or memoryd.refuse('ttl_hours is ' || ttl_hours, 'Hours from 1 on; null for a memory that is never forgotten.')),
     expires_at timestamptz,
     -- Every daemon reads these times: one that its language cannot hold would stop all of the agent's associations.
-    created_at timestamptz not null default now() check (isfinite(created_at)) check (
+    created_at timestamptz not null default now() check (
         created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
         or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
     updated_at timestamptz not null default now() check (

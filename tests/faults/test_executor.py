@@ -156,15 +156,51 @@ async def test_what_a_program_leaves_behind_does_not_hold_its_command_up(
         psutil.Process(int(left)).kill()
 
 
-@pytest.mark.parametrize("program", ["/nowhere/to/be/found --now", "/dev/null"])
-async def test_a_program_that_cannot_be_started_fails_its_command_with_the_reason(
-    daemons: Daemons, connection: asyncpg.Connection, program: str
+async def test_a_program_that_vanished_fails_its_command_with_the_reason(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
     await daemons.start(executor_command=program)
+    program.unlink()
     row = await finished(connection, await ask(connection))
     assert (row["status"], row["exit_code"]) == ("failed", 127)
     assert "could not be started" in row["error"]
     assert "MEMORYD_EXECUTOR_COMMAND" in row["error"]
+
+
+@pytest.mark.parametrize("program", ["/nowhere/to/be/found --now", "/dev/null"])
+async def test_a_program_that_is_none_keeps_the_daemon_from_starting(daemons: Daemons, program: str) -> None:
+    daemon = await daemons.start(executor_command=program, wait=False)
+    assert await daemon.process.wait() == 1
+    assert "MEMORYD_EXECUTOR_COMMAND names" in daemon.text()
+
+
+async def test_so_many_at_once_in_one_daemon_whoever_asks(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    """Agents are invented freely: a limit for each of them is none."""
+    await connection.execute(
+        "insert into agent_commands (agent_id, message) select 'agent ' || n, 'x' from generate_series(1, 12) n"
+    )
+    await daemons.start(executor_command=shell(tmp_path, "sleep 0.3"), executor_total=3)
+    most = 0
+    while not await connection.fetchval("select bool_and(status = 'completed') from agent_commands"):
+        most = max(
+            most, await connection.fetchval("select count(*) from agent_commands where status = 'running'")
+        )
+    assert most == 3
+
+
+async def test_the_program_is_given_no_key_to_the_database(
+    daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await daemons.start(executor_command=shell(tmp_path, "env"), openai_api_key="very-secret")
+    row = await finished(connection, await ask(connection))
+    assert "MEMORYD_AGENT_ID=" in row["output"]
+    assert "DATABASE_URL" not in row["output"]
+    assert "very-secret" not in row["output"]
 
 
 async def test_so_many_at_once_for_each_agent_and_no_more_whoever_runs_them(

@@ -275,6 +275,7 @@ async def test_odd_text_is_remembered_as_it_is(served: asyncpg.Connection, text:
 async def test_times_beyond_the_calendar_are_refused(served: asyncpg.Connection, time: str) -> None:
     for table, column, body in (
         ("agent_memory", "created_at", "content"),
+        ("agent_commands", "created_at", "message"),
         ("agent_commands", "finished_at", "message"),
     ):
         sql = f"insert into {table} (agent_id, {body}, {column}) values ('historian', 'long ago', '{time}')"
