@@ -27,6 +27,7 @@ from daemon.program import Output, run_program, words_of
 from daemon.settings import PREFIX
 
 MOST_TRIES = 3
+OUT_OF_ROOM_SECONDS = 1.0
 STREAM_SECONDS = 1.0
 LAST_CLAIM_SECONDS = 2.0
 
@@ -254,8 +255,10 @@ class Executor:
         except OSError as fault:
             # This machine has no room for one more process just now: another daemon may, or this one in a while.
             self._log.warning("executor_out_of_room", command=str(row["id"]), error=describe(fault))
-            await self._database.execute(GIVE_BACK, self._daemon_id, [row["id"]])
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(OUT_OF_ROOM_SECONDS)
+            # Where the database is away too, the lease runs out and brings the command back.
+            with contextlib.suppress(*DATABASE_FAULTS):
+                await self._database.execute(GIVE_BACK, self._daemon_id, [row["id"]])
             return
         while True:
             try:

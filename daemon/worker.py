@@ -3,14 +3,15 @@
 Promise: a bad job is buried alone and its batch goes through; a provider that is down burns no attempts; a daemon that
 stops hands its claims back at once; a worker that lost its claim writes nothing.
 
-A batch that fails is halved until the culprit stands alone. In a lane the halves run in order, and when a job must wait,
-the rest of its lane waits behind it.
+A batch that fails is halved until the culprit stands alone. In a lane the halves run in order, and when a job must wait, the
+rest of its lane waits behind it. A provider that fails for one text alone looks like a provider that is down: see `_apart`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from handlers.ports import Handler, Job, Poison
 from providers.ports import Rejected, Unavailable
 
 LAST_CLAIM_SECONDS = 2.0
+SUFFERING = 3
+"""Times a job was handed back for a provider's sake before it is suspected of being the reason."""
+MOST_SUFFERERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class Worker:
         self._claiming = asyncio.Lock()
         self._stopping = False
         self._batches: dict[asyncio.Task[None], list[Job]] = {}
+        self._successes = 0
+        self._sufferers: dict[int, int] = {}
 
     def wake(self) -> None:
         """There may be work."""
@@ -166,8 +172,9 @@ class Worker:
     async def _run_batch(self, jobs: list[Job]) -> None:
         began = time.perf_counter()
         try:
-            fresh = [j for j in jobs if not j.suspect]
-            done = not fresh or await self._attempt(fresh, first=True)
+            done = True
+            for part in self._apart([j for j in jobs if not j.suspect]):
+                done = await self._attempt(part, first=True) and done
             for suspect in (j for j in jobs if j.suspect):
                 if suspect.attempt - suspect.spared > self._max_attempts:
                     reason = "its worker died or lost the database each time"
@@ -204,8 +211,12 @@ class Worker:
                 provider=error.provider,
                 retry_in=round(error.retry_in, 1),
             )
-            await queue.release(self._database, jobs, seconds=error.retry_in)
+            spared = not (error.asked and len(jobs) == 1 and self._others_succeeded(jobs[0]))
+            await queue.release(self._database, jobs, seconds=error.retry_in, spared=spared)
             await queue.unlease(self._database, jobs, seconds=error.retry_in)
+            if not spared and jobs[0].attempt - jobs[0].spared >= self._max_attempts:
+                await self._bury(jobs[0], _reason(error), error=error)
+                return True
             self._wake_in(error.retry_in)
             return False
         except Exception as error:
@@ -220,6 +231,25 @@ class Worker:
             if first:
                 await queue.unlease(self._database, jobs)
             return done
+
+    def _apart(self, jobs: Sequence[Job]) -> list[list[Job]]:
+        """The batch in the parts to try one after the other.
+
+        Whoever made the provider fail often enough, in whatever company, may be the reason for it: one half of those, by
+        lot, comes last and alone. So the others get through, and the culprit is found by halving.
+        """
+        sufferers = [j for j in jobs if j.lane is None and j.spared >= SUFFERING]
+        last = set(random.sample([j.id for j in sufferers], (len(sufferers) + 1) // 2))
+        parts = [[j for j in jobs if j.id not in last], [j for j in jobs if j.id in last]]
+        return [part for part in parts if part]
+
+    def _others_succeeded(self, job: Job) -> bool:
+        """Whether the provider answered for others since it first failed with this job: then it is the job's fault."""
+        if job.spared < SUFFERING:
+            return False
+        if len(self._sufferers) > MOST_SUFFERERS:
+            self._sufferers.clear()
+        return self._successes > self._sufferers.setdefault(job.id, self._successes)
 
     async def _split(self, jobs: Sequence[Job]) -> bool:
         lanes = [list(group) for _, group in groupby(jobs, key=lambda j: j.lane)]
@@ -239,6 +269,9 @@ class Worker:
             ours = await queue.settle(connection, jobs, unlease=unlease)
             if ours:
                 await commit(connection, ours)
+        self._successes += 1
+        for job in jobs:
+            self._sufferers.pop(job.id, None)
         if len(ours) < len(jobs):
             self._log.warning("claim_lost", jobs=len(jobs) - len(ours))
 

@@ -49,7 +49,7 @@ cross join lateral (
      order by m.created_at desc, m.id desc
      limit {REACH})
 ) r
-"""
+"""  # noqa: S608 - our own numbers
 
 # For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once. Of the user's and
 # of nobody's in turn, so that each is a walk along one index, however many other users there are. Linking takes the newest 30.
@@ -75,7 +75,7 @@ where m.id in (
     union
     select unnest($2::uuid[])
 )
-"""
+"""  # noqa: S608 - our own numbers
 
 WRITE = """
 insert into public.memory_associations (memory_id, related_memory_id, association_type, strength)

@@ -88,6 +88,7 @@ class Circuit:
                 f"not asked, and not for another {wait:.1f} s, since: {self._reason}",
                 provider=self._provider,
                 retry_in=wait,
+                asked=False,
             )
         opened = self._opened
         probe = self._open

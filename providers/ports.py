@@ -26,10 +26,12 @@ class Unavailable(Exception):  # noqa: N818 - a condition that passes, not an er
     means that the provider named no time. The message says what to do, and never holds the text or a key.
     """
 
-    def __init__(self, message: str, *, provider: str, retry_in: float = 0.0) -> None:
+    def __init__(self, message: str, *, provider: str, retry_in: float = 0.0, asked: bool = True) -> None:
+        """`asked`: False when the call was refused without asking the provider."""
         super().__init__(message)
         self.provider = provider
         self.retry_in = retry_in
+        self.asked = asked
 
 
 class Rejected(Exception):  # noqa: N818 - a verdict on the input

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -38,19 +39,20 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server() -> Iterator[Server]:
     """The server that all tests share."""
     choice = os.environ.get("MEMORYD_TEST_POSTGRES", "embedded")
     if choice == "embedded":
-        # A test never pulls the plug on the machine, so nothing need reach the disk.
-        postgres = EmbeddedPostgres(
-            tmp_path_factory.mktemp("postgres"), options={"fsync": "off", "max_connections": "200"}
-        )
-        postgres.start()
-        try:
-            yield Server(postgres.socket_url)
-        finally:
-            postgres.stop()
+        # Not under pytest's own folder, which the next session closes to others, and so to the server's user.
+        with tempfile.TemporaryDirectory(prefix="memoryd-test-") as folder:
+            # A test never pulls the plug on the machine, so nothing need reach the disk.
+            options = {"fsync": "off", "max_connections": "200"}
+            postgres = EmbeddedPostgres(Path(folder), options=options)
+            postgres.start()
+            try:
+                yield Server(postgres.socket_url)
+            finally:
+                postgres.stop()
     elif choice == "testcontainers":
         # Only where an engine is there to talk to.
         from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415

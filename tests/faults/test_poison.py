@@ -9,6 +9,7 @@ import pytest
 
 from daemon.database import Database
 from handlers.ports import AnyConnection, Job, Poison
+from providers.ports import Unavailable
 from tests.support.daemons import Daemons
 from tests.support.waiting import IDLE, until
 from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
@@ -33,6 +34,44 @@ def raising(error: Exception) -> Doing:
             raise error
 
     return Doing(before=before)
+
+
+async def test_a_job_for_which_alone_the_provider_fails_is_found_and_buried(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """A server that answers 500 for one text looks like one that is down; meanwhile the others get through."""
+    ids = await enqueue(connection, "test", [None] * 9 + [BAD] + [None] * 20)
+    handler = raising(Unavailable("HTTP 500", provider="fake", retry_in=0.02))
+    async with working(worker_on(database, handler, batch=64)):
+        await until(connection, IDLE)
+    dead = await buried(connection)
+    assert dead["id"] == ids[9]
+    assert "HTTP 500" in dead["error"]
+    assert await connection.fetchval("select count(*) from done") == 29
+
+
+async def test_a_provider_that_fails_for_everybody_buries_nobody(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    await enqueue(connection, "test", [None] * 5)
+    down = Down(calls=60)
+    async with working(worker_on(database, Doing(before=down), batch=64)):
+        await until(connection, IDLE)
+    assert down.calls <= 0
+    assert await connection.fetchval("select count(*) from done") == 5
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+
+class Down:
+    """A provider that is down for so many calls."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    async def __call__(self, jobs: Sequence[Job]) -> None:
+        self.calls -= 1
+        if self.calls > 0:
+            raise Unavailable("down", provider="fake", retry_in=0.01)
 
 
 async def buried(connection: asyncpg.Connection) -> asyncpg.Record:
