@@ -89,17 +89,19 @@ begin
 
     insert into memoryd.jobs (topic, ref) select 'context', id from new_rows where status = 'pending' order by created_at, id;
     if found then
-        perform memoryd.ring('context');
+        perform pg_notify('memoryd', 'context');
     end if;
 
     insert into memoryd.jobs (topic, lane, ref)
     select 'capture', agent_id, id from new_rows where status in ('completed', 'failed') order by finished_at, created_at, id;
     if found then
-        perform memoryd.ring('capture');
+        perform pg_notify('memoryd', 'capture');
     end if;
 
-    perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
-    from (select distinct agent_id from new_rows where status = 'ready') ready;
+    if exists (select from new_rows where status = 'ready') then
+        perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
+        from (select distinct agent_id from new_rows where status = 'ready') ready;
+    end if;
     return null;
 end
 $$;
@@ -111,27 +113,41 @@ create function memoryd.commands_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    reached text[];
 begin
-    insert into memoryd.jobs (topic, lane, ref)
-    select 'capture', n.agent_id, n.id
+    -- Most updates reach one new status, or none: the rest is asked only of those.
+    select array_agg(distinct n.status) into reached
     from new_rows n join old_rows o using (id)
-    where n.status in ('completed', 'failed') and o.status not in ('completed', 'failed')
-    order by n.finished_at, n.created_at, n.id;
-    if found then
-        perform memoryd.ring('capture');
+    where n.status <> o.status;
+    if reached is null then
+        return null;
     end if;
 
-    insert into memoryd.jobs (topic, ref)
-    select 'context', n.id from new_rows n join old_rows o using (id)
-    where n.status = 'pending' and o.status <> 'pending'
-    order by n.created_at, n.id;
-    if found then
-        perform memoryd.ring('context');
+    if reached && array['completed', 'failed'] then
+        insert into memoryd.jobs (topic, lane, ref)
+        select 'capture', n.agent_id, n.id
+        from new_rows n join old_rows o using (id)
+        where n.status in ('completed', 'failed') and o.status not in ('completed', 'failed')
+        order by n.finished_at, n.created_at, n.id;
+        if found then
+            perform pg_notify('memoryd', 'capture');
+        end if;
     end if;
 
-    perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
-    from (select distinct n.agent_id from new_rows n join old_rows o using (id)
-          where n.status = 'ready' and o.status <> 'ready') ready;
+    if 'pending' = any(reached) then
+        insert into memoryd.jobs (topic, ref)
+        select 'context', n.id from new_rows n join old_rows o using (id)
+        where n.status = 'pending' and o.status <> 'pending'
+        order by n.created_at, n.id;
+        perform pg_notify('memoryd', 'context');
+    end if;
+
+    if 'ready' = any(reached) then
+        perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
+        from (select distinct n.agent_id from new_rows n join old_rows o using (id)
+              where n.status = 'ready' and o.status <> 'ready') ready;
+    end if;
     return null;
 end
 $$;

@@ -205,13 +205,13 @@ begin
 
     insert into memoryd.jobs (topic, ref) select 'index', id from new_rows where embedding is null order by created_at, id;
     if found then
-        perform memoryd.ring('index');
+        perform pg_notify('memoryd', 'index');
     end if;
 
     insert into memoryd.jobs (topic, lane, ref)
     select 'associate', agent_id, id from new_rows where embedding is not null order by created_at, id;
     if found then
-        perform memoryd.ring('associate');
+        perform pg_notify('memoryd', 'associate');
     end if;
     return null;
 end
@@ -237,7 +237,7 @@ begin
     select 'index', n.id from new_rows n join old_rows o using (id)
     where n.content <> o.content and n.embedding is null;
     if found then
-        perform memoryd.ring('index');
+        perform pg_notify('memoryd', 'index');
     end if;
 
     insert into memoryd.jobs (topic, lane, ref)
@@ -245,7 +245,7 @@ begin
     where n.content <> o.content and n.embedding is not null
     order by n.created_at, n.id;
     if found then
-        perform memoryd.ring('associate');
+        perform pg_notify('memoryd', 'associate');
     end if;
     return null;
 end

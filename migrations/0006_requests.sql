@@ -37,13 +37,13 @@ begin
     insert into memoryd.jobs (topic, ref) select 'request', id from new_rows
     where status = 'pending' and kind <> 'dream' order by created_at, id;
     if found then
-        perform memoryd.ring('request');
+        perform pg_notify('memoryd', 'request');
     end if;
     -- A dream takes minutes: its own topic, so that no recall waits behind it.
     insert into memoryd.jobs (topic, ref) select 'dream', id from new_rows
     where status = 'pending' and kind = 'dream' order by created_at, id;
     if found then
-        perform memoryd.ring('dream');
+        perform pg_notify('memoryd', 'dream');
     end if;
     return null;
 end

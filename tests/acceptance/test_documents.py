@@ -7,6 +7,7 @@ from pathlib import Path
 
 import asyncpg
 
+from daemon.migrator import migrate
 from daemon.settings import PREFIX, Settings
 from tests.support.daemons import DaemonProcess
 from tests.support.waiting import IDLE, until
@@ -40,6 +41,7 @@ async def test_the_tour_of_the_readme_runs_as_written(
     assert "make registry-login" in context
     assert answer("from recall")
     assert answer("from memory_associations")
+    assert await connection.fetchval("select category from dream_insights") == "correction"
     assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
 
@@ -50,6 +52,13 @@ async def test_what_removes_memoryd_removes_all_of_it(connection: asyncpg.Connec
         "select count(*) from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'v')"
     )
     assert left == 0
+    assert await migrate(connection, dimensions=256, embedder="local/wordllama-256")
+
+
+def test_the_documents_link_to_what_is_there() -> None:
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
+            assert (document.parent / link).exists(), f"{document.name} links to {link}"
 
 
 def test_every_setting_is_described() -> None:
