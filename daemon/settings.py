@@ -127,10 +127,10 @@ class Settings(BaseSettings):
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="debug, info, warning or error."
+        "info", description="The least that is logged."
     )
     log_format: Literal["auto", "console", "json"] = Field(
-        "auto", description="auto: console on a terminal, else JSON."
+        "auto", description="auto is console on a terminal, else JSON."
     )
 
 

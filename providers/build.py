@@ -49,9 +49,8 @@ def build_embedder(
         from providers.local_embedder import LocalEmbedder  # noqa: PLC0415
 
         return LocalEmbedder(dimensions=256 if dimensions is None else dimensions)
-    model = _openai_model(name)
-    if model is None:
-        raise ValueError(f"MEMORYD_EMBEDDER is {name!r}: it must be one of {ALLOWED_EMBEDDERS}")
+    check_names(name, None)
+    model = name.partition("/")[2]
     resolved = _openai_dimensions(model, dimensions)
 
     from providers.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
@@ -70,6 +69,16 @@ def build_embedder(
     )
 
 
+def check_names(embedder: str, language_model: str | None) -> None:
+    """Raises ValueError, with the setting to change, where there is no such provider."""
+    if embedder != LOCAL and _openai_model(embedder) is None:
+        raise ValueError(f"MEMORYD_EMBEDDER is {embedder!r}: it must be one of {ALLOWED_EMBEDDERS}")
+    if language_model and _openai_model(language_model) is None:
+        raise ValueError(
+            f"MEMORYD_LANGUAGE_MODEL is {language_model!r}: it must be openai/<model>, or empty for none"
+        )
+
+
 def build_language_model(
     name: str | None,
     *,
@@ -85,9 +94,8 @@ def build_language_model(
     """
     if not name:
         return None
-    model = _openai_model(name)
-    if model is None:
-        raise ValueError(f"MEMORYD_LANGUAGE_MODEL is {name!r}: it must be openai/<model>, or empty for none")
+    check_names(LOCAL, name)
+    model = name.partition("/")[2]
 
     from providers.openai_language_model import OpenAILanguageModel  # noqa: PLC0415
 

@@ -20,6 +20,8 @@ def run(
 ) -> None:
     """Run the daemon until SIGTERM or Ctrl-C. Without DATABASE_URL it brings its own Postgres."""
     settings = settings_or_exit()
+    with sentences():
+        _check_programs(settings)
     with sentences(), postgres(settings) as (url, server):
         if server is not None:
             typer.echo(_welcome(server.socket_url))
@@ -39,6 +41,16 @@ async def _serve(settings: Settings, url: str, *, migrate: bool) -> None:
     ).run()
 
 
+def _check_programs(settings: Settings) -> None:
+    """What the settings name must exist, before a server is started for it. Raises ValueError."""
+    from daemon.program import words_of
+    from providers.build import check_names
+
+    check_names(settings.embedder, settings.language_model)
+    if settings.executor_command:
+        words_of(settings.executor_command)
+
+
 def _welcome(url: str) -> str:
     return f"""
 memoryd's own Postgres listens at
@@ -54,5 +66,5 @@ and give an agent something to do:
     select complete_command(id, 'deployed build 512', 0) from agent_commands where status = 'running';
     select kind, content from agent_memory;
 
-Ctrl-C stops memoryd and its Postgres. What was remembered stays.
+Ctrl-C stops memoryd, and its Postgres once nobody else uses it. What was remembered stays.
 """  # noqa: S608 - examples to read, not to run
