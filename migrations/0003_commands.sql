@@ -155,6 +155,23 @@ create trigger commands_updated after update on public.agent_commands
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.commands_updated();
 
+-- Pending commands of a disabled agent are cancelled when their turn comes; those that are ready, at once.
+create function memoryd.agent_disabled() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update public.agent_commands
+    set status = 'cancelled',
+        error = 'agent ' || new.agent_id || ' is disabled' || coalesce(': ' || new.disabled_reason, '')
+    where agent_id = new.agent_id and status = 'ready';
+    return null;
+end
+$$;
+create trigger agent_disabled after update on public.agents
+    for each row when (old.enabled and not new.enabled)
+    execute function memoryd.agent_disabled();
+
 create function public.claim_command(agent_id text) returns setof public.agent_commands
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

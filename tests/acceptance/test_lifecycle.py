@@ -46,3 +46,20 @@ async def test_a_command_is_remembered_and_comes_back_in_the_next_context(
     (logged,) = await connection.fetch("select * from memory_queries order by query_time desc limit 1")
     assert logged["retrieved_memory_ids"] == [memory["id"]]
     assert logged["task_keywords"] == ["deploy", "production", "server"]
+
+
+async def test_a_disabled_agent_is_given_nothing_not_even_what_was_ready(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
+    ready = await ask(connection, "deploy the staging server")
+    await connection.execute(
+        "update agents set enabled = false, disabled_reason = 'out of budget' where agent_id = 'alice'"
+    )
+    late = await connection.fetchval(
+        "insert into agent_commands (agent_id, message) values ('alice', 'and the production server') returning id"
+    )
+    for command in (ready, late):
+        await until(connection, "select status = 'cancelled' from agent_commands where id = $1", command)
+        error = await connection.fetchval("select error from agent_commands where id = $1", command)
+        assert error == "agent alice is disabled: out of budget"
+    assert await connection.fetch("select * from claim_command('alice')") == []
