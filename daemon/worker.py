@@ -211,7 +211,7 @@ class Worker:
                 provider=error.provider,
                 retry_in=round(error.retry_in, 1),
             )
-            spared = not (error.asked and len(jobs) == 1 and self._others_succeeded(jobs[0]))
+            spared = not (error.asked and self._blame(jobs))
             await queue.release(self._database, jobs, seconds=error.retry_in, spared=spared)
             await queue.unlease(self._database, jobs, seconds=error.retry_in)
             if not spared and jobs[0].attempt - jobs[0].spared >= self._max_attempts:
@@ -243,13 +243,18 @@ class Worker:
         parts = [[j for j in jobs if j.id not in last], [j for j in jobs if j.id in last]]
         return [part for part in parts if part]
 
-    def _others_succeeded(self, job: Job) -> bool:
-        """Whether the provider answered for others since it first failed with this job: then it is the job's fault."""
-        if job.spared < SUFFERING:
-            return False
+    def _blame(self, jobs: Sequence[Job]) -> bool:
+        """Notes whom the provider failed with; True when it is one alone, often, and others went well since it first did.
+
+        Then it is not the provider that is down: it is the job.
+        """
         if len(self._sufferers) > MOST_SUFFERERS:
             self._sufferers.clear()
-        return self._successes > self._sufferers.setdefault(job.id, self._successes)
+        for job in jobs:
+            self._sufferers.setdefault(job.id, self._successes)
+        first = jobs[0]
+        alone = len(jobs) == 1 and first.spared >= SUFFERING
+        return alone and self._successes > self._sufferers[first.id]
 
     async def _split(self, jobs: Sequence[Job]) -> bool:
         lanes = [list(group) for _, group in groupby(jobs, key=lambda j: j.lane)]
