@@ -105,9 +105,7 @@ class AssociateHandler:
         for (agent, user), rows in _by_owner(new).items():
             neighbours |= await self._neighbours(agent, user, [r for r in rows if r["embedding"] is not None])
         near = list({other for found in neighbours.values() for other in found})
-        candidates = (
-            await self._reader.fetch(READ_CANDIDATES, [r["id"] for r in new], near) if new else []
-        )
+        candidates = await self._reader.fetch(READ_CANDIDATES, [r["id"] for r in new], near) if new else []
         links: dict[UUID, list[Link]] = defaultdict(list)
         for link in _link(new, candidates, neighbours):
             links[link.memory_id].append(link)

@@ -71,7 +71,11 @@ class RequestHandler:
             try:
                 async with connection.transaction():
                     await connection.execute(ANSWER, ids, [embeddings.get(i) for i in ids])
-            except (asyncpg.DataError, asyncpg.InvalidParameterValueError, asyncpg.ProgramLimitExceededError) as error:
+            except (
+                asyncpg.DataError,
+                asyncpg.InvalidParameterValueError,
+                asyncpg.ProgramLimitExceededError,
+            ) as error:
                 # Of several, the worker finds the one; alone, it is the asker's to mend.
                 if len(ids) > 1:
                     raise
