@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from daemon.doorbell import hears_notifications
-from tests.support.command_line import memoryd
+from tests.support.commands import memoryd
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.transaction_pooler import TransactionPooler
 from tests.support.waiting import IDLE, until

@@ -12,7 +12,7 @@ import pytest
 from daemon.migrator import load_migrations, migrate
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.faults.conftest import OwnPostgres
-from tests.support.command_line import memoryd
+from tests.support.commands import memoryd
 from tests.support.daemons import Daemons
 from tests.support.waiting import until
 

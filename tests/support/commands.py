@@ -28,6 +28,11 @@ class Finished:
         """Its answer, parsed."""
         return json.loads(self.out)
 
+    @property
+    def sentences(self) -> list[str]:
+        """What it said on stderr, a line each, log lines left out."""
+        return [line for line in self.err.splitlines() if line.strip() and not line.startswith("{")]
+
 
 class Commands:
     """Runs commands on one database, or with `url` None on the embedded one of a data folder."""
@@ -77,3 +82,8 @@ class Commands:
         if self.url is None:
             del wanted["DATABASE_URL"]
         return wanted
+
+
+async def memoryd(*arguments: str, url: str, folder: Path, **settings: object) -> Finished:
+    """One command on one database, at its end."""
+    return await Commands(url, folder)(*arguments, stdin=b"", **settings)
