@@ -202,7 +202,7 @@ async def _apply(
 def _lacking_rights(what: str, error: asyncpg.PostgresError) -> MigrationError:
     return MigrationError(
         f"{what} needs rights that this role lacks ({error.args[0]}). "
-        "memoryd's owner must be able to create schemas and, once, the roles memoryd_service and memoryd_user "
-        "(or an administrator creates them: create role memoryd_service nologin; create role memoryd_user nologin; "
-        "grant memoryd_service to the owner)."
+        "memoryd's owner must be able to create schemas and, once, the roles memoryd_service, memoryd_user and "
+        "memoryd_admin (or an administrator creates them: create role memoryd_service nologin; create role "
+        "memoryd_user nologin; create role memoryd_admin nologin; grant memoryd_service to the owner)."
     )

@@ -5,7 +5,7 @@ do $$
 declare
     needed text;
 begin
-    foreach needed in array array['memoryd_service', 'memoryd_user'] loop
+    foreach needed in array array['memoryd_service', 'memoryd_user', 'memoryd_admin'] loop
         if not exists (select from pg_roles where rolname = needed) then
             begin
                 execute format('create role %I nologin', needed);
@@ -28,7 +28,7 @@ begin
     -- its owner then grants it to those who log in, as Supabase does.
     if not has_schema_privilege('memoryd_user', ':vector_schema'::regnamespace, 'usage')
        or not has_schema_privilege('memoryd_service', ':vector_schema'::regnamespace, 'usage') then
-        grant usage on schema :vector_schema to memoryd_service, memoryd_user;
+        grant usage on schema :vector_schema to memoryd_service, memoryd_user, memoryd_admin;
     end if;
 end
 $$;
@@ -51,5 +51,5 @@ comment on function memoryd.caller_id is 'The end user''s id from request.jwt.cl
 
 revoke all on function memoryd.caller_id() from public;
 -- The tables of schema memoryd stay closed: usage is what the policies and the public functions need to call these helpers.
-grant usage on schema memoryd to memoryd_service, memoryd_user;
-grant execute on function memoryd.caller_id, memoryd.refuse to memoryd_service, memoryd_user;
+grant usage on schema memoryd to memoryd_service, memoryd_user, memoryd_admin;
+grant execute on function memoryd.caller_id, memoryd.refuse to memoryd_service, memoryd_user, memoryd_admin;

@@ -73,7 +73,7 @@ async def test_an_owner_that_may_create_roles_needs_no_superuser(without_roles: 
         await daemons.start()
         async with connected(url) as connection:
             assert not await connection.fetchval("select rolsuper from pg_roles where rolname = current_user")
-            assert await column(connection, ROLES) == ["memoryd_service", "memoryd_user"]
+            assert await column(connection, ROLES) == ["memoryd_admin", "memoryd_service", "memoryd_user"]
             await lives(connection)
     finally:
         await daemons.kill_all()

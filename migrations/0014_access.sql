@@ -1,0 +1,134 @@
+-- Who may do what: row-level security on, and forced, for every table of schema public; the roles' grants.
+
+do $$
+declare
+    our_tables constant text[] := array[
+        'agents', 'agent_commands', 'agent_memory', 'memory_associations', 'memory_queries', 'dream_sessions', 'dream_insights',
+        'memory_requests', 'chat_groups', 'conversation_sessions', 'conversation_messages', 'documents', 'memory_chunks',
+        'user_memory_access', 'shared_knowledge', 'agent_sessions', 'agent_execution_logs', 'memory_anchors'];
+    our_views constant text[] := array['shared_memory', 'conversation_history'];
+    our_functions constant text[] := array[
+        'claim_command', 'complete_command', 'mark_useful', 'build_context', 'recall', 'cleanup_expired_memory',
+        'extract_keywords', 'load_context', 'reset_session', 'touch_knowledge', 'expire_low_confidence'];
+    -- Supabase grants its clients everything by default, truncate too, which no policy stops.
+    strangers text := 'public';
+    each text;
+begin
+    select strangers || coalesce(string_agg(format(', %I', rolname), ''), '') into strangers
+    from pg_roles where rolname in ('anon', 'authenticated');
+
+    foreach each in array our_tables || our_views loop
+        execute format('revoke all on public.%I from %s', each, strangers);
+        execute format('grant select, insert, update, delete on public.%I to memoryd_service', each);
+    end loop;
+    foreach each in array our_tables loop
+        execute format('alter table public.%I enable row level security', each);
+        execute format('alter table public.%I force row level security', each);
+        execute format('create policy service on public.%I to memoryd_service using (true) with check (true)', each);
+    end loop;
+    -- Above all the trigger functions, which run as the owner: nobody may hang one of them on a table of his own.
+    execute format('revoke all on all functions in schema memoryd from %s', strangers);
+    foreach each in array our_functions loop
+        execute format('revoke all on function public.%I from %s', each, strangers);
+        execute format('grant execute on function public.%I to memoryd_service', each);
+    end loop;
+end
+$$;
+
+-- End users: their own rows, nothing of anyone else's, nothing of the agents' own (user_id null).
+create policy own on public.agent_memory to memoryd_user
+    using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()) and agent_id <> '_shared');
+create policy own_read on public.agent_commands for select to memoryd_user using (user_id = (select memoryd.caller_id()));
+-- A user asks for work; what came of it is the agents' word.
+create policy own_ask on public.agent_commands for insert to memoryd_user
+    with check (user_id = (select memoryd.caller_id()) and status = 'pending');
+create policy own on public.memory_queries to memoryd_user
+    using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
+create policy own_read on public.dream_insights for select to memoryd_user using (user_id = (select memoryd.caller_id()));
+create policy own_read on public.memory_requests for select to memoryd_user using (user_id = (select memoryd.caller_id()));
+create policy own_ask on public.memory_requests for insert to memoryd_user
+    with check (user_id = (select memoryd.caller_id()) and kind <> 'dream' and status = 'pending' and result is null);
+-- A link is as visible as both its ends.
+create policy both_ends_read on public.memory_associations for select to memoryd_user
+    using (exists (select from public.agent_memory m where m.id = memory_id)
+       and exists (select from public.agent_memory m where m.id = related_memory_id));
+
+-- By column: a user sets no times and no command_id (a command is remembered once, and that by its agent), and does not read
+-- a command's context, which holds what the agent knows, the agents' own memories among it.
+grant select, delete on public.agent_memory to memoryd_user;
+grant insert (id, agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at),
+    update (session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at)
+    on public.agent_memory to memoryd_user;
+grant select (id, agent_id, user_id, session_id, message, metadata, status, output, exit_code, error,
+              created_at, ready_at, started_at, finished_at),
+    insert (id, agent_id, user_id, session_id, message, metadata)
+    on public.agent_commands to memoryd_user;
+grant select, insert (id, kind, agent_id, user_id, query, options) on public.memory_requests to memoryd_user;
+grant select, update (useful),
+    insert (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
+    on public.memory_queries to memoryd_user;
+grant select on public.memory_associations, public.dream_insights to memoryd_user;
+grant select on public.shared_memory to memoryd_service, memoryd_user;
+
+
+-- Conversations: their own; and what others share with them, by level and tags.
+create policy own on public.conversation_sessions to memoryd_user
+    using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
+create policy own on public.conversation_messages to memoryd_user
+    using (user_id = (select memoryd.caller_id()))
+    with check (user_id = (select memoryd.caller_id())
+                and exists (select from public.conversation_sessions s
+                            where s.id = session_id and s.user_id = (select memoryd.caller_id())));
+create policy shared_read on public.conversation_messages for select to memoryd_user
+    using (access_level is not null
+           and memoryd.grants_access((select memoryd.caller_access()), access_level, visibility_tags, metadata));
+create policy in_it_read on public.chat_groups for select to memoryd_user
+    using (exists (select from public.conversation_messages m where m.chat_id = chat_groups.id));
+-- Nobody puts himself into a chat, or his words into what others are shown.
+grant select, delete, insert (id, user_id, agent_id, title, channel), update (title, channel)
+    on public.conversation_sessions to memoryd_user;
+grant select, delete, insert (id, session_id, user_id, agent_id, message_index, role, speaker, content, metadata),
+    update (role, speaker, content, metadata)
+    on public.conversation_messages to memoryd_user;
+grant select on public.chat_groups, public.conversation_history to memoryd_user;
+
+-- Documents: their own; of shared ones the chunks that they are granted.
+create policy own on public.documents to memoryd_user
+    using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
+create policy own on public.memory_chunks to memoryd_user
+    using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
+create policy shared_read on public.memory_chunks for select to memoryd_user
+    using (access_level is not null
+           and memoryd.grants_access((select memoryd.caller_access()), access_level, visibility_tags, metadata));
+create policy own_read on public.user_memory_access for select to memoryd_user
+    using (user_id = (select memoryd.caller_id()));
+grant select, delete, insert (id, title, source, document_type, content, metadata, user_id),
+    update (title, source, document_type, content, metadata)
+    on public.documents to memoryd_user;
+grant select, delete, insert (id, document_id, chunk_index, chunk_text, context, metadata),
+    update (chunk_index, chunk_text, context, metadata)
+    on public.memory_chunks to memoryd_user;
+grant select on public.user_memory_access to memoryd_user;
+
+-- Sessions: their own. The trail: what is about them; it is written by memoryd and by agents alone.
+create policy own_read on public.agent_sessions for select to memoryd_user using (user_id = (select memoryd.caller_id()));
+create policy own_insert on public.agent_sessions for insert to memoryd_user
+    with check (user_id = (select memoryd.caller_id()));
+create policy own_update on public.agent_sessions for update to memoryd_user
+    using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
+create policy own_read on public.agent_execution_logs for select to memoryd_user
+    using (user_id = (select memoryd.caller_id()));
+create policy own_read on public.memory_anchors for select to memoryd_user
+    using (exists (select from public.agent_memory m where m.id = memory_id));
+grant select,
+    insert (id, user_id, agent_id, status, current_step, progress_percentage, total_steps, completed_steps, error_message,
+            session_data),
+    update (status, current_step, progress_percentage, total_steps, completed_steps, error_message, session_data)
+    on public.agent_sessions to memoryd_user;
+grant select on public.agent_execution_logs, public.memory_anchors to memoryd_user;
+
+grant execute on function public.build_context, public.recall, public.extract_keywords, public.load_context,
+    public.reset_session to memoryd_user;
+grant execute on function memoryd.caller_access, memoryd.grants_access to memoryd_user;
+grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recency, memoryd.score_memories,
+    memoryd.compose_context to memoryd_service, memoryd_user;
