@@ -32,6 +32,7 @@ from daemon.topics import build_topics
 from daemon.worker import Worker
 from handlers.dream import Dreamer
 from handlers.embedding import Embedding
+from providers.build import build_word_embedder
 from providers.ports import Embedder, LanguageModel
 
 OVERDUE_EVERY_SECONDS = 60.0
@@ -126,7 +127,14 @@ class Daemon:
     ) -> list[Coroutine[Any, Any, None]]:
         settings = self._settings
         wait: Callable[[], float] = getattr(self._embedder, "retry_in", lambda: 0.0)
-        topics = build_topics(database, embedding, dreamer, remote=self._embedder.remote, embedder_wait=wait)
+        topics = build_topics(
+            database,
+            embedding,
+            dreamer,
+            words=build_word_embedder(self._embedder),
+            remote=self._embedder.remote,
+            embedder_wait=wait,
+        )
         for topic in topics:
             self._workers[topic.name] = Worker(
                 topic,

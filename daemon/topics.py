@@ -12,7 +12,11 @@ from handlers.context import ContextHandler
 from handlers.dream import Dreamer, DreamHandler
 from handlers.embedding import Embedding
 from handlers.index import IndexHandler
+from handlers.index_words import Words
+from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
+from handlers.statistics import StatisticsHandler
+from providers.ports import Embedder
 
 
 def build_topics(
@@ -20,30 +24,34 @@ def build_topics(
     embedding: Embedding,
     dreamer: Dreamer,
     *,
+    words: Embedder,
     remote: bool,
     embedder_wait: Callable[[], float],
 ) -> list[Topic]:
     """The topics of a daemon. A remote embedder is waited for in more places at once; the local one keeps a core busy."""
     calls = 4 if remote else 2
+    lexicon = Words(database)
     return [
         Topic("context", ContextHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
         Topic(
             "capture",
-            CaptureHandler(reader=database, embedding=embedding),
+            CaptureHandler(reader=database, embedding=embedding, words=lexicon),
             batch=256,
             parallel=calls,
             lanes=64,
-            follow_ups=("index", "associate"),
+            follow_ups=("index", "associate", "statistics"),
         ),
         Topic(
             "index",
-            IndexHandler(reader=database, embedding=embedding),
+            IndexHandler(reader=database, embedding=embedding, words=lexicon),
             batch=64,
             parallel=calls,
-            follow_ups=("associate",),
+            follow_ups=("associate", "statistics"),
             waits_for=embedder_wait,
         ),
         Topic("associate", AssociateHandler(reader=database), batch=256, parallel=2, lanes=64),
+        Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
+        Topic("lexicon", LexiconHandler(reader=database, embedder=words), batch=1000, lanes=1),
         Topic("request", RequestHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
         Topic("dream", DreamHandler(dreamer=dreamer), batch=16),
     ]

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 
 from handlers.embedding import Embedding
+from handlers.index_words import Words
 from handlers.ports import AnyConnection, Commit, Job, Reader
 from memory.outcome import summarise_outcome
 
@@ -23,12 +24,14 @@ where c.id = any($1) and c.status in ('completed', 'failed')
 
 WRITE = """
 insert into public.agent_memory
-    (command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, source, created_at)
+    (command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, source, created_at,
+     lexemes, sparse_embedding, prior, says_when)
 select n.command_id, n.agent_id, n.user_id, n.session_id, n.kind, n.content, n.embedding, n.metadata, 'capture',
-       least(n.created_at, now())
+       least(n.created_at, now()), w.lexemes, w.weights, w.prior, w.says_when
 from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::vector[], $8::jsonb[],
             $9::timestamptz[])
      as n(command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, created_at)
+cross join lateral memoryd.weigh_text(n.content) w
 on conflict (command_id) where command_id is not null do nothing
 """
 
@@ -36,9 +39,10 @@ on conflict (command_id) where command_id is not null do nothing
 class CaptureHandler:
     """completed | failed -> a memory of kind outcome | error."""
 
-    def __init__(self, *, reader: Reader, embedding: Embedding) -> None:
+    def __init__(self, *, reader: Reader, embedding: Embedding, words: Words) -> None:
         self._reader = reader
         self._embedding = embedding
+        self._words = words
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Summarises the outcomes and embeds the summaries."""
@@ -49,6 +53,7 @@ class CaptureHandler:
             )
             for i, r in rows.items()
         }
+        await self._words.learn(summaries.values())
         embeddings = await self._embedding.if_local(summaries)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:

@@ -1,56 +1,74 @@
-"""A memory was inserted or its content changed, by whomever: give it its embedding, then have it associated.
+"""A row was written or its words changed, by whomever: make it findable.
 
-A memory whose content changes once more while it is being embedded keeps no stale embedding: the update's own job
-brings the right one.
+Of every searchable row: its embedding, its lexemes and their weights. A row whose words change once more meanwhile keeps
+nothing stale: the change's own job brings the right index. While a remote embedder is down, rows are found by their words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from uuid import UUID
 
 from handlers.embedding import Embedding
-from handlers.ports import AnyConnection, Commit, Job, Reader
+from handlers.index_messages import MessageIndex
+from handlers.index_rows import RowIndex
+from handlers.index_words import Words
+from handlers.ports import AnyConnection, Commit, Index, Job, Reader
+from providers.ports import Unavailable
 
-READ = """
-select m.id, left(m.content, 32768) as content, m.updated_at
-from public.agent_memory m
-where m.id = any($1) and m.embedding is null
-"""
-
-WRITE = """
-with indexed as (
-    update public.agent_memory m
-    set embedding = n.embedding
-    from unnest($1::uuid[], $2::vector[], $3::timestamptz[]) as n(id, embedding, updated_at)
-    where m.id = n.id and m.updated_at = n.updated_at and m.embedding is null
-    returning m.id, m.agent_id, m.created_at
-), queued as (
-    insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', agent_id, id from indexed order by created_at, id
-    returning 1
+INDEXES: Mapping[str, Index] = MappingProxyType(
+    {
+        "memory": RowIndex("agent_memory", text="t.content", associated=True),
+        "conversation": MessageIndex(),
+        "document": RowIndex(
+            "memory_chunks", text="concat_ws(E'\\n', t.context, t.chunk_text)", embedding="dense_embedding"
+        ),
+        "knowledge": RowIndex(
+            "shared_knowledge", text="concat_ws(E'\\n', t.title, t.content, array_to_string(t.tags, ' '))"
+        ),
+        "insight": RowIndex("dream_insights", text="t.insight"),
+    }
 )
-select memoryd.ring('associate') where exists (select from queued)
-"""
+"""How the rows of each source are indexed."""
 
 
 class IndexHandler:
-    """A memory without an embedding gets one."""
+    """A row without an index gets one."""
 
-    def __init__(self, *, reader: Reader, embedding: Embedding) -> None:
+    def __init__(self, *, reader: Reader, embedding: Embedding, words: Words) -> None:
         self._reader = reader
         self._embedding = embedding
+        self._words = words
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Embeds the contents. Raises Unavailable or Rejected."""
-        rows = {r["id"]: r for r in await self._reader.fetch(READ, [j.ref for j in jobs])}
-        embeddings = await self._embedding.by_key({i: r["content"] for i, r in rows.items()})
+        """Embeds the texts. Raises Unavailable or Rejected; of rows whose embedder is unavailable the words are indexed."""
+        read = {
+            source: await INDEXES[source].read(self._reader, list(ids))
+            for source, ids in _by_source(jobs).items()
+        }
+        texts = list(dict.fromkeys(text for rows in read.values() for text in rows.texts()))
+        await self._words.learn(texts)
+        try:
+            vectors = dict(zip(texts, await self._embedding.of(texts), strict=True)) if texts else {}
+        except Unavailable:
+            for rows in read.values():
+                for statement, arguments in rows.writes({}, only=None):
+                    await self._reader.execute(statement, *arguments)
+            raise
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
-            # Two updates of one memory are two jobs for it: it is written once.
-            ids = list(dict.fromkeys(j.ref for j in ours if j.ref in rows))
-            if ids:
-                await connection.execute(
-                    WRITE, ids, [embeddings[i] for i in ids], [rows[i]["updated_at"] for i in ids]
-                )
+            for source, ids in _by_source(ours).items():
+                for statement, arguments in read[source].writes(vectors, only=ids):
+                    await connection.execute(statement, *arguments)
 
         return commit
+
+
+def _by_source(jobs: Sequence[Job]) -> dict[str, set[UUID]]:
+    refs: defaultdict[str, set[UUID]] = defaultdict(set)
+    for job in jobs:
+        if job.ref is not None:
+            refs[str((job.payload or {}).get("source", "memory"))].add(job.ref)
+    return refs

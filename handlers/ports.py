@@ -7,7 +7,7 @@ effects of those jobs that are still the worker's own, and of no others.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -60,6 +60,28 @@ class Reader(Protocol):
 
     async def execute(self, sql: str, *args: object) -> None:
         """One statement without a result."""
+        ...
+
+
+class Indexed(Protocol):
+    """Rows that were read to be indexed."""
+
+    def texts(self) -> Iterator[str]:
+        """What is to be embedded."""
+        ...
+
+    def writes(
+        self, vectors: Mapping[str, Any], *, only: Collection[UUID] | None
+    ) -> Iterator[tuple[str, list[object]]]:
+        """The statements that write the index of `only` (None: of all), given each text's vector, or of its words alone."""
+        ...
+
+
+class Index(Protocol):
+    """How the rows of one source are indexed."""
+
+    async def read(self, reader: Reader, ids: Sequence[UUID]) -> Indexed:
+        """Those of the rows that are still there."""
         ...
 
 

@@ -18,6 +18,16 @@ begin
     if not pg_has_role(current_user, 'memoryd_service', 'usage') then
         execute format('grant memoryd_service to %I', current_user);
     end if;
+    -- It answers a user's request as that user: may become one, and has none of their rights before.
+    foreach needed in array array[current_user, session_user] loop
+        if not pg_has_role(needed, 'memoryd_user', 'set') then
+            begin
+                execute format('grant memoryd_user to %I with inherit false, set true', needed);
+            exception when insufficient_privilege then
+                null; -- an administrator grants it, or such requests fail and say so
+            end;
+        end if;
+    end loop;
     if exists (select from pg_roles where rolname = 'service_role' and not pg_has_role(oid, 'memoryd_service', 'usage')) then
         grant memoryd_service to service_role;
     end if;

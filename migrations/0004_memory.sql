@@ -179,22 +179,19 @@ create trigger stamp_expiry_update before update on public.agent_memory
     for each row when (new.ttl_hours is distinct from old.ttl_hours)
     execute function memoryd.stamp_expiry();
 
--- New content makes the old embedding a lie: it goes, unless the writer brought the new one along.
-create function memoryd.forget_embedding() returns trigger
+-- When it was changed, not when memoryd last wrote beside it.
+create function memoryd.stamp_memory() returns trigger
 language plpgsql
-set search_path = pg_catalog, public, :vector_schema, pg_temp
+set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if new.embedding is not distinct from old.embedding then
-        new.embedding := null;
-    end if;
     new.updated_at := clock_timestamp();
     return new;
 end
 $$;
-create trigger forget_embedding before update on public.agent_memory
+create trigger stamp_memory before update on public.agent_memory
     for each row when (new.content is distinct from old.content)
-    execute function memoryd.forget_embedding();
+    execute function memoryd.stamp_memory();
 
 create function memoryd.memories_inserted() returns trigger
 language plpgsql security definer
@@ -202,11 +199,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
-
-    insert into memoryd.jobs (topic, ref) select 'index', id from new_rows where embedding is null order by created_at, id;
-    if found then
-        perform pg_notify('memoryd', 'index');
-    end if;
 
     insert into memoryd.jobs (topic, lane, ref)
     select 'associate', agent_id, id from new_rows where embedding is not null order by created_at, id;
@@ -232,13 +224,6 @@ begin
     delete from public.memory_associations a
     using new_rows n join old_rows o using (id)
     where a.memory_id = n.id and n.content <> o.content;
-
-    insert into memoryd.jobs (topic, ref)
-    select 'index', n.id from new_rows n join old_rows o using (id)
-    where n.content <> o.content and n.embedding is null;
-    if found then
-        perform pg_notify('memoryd', 'index');
-    end if;
 
     insert into memoryd.jobs (topic, lane, ref)
     select 'associate', n.agent_id, n.id from new_rows n join old_rows o using (id)

@@ -27,7 +27,7 @@ create table public.conversation_messages (
     user_id uuid,
     chat_id uuid references public.chat_groups (id) on delete set null,
     agent_id text check (
-        (agent_id ~ '\S' and length(agent_id) <= 200)
+        agent_id is null or (agent_id ~ '\S' and length(agent_id) <= 200)
         or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; null where there is none.')),
     message_index integer not null check (
         message_index >= 0 or memoryd.refuse('message_index is ' || message_index,
@@ -35,7 +35,8 @@ create table public.conversation_messages (
     role text not null check (
         role in ('user', 'assistant', 'system')
         or memoryd.refuse('unknown role ' || quote_literal(role), 'Roles: user, assistant, system.')),
-    speaker text check (length(speaker) <= 200 or memoryd.refuse('speaker is too long', 'A name of at most 200 characters.')),
+    speaker text check (
+        speaker is null or length(speaker) <= 200 or memoryd.refuse('speaker is too long', 'A name of at most 200 characters.')),
     content text not null check (content ~ '\S' or memoryd.refuse('content is blank', 'A message says something.')),
     access_level integer check (
         access_level >= 0 or memoryd.refuse('access_level is ' || access_level, 'Levels count from 0; null keeps it private.')),

@@ -132,3 +132,9 @@ grant execute on function public.build_context, public.recall, public.extract_ke
 grant execute on function memoryd.caller_access, memoryd.grants_access to memoryd_user;
 grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recency, memoryd.score_memories,
     memoryd.compose_context to memoryd_service, memoryd_user;
+-- What recall is made of.
+grant execute on function memoryd.scope_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
+    memoryd.weigh_text, memoryd.prior_of, memoryd.says_when, memoryd.question, memoryd.scopes_asked, memoryd.caller_serves, memoryd.search,
+    memoryd.find_memory, memoryd.find_conversation, memoryd.find_document, memoryd.find_knowledge, memoryd.find_insight,
+    memoryd.show_memory, memoryd.show_conversation, memoryd.show_document, memoryd.show_knowledge, memoryd.show_insight
+    to memoryd_service, memoryd_user;

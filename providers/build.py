@@ -27,6 +27,10 @@ MOST_DIMENSIONS = 16_000
 """What a pgvector column can store; an index takes no more than 2,000 of type vector."""
 
 
+WORD_DIMENSIONS = 256
+"""Of the vectors in memoryd.lexicon."""
+
+
 def build_embedder(
     name: str,
     *,
@@ -67,6 +71,15 @@ def build_embedder(
         rng=Random(),
         on_change=on_circuit_change,
     )
+
+
+def build_word_embedder(embedder: Embedder) -> Embedder:
+    """What embeds single words: `embedder` itself where it is the local one at its full width, else one like that."""
+    from providers.local_embedder import LocalEmbedder  # noqa: PLC0415
+
+    if embedder.name == LOCAL and embedder.dimensions == WORD_DIMENSIONS:
+        return embedder
+    return LocalEmbedder(dimensions=WORD_DIMENSIONS)
 
 
 def check_names(embedder: str, language_model: str | None) -> None:

@@ -1,0 +1,77 @@
+"""Indexing rows that stand for themselves: memories, chunks, knowledge, insights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from pgvector import Vector
+
+from handlers.ports import Reader
+
+ASSOCIATE = """, queued as (
+    insert into memoryd.jobs (topic, lane, ref)
+    select 'associate', w.agent_id, w.id from written w join fresh f using (id)
+    where f.embedding is not null and not f.embedded
+    order by w.created_at, w.id
+    returning 1
+)
+select memoryd.ring('associate') where exists (select from queued)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows that lack their index: id, text, and the version that the text was read at."""
+
+    rows: Sequence[Any]
+    write: str
+
+    def texts(self) -> Iterator[str]:
+        """What is to be embedded."""
+        return (r["text"] for r in self.rows)
+
+    def writes(
+        self, vectors: Mapping[str, npt.NDArray[np.float32]], *, only: Collection[UUID] | None
+    ) -> Iterator[tuple[str, list[object]]]:
+        """The statements that index those of `only` (None: all); texts without a vector are indexed by their words."""
+        mine = [r for r in self.rows if only is None or r["id"] in only]
+        if mine:
+            embeddings = [Vector(v) if (v := vectors.get(r["text"])) is not None else None for r in mine]
+            yield self.write, [[r["id"] for r in mine], embeddings, [r["version"] for r in mine]]
+
+
+class RowIndex:
+    """How rows of one table are indexed. `text` is what of a row `t` is searched."""
+
+    def __init__(
+        self, table: str, *, text: str, embedding: str = "embedding", associated: bool = False
+    ) -> None:
+        self._read = f"""
+select t.id, left({text}, 32768) as text, hashtextextended({text}, 0) as version
+from public.{table} t
+where t.id = any($1) and (t.lexemes is null or t.{embedding} is null)
+"""  # noqa: S608 - our own names
+        # Rows whose text is no longer what was read are left to the job of its change.
+        self._write = f"""
+with fresh as materialized (
+    select n.id, n.embedding, t.{embedding} is not null as embedded, {text} as text
+    from unnest($1::uuid[], $2::vector[], $3::bigint[]) as n(id, embedding, version)
+    join public.{table} t on t.id = n.id and hashtextextended({text}, 0) = n.version
+), written as (
+    update public.{table} t
+    set {embedding} = coalesce(t.{embedding}, f.embedding),
+        lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when
+    from fresh f cross join lateral memoryd.weigh_text(f.text) w
+    where t.id = f.id and hashtextextended({text}, 0) = hashtextextended(f.text, 0)
+    returning t.id{", t.agent_id, t.created_at" if associated else ""}
+){ASSOCIATE if associated else " select count(*) from written"}
+"""  # noqa: S608
+
+    async def read(self, reader: Reader, ids: Sequence[UUID]) -> Rows:
+        """Those of the rows that lack their index."""
+        return Rows(await reader.fetch(self._read, ids), self._write)

@@ -1,0 +1,478 @@
+-- What makes rows findable: the same search columns on the five searchable tables, written by the index topic; lexeme
+-- statistics for each scope; the lexicon of words that stand near each other.
+--
+-- A scope is a body of text that is searched as one: a user's rows, an agent's own, or (0) what is shared.
+
+create function memoryd.scope_of(p_user uuid, p_agent text) returns bigint
+language sql immutable parallel safe
+return case when p_user is not null then hashtextextended('user ' || p_user::text, 0)
+            when p_agent is not null then hashtextextended('agent ' || p_agent, 0)
+            else 0 end;
+
+-- Lexemes are stems of English words; words of other languages stand as they are. Nobody searches for the 33rd kilobyte.
+create function memoryd.lexemes_of(p_text text) returns tsvector
+language sql immutable parallel safe
+return to_tsvector('pg_catalog.english'::regconfig, left(p_text, 32768));
+
+-- A lexeme's place in a sparse vector: 1 to a milliard, which is pgvector's limit.
+create function memoryd.sparse_index(p_lexeme text) returns integer
+language sql immutable parallel safe
+return ((hashtextextended(p_lexeme, 0) & 2147483647) % 1000000000 + 1)::integer;
+
+-- The keys of the inverted index: a lexeme within a scope, so that one scope's words are never looked for among another's rows.
+create function memoryd.search_terms(p_scope bigint, p_lexemes tsvector) returns bigint[]
+language sql immutable parallel safe strict
+set search_path = pg_catalog, pg_temp
+as $$ select array(select hashtextextended(l, p_scope) from unnest(tsvector_to_array(p_lexemes)) l) $$;
+
+-- BM25 weights of a text's lexemes, by their (weighted) counts: k1 = 1.2, b = 0.75. The other factor, the inverse document
+-- frequency, comes with the question, so that a row need not be written again because others arrived.
+create function memoryd.bm25(p_lexemes text[], p_counts real[], p_average real) returns sparsevec
+language sql immutable parallel safe
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    select ('{' || coalesce(string_agg(s.place || ':' || s.weight, ','), '') || '}/1000000000')::sparsevec
+    from (
+        select memoryd.sparse_index(c.lexeme) as place,
+               (sum(c.count) * 2.2 / (sum(c.count) + 1.2 * (0.25 + 0.75 * max(c.length) / p_average)))::real as weight
+        from (select l.lexeme, l.count, sum(l.count) over () as length
+              from unnest(p_lexemes, p_counts) as l(lexeme, count)) c
+        group by 1
+    ) s
+$$;
+
+create function memoryd.prior_of(p_text text, p_lexemes integer) returns real
+language sql immutable parallel safe
+return (0.15 * ln(1 + 2.5 * p_lexemes) - case when right(rtrim(right(p_text, 100)), 1) in ('?', '？', '؟') then 0.2 else 0 end)::real;
+
+create function memoryd.says_when(p_text text) returns boolean
+language sql immutable parallel safe
+return left(p_text, 8192) ~* '\m(yesterday|today|tonight|tomorrow|last|next|ago|weekend|weeks?|months?|years?|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|june|july|august|september|october|november|december|recently|since|just|morning|night|\d{4})\M';
+
+-- What is written beside a text that stands for itself. Own words count 3, as within a window (see memoryd.weigh_messages).
+-- prior: longer texts say more; a question rarely is its own answer.
+create function memoryd.weigh_text(
+    p_text text, out lexemes tsvector, out weights sparsevec, out prior real, out says_when boolean)
+language sql immutable parallel safe
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    select l.lexemes,
+           (select memoryd.bm25(coalesce(array_agg(u.lexeme), '{}'), coalesce(array_agg((3 * cardinality(u.positions))::real), '{}'), 60)
+            from unnest(l.lexemes) u),
+           memoryd.prior_of(p_text, length(l.lexemes)),
+           memoryd.says_when(p_text)
+    from (select memoryd.lexemes_of(p_text) as lexemes) l
+$$;
+
+alter table public.agent_memory
+    add column sparse_embedding sparsevec(1000000000),
+    add column lexemes tsvector,
+    add column prior real,
+    add column says_when boolean,
+    add column scope bigint not null generated always as (memoryd.scope_of(user_id, agent_id)) stored,
+    add column code bit(:dimensions) generated always as (binary_quantize(embedding)::bit(:dimensions)) stored;
+
+alter table public.conversation_messages
+    add column embedding vector(:dimensions),
+    add column sparse_embedding sparsevec(1000000000),
+    add column lexemes tsvector,
+    add column prior real,
+    add column says_when boolean,
+    add column scope bigint not null
+        generated always as (case when access_level is null then memoryd.scope_of(user_id, agent_id) else 0 end) stored,
+    add column code bit(:dimensions) generated always as (binary_quantize(embedding)::bit(:dimensions)) stored;
+
+alter table public.memory_chunks
+    add column dense_embedding vector(:dimensions),
+    add column sparse_embedding sparsevec(1000000000),
+    add column lexemes tsvector,
+    add column prior real,
+    add column says_when boolean,
+    add column scope bigint not null
+        generated always as (case when access_level is null then memoryd.scope_of(user_id, null) else 0 end) stored,
+    add column code bit(:dimensions) generated always as (binary_quantize(dense_embedding)::bit(:dimensions)) stored;
+
+alter table public.shared_knowledge
+    add column embedding vector(:dimensions),
+    add column sparse_embedding sparsevec(1000000000),
+    add column lexemes tsvector,
+    add column prior real,
+    add column says_when boolean,
+    add column scope bigint not null generated always as (memoryd.scope_of(null, null)) stored,
+    add column code bit(:dimensions) generated always as (binary_quantize(embedding)::bit(:dimensions)) stored;
+
+alter table public.dream_insights
+    add column sparse_embedding sparsevec(1000000000),
+    add column lexemes tsvector,
+    add column prior real,
+    add column says_when boolean,
+    add column scope bigint not null generated always as (memoryd.scope_of(user_id, agent_id)) stored,
+    add column code bit(:dimensions) generated always as (binary_quantize(embedding)::bit(:dimensions)) stored;
+
+-- Lexeme statistics. Beside words they count, under names that no word has, a scope's rows ('#memory', '#conversation' ...)
+-- and what each speaker said ('@carolin Caroline': the speaker Caroline, by a lexeme of the name).
+
+create table memoryd.lexeme_statistics (
+    scope bigint not null,
+    lexeme text collate "C" not null,
+    rows integer not null,
+    primary key (scope, lexeme)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+comment on table memoryd.lexeme_statistics is 'In how many rows of a scope a lexeme occurs; ''#memory'': how many memories it has; ''@carolin Caroline'': rows that Caroline said.';
+create index lexeme_statistics_lexeme on memoryd.lexeme_statistics (lexeme, scope);
+
+create table memoryd.lexeme_changes (
+    id bigint generated always as identity primary key,
+    scope bigint not null,
+    lexemes text[] not null,
+    counts integer[] not null
+) with (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000);
+comment on table memoryd.lexeme_changes is 'What statements added to and took from the statistics, not yet counted in: writers never wait for one another''s words.';
+
+-- Every statement's words, in its own transaction: right through insert, update, delete and rollback.
+create function memoryd.count_lexemes() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    mark constant text := '#' || tg_argv[0];
+begin
+    if tg_op = 'INSERT' then
+        insert into memoryd.lexeme_changes (scope, lexemes, counts)
+        select t.scope, array_agg(t.lexeme), array_agg(t.count)
+        from (select n.scope, l.lexeme, count(*)::integer as count
+              from new_rows n cross join lateral unnest(mark || tsvector_to_array(n.lexemes)) as l(lexeme)
+              where n.lexemes is not null
+              group by n.scope, l.lexeme) t
+        group by t.scope;
+    elsif tg_op = 'DELETE' then
+        insert into memoryd.lexeme_changes (scope, lexemes, counts)
+        select t.scope, array_agg(t.lexeme), array_agg(-t.count)
+        from (select o.scope, l.lexeme, count(*)::integer as count
+              from old_rows o cross join lateral unnest(mark || tsvector_to_array(o.lexemes)) as l(lexeme)
+              where o.lexemes is not null
+              group by o.scope, l.lexeme) t
+        group by t.scope;
+    else
+        insert into memoryd.lexeme_changes (scope, lexemes, counts)
+        select t.scope, array_agg(t.lexeme), array_agg(t.count)
+        from (select c.scope, l.lexeme, sum(c.count)::integer as count
+              from new_rows n
+              join old_rows o using (id)
+              cross join lateral (values (n.scope, n.lexemes, 1), (o.scope, o.lexemes, -1)) as c(scope, lexemes, count)
+              cross join lateral unnest(mark || tsvector_to_array(c.lexemes)) as l(lexeme)
+              where c.lexemes is not null and (n.scope, n.lexemes) is distinct from (o.scope, o.lexemes)
+              group by c.scope, l.lexeme
+              having sum(c.count) <> 0) t
+        group by t.scope;
+    end if;
+    if found then
+        insert into memoryd.jobs (topic, lane) values ('statistics', 'lexemes');
+        perform pg_notify('memoryd', 'statistics');
+    end if;
+    return null;
+end
+$$;
+
+-- The lexicon: of each lexeme one word that it stands for, and the lexemes whose words mean something near. The vectors are
+-- the local embedder's, whichever embedder the rows have.
+create table memoryd.lexicon (
+    lexeme text collate "C" primary key,
+    word text not null,
+    embedding vector(256)
+);
+comment on table memoryd.lexicon is 'Words of the texts, by lexeme; embedding null until their neighbours are known.';
+create index lexicon_new on memoryd.lexicon (lexeme) where embedding is null;
+
+create table memoryd.lexeme_neighbours (
+    lexeme text collate "C" not null references memoryd.lexicon (lexeme) on delete cascade,
+    neighbour text collate "C" not null references memoryd.lexicon (lexeme) on delete cascade,
+    similarity real not null,
+    primary key (lexeme, similarity, neighbour)
+);
+comment on table memoryd.lexeme_neighbours is 'Lexemes whose words are near in meaning, by cosine similarity.';
+create index lexeme_neighbours_back on memoryd.lexeme_neighbours (neighbour);
+
+-- Words that are new here, with their lexemes; a job embeds them. Letters only, of a length that words have.
+create function memoryd.learn_words(p_words text[]) returns integer
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    learnt integer;
+begin
+    insert into memoryd.lexicon (lexeme, word)
+    select distinct on (s.lexeme) s.lexeme, w.word
+    from unnest(p_words) as w(word)
+    cross join lateral (select (ts_lexize('english_stem', w.word))[1] as lexeme) s
+    where s.lexeme is not null
+      and not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme)
+    order by s.lexeme, w.word
+    on conflict do nothing;
+    get diagnostics learnt = row_count;
+    if learnt > 0 then
+        insert into memoryd.jobs (topic, lane) values ('lexicon', 'words');
+        perform pg_notify('memoryd', 'lexicon');
+    end if;
+    return learnt;
+end
+$$;
+
+-- Of words that nobody's rows hold any more nothing stays. Null: of all such words.
+create function memoryd.forget_words(p_lexemes text[] default null) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    delete from memoryd.lexicon l
+    where (p_lexemes is null or l.lexeme = any(p_lexemes))
+      and not exists (select from memoryd.lexeme_statistics s where s.lexeme = l.lexeme)
+$$;
+
+-- Counts in what has changed, and returns how many changes that were. One at a time, in order, so that no count is ever
+-- below nothing; of a lexeme that is gone nothing stays.
+create function memoryd.fold_lexeme_changes(p_most integer default 5000) returns integer
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    folded integer;
+    gone_scopes bigint[];
+    gone_lexemes text[];
+begin
+    perform pg_advisory_xact_lock(hashtextextended('memoryd.lexeme_statistics', 0));
+    with taken as (
+        delete from memoryd.lexeme_changes c
+        where c.id in (select f.id from memoryd.lexeme_changes f order by f.id limit p_most)
+        returning c.scope, c.lexemes, c.counts
+    ), changed as (
+        insert into memoryd.lexeme_statistics as s (scope, lexeme, rows)
+        select t.scope, l.lexeme, sum(l.count)
+        from taken t cross join lateral unnest(t.lexemes, t.counts) as l(lexeme, count)
+        group by t.scope, l.lexeme
+        having sum(l.count) <> 0
+        order by t.scope, l.lexeme
+        on conflict (scope, lexeme) do update set rows = s.rows + excluded.rows
+        returning s.scope, s.lexeme, s.rows
+    )
+    select (select count(*) from taken), array_agg(c.scope), array_agg(c.lexeme)
+    into folded, gone_scopes, gone_lexemes
+    from changed c where c.rows <= 0;
+    if gone_scopes is not null then
+        delete from memoryd.lexeme_statistics s
+        using unnest(gone_scopes, gone_lexemes) as g(scope, lexeme)
+        where s.scope = g.scope and s.lexeme = g.lexeme and s.rows <= 0;
+        perform memoryd.forget_words(gone_lexemes);
+    end if;
+    return folded;
+end
+$$;
+
+-- The same indexes and triggers for each of the five.
+do $$
+declare
+    t record;
+begin
+    for t in
+        select * from (values
+            ('agent_memory', 'memory'), ('conversation_messages', 'conversation'), ('memory_chunks', 'document'),
+            ('shared_knowledge', 'knowledge'), ('dream_insights', 'insight')) as v(name, source)
+    loop
+        -- Inline up to a page: an embedding that is fetched from beside the table costs ten times as much.
+        execute format('alter table public.%I set (toast_tuple_target = 8160)', t.name);
+        -- No pending list: it is walked whole by each search.
+        execute format('create index %I on public.%I using gin (memoryd.search_terms(scope, lexemes)) with (fastupdate = off)',
+                       t.name || '_terms', t.name);
+        execute format('create index %I on public.%I (scope) include (id, code) where code is not null', t.name || '_codes', t.name);
+        execute format('create index %I on public.%I (scope, id) where lexemes is null', t.name || '_unindexed', t.name);
+        execute format('comment on column public.%I.sparse_embedding is %L', t.name,
+                       'BM25 weights by lexeme, written by memoryd: the score of a question is their inner product.');
+        execute format('comment on column public.%I.lexemes is %L', t.name, 'The row''s own lexemes, written by memoryd; null until indexed.');
+        execute format('comment on column public.%I.scope is %L', t.name,
+                       'The body of text it is searched in: its user''s, else its agent''s, else 0, which is shared.');
+        execute format('comment on column public.%I.code is %L', t.name, 'The embedding''s signs, one bit a dimension: what dense search looks through first.');
+        execute format('comment on column public.%I.prior is %L', t.name, 'What the text is worth as an answer to whatever question; written by memoryd.');
+        execute format('comment on column public.%I.says_when is %L', t.name, 'Whether it names a time; written by memoryd.');
+        execute format('create trigger count_lexemes_inserted after insert on public.%I
+            referencing new table as new_rows for each statement execute function memoryd.count_lexemes(%L)', t.name, t.source);
+        execute format('create trigger count_lexemes_updated after update on public.%I
+            referencing old table as old_rows new table as new_rows
+            for each statement execute function memoryd.count_lexemes(%L)', t.name, t.source);
+        execute format('create trigger count_lexemes_deleted after delete on public.%I
+            referencing old table as old_rows for each statement execute function memoryd.count_lexemes(%L)', t.name, t.source);
+    end loop;
+end
+$$;
+comment on column public.conversation_messages.embedding is 'Of the message with those around it in its session; written by memoryd.';
+comment on column public.memory_chunks.dense_embedding is 'Of the chunk with its context; written by memoryd.';
+comment on column public.shared_knowledge.embedding is 'Of title and content; written by memoryd.';
+
+-- New words make the old index a lie: what is searched by goes at once, and is written anew.
+create function memoryd.forget_index() returns trigger
+language plpgsql
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    new.lexemes := null;
+    new.sparse_embedding := null;
+    if tg_argv[0] = 'dense_embedding' then
+        new.dense_embedding := null;
+    elsif new.embedding is not distinct from old.embedding then
+        -- Unless the writer brought the new one along.
+        new.embedding := null;
+    end if;
+    return new;
+end
+$$;
+create trigger forget_index before update on public.agent_memory
+    for each row when (new.content is distinct from old.content) execute function memoryd.forget_index('embedding');
+create trigger forget_index before update on public.conversation_messages
+    for each row when ((new.content, new.speaker, new.session_id, new.message_index)
+                       is distinct from (old.content, old.speaker, old.session_id, old.message_index))
+    execute function memoryd.forget_index('embedding');
+create trigger forget_index before update on public.memory_chunks
+    for each row when ((new.chunk_text, new.context) is distinct from (old.chunk_text, old.context))
+    execute function memoryd.forget_index('dense_embedding');
+create trigger forget_index before update on public.shared_knowledge
+    for each row when ((new.title, new.content, new.tags) is distinct from (old.title, old.content, old.tags))
+    execute function memoryd.forget_index('embedding');
+create trigger forget_index before update on public.dream_insights
+    for each row when (new.insight is distinct from old.insight) execute function memoryd.forget_index('embedding');
+
+-- What lacks its index gets a job, whoever wrote it.
+create function memoryd.rows_to_index() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if tg_op = 'INSERT' then
+        insert into memoryd.jobs (topic, ref, payload)
+        select 'index', n.id, jsonb_build_object('source', tg_argv[0])
+        from new_rows n
+        where n.lexemes is null or n.code is null;
+    else
+        insert into memoryd.jobs (topic, ref, payload)
+        select 'index', n.id, jsonb_build_object('source', tg_argv[0])
+        from new_rows n join old_rows o using (id)
+        where n.lexemes is null or (n.code is null and o.code is not null);
+    end if;
+    if found then
+        perform pg_notify('memoryd', 'index');
+    end if;
+    return null;
+end
+$$;
+
+-- A message that is gone, or has moved, is no longer around those that it stood among.
+create function memoryd.messages_gone() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into memoryd.jobs (topic, ref, payload)
+    select distinct 'index', n.id, '{"source": "conversation"}'::jsonb
+    from (select o.session_id, o.message_index from old_rows o
+          where not exists (select from public.conversation_messages m
+                            where m.id = o.id and m.session_id = o.session_id and m.message_index = o.message_index)) g
+    cross join lateral (
+        (select m.id from public.conversation_messages m
+         where m.session_id = g.session_id and m.message_index < g.message_index
+         order by m.message_index desc limit 2)
+        union all
+        (select m.id from public.conversation_messages m
+         where m.session_id = g.session_id and m.message_index > g.message_index
+         order by m.message_index limit 3)
+    ) n;
+    if found then
+        perform pg_notify('memoryd', 'index');
+    end if;
+    return null;
+end
+$$;
+create trigger messages_gone_updated after update on public.conversation_messages
+    referencing old table as old_rows for each statement execute function memoryd.messages_gone();
+create trigger messages_gone_deleted after delete on public.conversation_messages
+    referencing old table as old_rows for each statement execute function memoryd.messages_gone();
+
+do $$
+declare
+    t record;
+begin
+    for t in
+        select * from (values
+            ('agent_memory', 'memory'), ('conversation_messages', 'conversation'), ('memory_chunks', 'document'),
+            ('shared_knowledge', 'knowledge'), ('dream_insights', 'insight')) as v(name, source)
+    loop
+        execute format('create trigger rows_to_index_inserted after insert on public.%I
+            referencing new table as new_rows for each statement execute function memoryd.rows_to_index(%L)', t.name, t.source);
+        execute format('create trigger rows_to_index_updated after update on public.%I
+            referencing old table as old_rows new table as new_rows
+            for each statement execute function memoryd.rows_to_index(%L)', t.name, t.source);
+    end loop;
+end
+$$;
+
+-- A message with those around it: what a turn is about is often said in the turns before it, and answered in those after.
+-- Counts: own words 3, the message before 1.5, then 1, then 0.5; the one after 1, then 0.5; its date 2.
+create function memoryd.windows(p_ids uuid[])
+returns table (id uuid, neighbour uuid, weight real)
+language sql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+    select m.id, n.neighbour, n.weight
+    from public.conversation_messages m
+    cross join lateral (
+        select m.id as neighbour, 3::real as weight
+        union all
+        select b.id, (array[1.5, 1, 0.5])[row_number() over (order by b.message_index desc)]
+        from (select e.id, e.message_index from public.conversation_messages e
+              where e.session_id = m.session_id and e.message_index < m.message_index
+              order by e.message_index desc limit 3) b
+        union all
+        select a.id, (array[1, 0.5])[row_number() over (order by a.message_index)]
+        from (select e.id, e.message_index from public.conversation_messages e
+              where e.session_id = m.session_id and e.message_index > m.message_index
+              order by e.message_index limit 2) a
+    ) n
+    where m.id = any(p_ids)
+$$;
+
+create function memoryd.weigh_messages(p_ids uuid[])
+returns table (id uuid, lexemes tsvector, weights sparsevec, prior real, says_when boolean)
+language sql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    with windows as materialized (
+        select * from memoryd.windows(p_ids)
+    ), texts as materialized (
+        select m.id, m.content, m.created_at, m.speaker, memoryd.lexemes_of(m.content) as lexemes
+        from public.conversation_messages m
+        where m.id in (select w.neighbour from windows w)
+    ), counts as (
+        select c.id, array_agg(c.lexeme) as lexemes, array_agg(c.count) as counts
+        from (
+            select u.id, u.lexeme, sum(u.count)::real as count
+            from (
+                select w.id, l.lexeme, w.weight * cardinality(l.positions) as count
+                from windows w
+                join texts t on t.id = w.neighbour
+                cross join lateral unnest(t.lexemes) l
+                union all
+                select t.id, l.lexeme, 2
+                from texts t
+                cross join lateral unnest(memoryd.lexemes_of(to_char(t.created_at at time zone 'utc', 'FMMonth FMDD YYYY'))) l
+                where t.id = any(p_ids)
+            ) u
+            group by u.id, u.lexeme
+        ) c
+        group by c.id
+    )
+    select t.id,
+           t.lexemes || array_to_tsvector(array(
+               select '@' || l || ' ' || btrim(t.speaker) from unnest(tsvector_to_array(memoryd.lexemes_of(t.speaker))) l)),
+           memoryd.bm25(coalesce(c.lexemes, '{}'), coalesce(c.counts, '{}'), 100),
+           memoryd.prior_of(t.content, length(t.lexemes)),
+           memoryd.says_when(t.content)
+    from texts t
+    left join counts c on c.id = t.id
+    where t.id = any(p_ids)
+$$;

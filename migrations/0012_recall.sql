@@ -1,0 +1,449 @@
+-- Recall: what is remembered about a question, of all five sources, in one call.
+--
+-- Lexical (BM25 over windows, with words near in meaning), dense, what a conversation's speaker, session and time say, and
+-- for memories the formula of source design 004. Everything that is found is read with the rights of the caller: row-level
+-- security decides. What runs as the owner (question) reads statistics alone, and of a user's only that user's.
+
+-- Whether the caller works for the agents, or for support, and not as an end user. Unlike current_user it holds within a
+-- function that runs as its owner too.
+create function memoryd.caller_serves() returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select pg_has_role(c.caller, 'memoryd_service', 'usage') or pg_has_role(c.caller, 'memoryd_admin', 'usage')
+    from (select coalesce(nullif(nullif(current_setting('role', true), ''), 'none'), session_user)::name as caller) c
+$$;
+
+-- The speakers, in these scopes, one of whose names is among the lexemes; null when there is none.
+create function memoryd.speakers_named(p_lexemes text[], p_scopes bigint[]) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array_agg(distinct n.speaker)
+    from unnest(p_lexemes) as a(lexeme)
+    cross join lateral (
+        select substr(s.lexeme, length(a.lexeme) + 3) as speaker
+        from memoryd.lexeme_statistics s
+        where s.scope = any(p_scopes) and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
+        limit 20
+    ) n
+$$;
+
+-- The scopes that a question goes to (null: all), and whether to nobody's rows alone.
+create function memoryd.scopes_asked(p_agent text, p_user uuid, p_serves boolean, out scopes bigint[], out unowned boolean)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case
+               -- A user's own; to themselves also what is shared with them.
+               when not p_serves then array[memoryd.scope_of(coalesce(p_user, memoryd.caller_id()), null), 0]
+               when p_user is not null then array[memoryd.scope_of(p_user, null)]
+               when p_agent is not null then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0]
+           end,
+           p_serves and p_user is null and p_agent is not null
+$$;
+
+-- For who embeds a question: its text without the names of speakers, which draw towards whom they address; and those of its
+-- words that the lexicon does not know, to be embedded and looked up with near_words().
+create function memoryd.read_question(
+    p_query text, p_agent text, p_user uuid, out text text, out words text[], out lexemes text[])
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    asked constant text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    named text[] := memoryd.speakers_named(asked, (memoryd.scopes_asked(p_agent, p_user, true)).scopes);
+    name text;
+begin
+    text := left(p_query, 32768);
+    foreach name in array coalesce(named, '{}') loop
+        text := regexp_replace(text, '\m' || regexp_replace(name, '([^[:alnum:][:space:]])', '\\\1', 'g') || '(''s|’s)?(?!\w)', '', 'gi');
+    end loop;
+    if text !~ '\w' then
+        text := left(p_query, 32768);
+    end if;
+    select array_agg(w.word), array_agg(w.lexeme) into words, lexemes
+    from (
+        select distinct on (s.lexeme) s.lexeme, m.word[1] as word
+        from regexp_matches(lower(left(text, 8192)), '[a-z]{3,24}', 'g') as m(word)
+        cross join lateral (select (ts_lexize('english_stem', m.word[1]))[1] as lexeme) s
+        where s.lexeme is not null and not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme)
+        limit 50
+    ) w;
+end
+$$;
+
+create function memoryd.near_words(p_lexemes text[], p_vectors vector[]) returns jsonb
+language sql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    select jsonb_agg(jsonb_build_object('lexeme', w.lexeme, 'neighbour', n.lexeme, 'similarity', n.similarity))
+    from unnest(p_lexemes, p_vectors) as w(lexeme, vector)
+    cross join lateral (
+        select l.lexeme, 1 - (l.embedding <=> w.vector) as similarity
+        from memoryd.lexicon l
+        where l.embedding is not null
+        order by l.embedding <=> w.vector
+        limit 40
+    ) n
+    where n.similarity >= 0.3
+$$;
+
+-- What is asked for, in the terms of these scopes (null: all there are):
+--   weights   of a row's sparse_embedding the inner product with this is its BM25 score; words near in meaning count by the
+--             square of their similarity
+--   terms     keys of the inverted index, the weightiest first, that lead to p_budget rows at most
+--   pair      where a word of the question leads to more: keys of the two rarest, to be looked for together
+--   speakers  who are named, and are therefore not searched for as words: a name draws to the turns that address somebody
+--   ideal     what a row would score that holds every word asked for
+-- p_near brings the neighbours of words that the lexicon does not know: [{"lexeme", "neighbour", "similarity"}].
+create function memoryd.question(
+    p_query text, p_scopes bigint[], p_budget integer, p_near jsonb,
+    out weights sparsevec, out terms bigint[], out pair bigint[], out speakers text[], out ideal double precision,
+    out asks_when boolean)
+language plpgsql stable security definer
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    scopes bigint[] := p_scopes;
+    counted bigint[];
+    asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    all_rows double precision;
+begin
+    if scopes is null then
+        scopes := array(select s.scope from memoryd.lexeme_statistics s where s.lexeme >= '#' and s.lexeme < '$'
+                        group by s.scope order by sum(s.rows) desc limit 1000);
+    end if;
+    -- How common a word is among what others share tells what they share: an end user learns it of their own rows alone.
+    counted := case when memoryd.caller_serves() then scopes
+                    else array(select s from unnest(scopes) s where s = memoryd.scope_of(memoryd.caller_id(), null)) end;
+    asks_when := p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
+
+    speakers := memoryd.speakers_named(asked, counted);
+    if speakers is not null then
+        asked := array(select unnest(asked)
+                       except select unnest(tsvector_to_array(memoryd.lexemes_of(array_to_string(speakers, ' ')))));
+    end if;
+
+    select sum(s.rows) into all_rows from memoryd.lexeme_statistics s
+    where s.scope = any(counted) and s.lexeme >= '#' and s.lexeme < '$';
+
+    with near as materialized (
+        select a.lexeme as asked, a.lexeme, 1::real as similarity from unnest(asked) as a(lexeme)
+        union all
+        select a.lexeme, n.neighbour, n.similarity
+        from unnest(asked) as a(lexeme)
+        cross join lateral (
+            select n.neighbour, n.similarity from memoryd.lexeme_neighbours n
+            where n.lexeme = a.lexeme and n.similarity >= 0.3
+            order by n.similarity desc
+            limit 40
+        ) n
+        union all
+        select n.lexeme, n.neighbour, n.similarity
+        from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
+        where n.lexeme = any(asked) and n.similarity >= 0.3
+    ), counts as materialized (
+        select w.lexeme, s.scope, s.rows
+        from (select distinct n.lexeme from near n) w
+        join memoryd.lexeme_statistics s on s.scope = any(counted) and s.lexeme = w.lexeme
+    ), ranked as (
+        select n.lexeme, n.similarity, coalesce(c.rows, 0) as rows,
+               row_number() over (partition by n.asked order by n.similarity desc, n.lexeme) as place
+        from near n
+        left join (select c.lexeme, sum(c.rows) as rows from counts c group by c.lexeme) c on c.lexeme = n.lexeme
+        where n.similarity = 1 or c.rows > 0
+    ), weighed as materialized (
+        select r.lexeme, max(r.similarity) as similarity,
+               max(r.similarity ^ 2 * ln(1 + (greatest(all_rows - r.rows, 0) + 0.5) / (r.rows + 0.5))) as weight
+        from ranked r
+        where r.place <= 9
+        group by r.lexeme
+    ), keys as materialized (
+        select hashtextextended(w.lexeme, c.scope) as key, c.scope, c.rows, w.similarity,
+               sum(c.rows) over (order by w.weight desc, w.lexeme, c.scope) as upto
+        from weighed w join counts c on c.lexeme = w.lexeme
+    )
+    select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
+            from (select memoryd.sparse_index(w.lexeme) as place, max(w.weight)::real as weight from weighed w
+                  where w.weight > 0 group by 1) v),
+           array(select k.key from keys k where k.upto <= p_budget)
+           -- Of what is not counted, every word.
+           || array(select hashtextextended(a, s) from unnest(asked) a, unnest(scopes) s where s <> all (counted)),
+           (select array_agg(two.key) from (
+                select k.key from keys k
+                where k.similarity = 1
+                  and k.scope = (select b.scope from keys b where b.similarity = 1 order by b.rows desc limit 1)
+                  and exists (select from keys m where m.similarity = 1 and m.upto > p_budget)
+                order by k.rows limit 2) two having count(*) = 2),
+           (select 1.6 * sum(w.weight) from weighed w where w.similarity = 1)
+    into weights, terms, pair, ideal;
+end
+$$;
+
+-- The candidates of one source, with what each part of the search says of them, and how a source's rows are shown: the same
+-- two functions for each.
+do $$
+declare
+    source record;
+    part record;
+    body text;
+    find constant text := $template$
+create function memoryd.find_%source%(
+    p_scopes bigint[], p_weights sparsevec, p_terms bigint[], p_pair bigint[], p_embedding vector,
+    p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb, p_lists boolean)
+returns table (source text, id uuid, lexical double precision, similarity double precision, prior real, says_when boolean,
+               session_id uuid, speaker text, created_at timestamptz)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $body$
+#variable_conflict use_column
+declare
+    -- With a filter, many of the nearest may fall away.
+    reach constant integer := case when p_filter = '{}' then 200 else 4000 end;
+    near uuid[] := '{}';
+begin
+    if p_embedding is null then
+        null;
+    elsif p_lists then
+        near := array(select t.id from public.%name% t where p_scopes is null or t.scope = any(p_scopes)
+                      order by t.%embedding% <=> p_embedding limit reach);
+    elsif p_scopes is null then
+        near := array(select t.id from public.%name% t where t.code is not null
+                      order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit reach);
+    else
+        near := array(select t.id from public.%name% t where t.scope = any(p_scopes) and t.code is not null
+                      order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit reach);
+    end if;
+    return query
+    with led_to as materialized (
+        (select t.id, t.sparse_embedding from public.%name% t
+         where memoryd.search_terms(t.scope, t.lexemes) && p_terms
+         limit 4000)
+        union all
+        (select t.id, t.sparse_embedding from public.%name% t
+         where memoryd.search_terms(t.scope, t.lexemes) @> p_pair
+         limit 1000)
+    ), worded as materialized (
+        select l.id from led_to l
+        order by l.sparse_embedding <#> p_weights
+        limit reach
+    ), found as materialized (
+        select w.id from worded w
+        union
+        select n from unnest(near) n
+        %beside%
+    )
+    select '%source%', t.id, greatest(0, -(t.sparse_embedding <#> p_weights)), 1 - (t.%embedding% <=> p_embedding),
+           t.prior, t.says_when, %session%, %speaker%, %born%
+    from found f
+    join public.%name% t on t.id = f.id
+    where (p_user is null or %owner% = p_user)
+      and (not p_unowned or %owner% is null)
+      and (p_agent is null or %agent%)
+      and %live%
+      and (p_filter = '{}' or (%metadata%) @> p_filter)
+      and t.lexemes is not null
+    union all
+    -- What was written this moment is found by its words before it is indexed.
+    select '%source%', t.id, greatest(0, -(w.weights <#> p_weights)), 1 - (t.%embedding% <=> p_embedding),
+           w.prior, w.says_when, %session%, %speaker%, %born%
+    from (select u.id from public.%name% u
+          where u.lexemes is null and (p_scopes is null or u.scope = any(p_scopes))
+          limit 200) f
+    join public.%name% t on t.id = f.id
+    cross join lateral memoryd.weigh_text(%body%) w
+    where (p_user is null or %owner% = p_user)
+      and (not p_unowned or %owner% is null)
+      and (p_agent is null or %agent%)
+      and %live%
+      and (p_filter = '{}' or (%metadata%) @> p_filter);
+end
+$body$
+$template$;
+    show constant text := $template$
+create function memoryd.show_%source%(p_ids uuid[]) returns table (source text, id uuid, content text, metadata jsonb)
+language sql stable
+set search_path = pg_catalog, public, pg_temp
+as $body$
+    select '%source%', t.id, %content%, %metadata% from public.%name% t where t.id = any(p_ids)
+$body$
+$template$;
+begin
+    for source in
+        select * from jsonb_to_recordset($sources$[
+            {"source": "memory", "name": "agent_memory", "embedding": "embedding",
+             "content": "t.content", "body": "t.content", "owner": "t.user_id",
+             "agent": "(t.agent_id = p_agent or t.agent_id = '_shared')",
+             "live": "(t.expires_at is null or t.expires_at > now())",
+             "session": "null::uuid", "speaker": "null::text", "born": "t.created_at", "beside": "",
+             "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('kind', t.kind, 'memory_type', t.memory_type))"},
+            {"source": "conversation", "name": "conversation_messages", "embedding": "embedding",
+             "content": "t.content", "body": "t.content", "owner": "t.user_id",
+             "agent": "(t.agent_id is null or t.agent_id = p_agent)", "live": "true",
+             "session": "t.session_id", "speaker": "t.speaker", "born": "t.created_at",
+             "beside": "union select b.id from (select * from worded limit 150) w join public.conversation_messages m on m.id = w.id join public.conversation_messages b on b.session_id = m.session_id and b.message_index between m.message_index - 1 and m.message_index + 3",
+             "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('session_id', t.session_id, 'message_index', t.message_index, 'role', t.role, 'speaker', t.speaker))"},
+            {"source": "document", "name": "memory_chunks", "embedding": "dense_embedding",
+             "content": "t.chunk_text", "body": "concat_ws(E'\\n', t.context, t.chunk_text)", "owner": "t.user_id",
+             "agent": "true",
+             "live": "not exists (select from public.documents d where d.id = t.document_id and d.status = 'deleted')",
+             "session": "null::uuid", "speaker": "null::text", "born": "t.created_at", "beside": "",
+             "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('document_id', t.document_id, 'chunk_index', t.chunk_index, 'context', t.context, 'title', (select d.title from public.documents d where d.id = t.document_id)))"},
+            {"source": "knowledge", "name": "shared_knowledge", "embedding": "embedding",
+             "content": "t.content", "body": "concat_ws(E'\\n', t.title, t.content)", "owner": "null::uuid",
+             "agent": "true", "live": "t.status <> 'archived'",
+             "session": "null::uuid", "speaker": "null::text", "born": "t.created_at", "beside": "",
+             "metadata": "jsonb_strip_nulls(jsonb_build_object('tier', t.tier, 'category', t.category, 'title', t.title, 'tags', t.tags, 'confidence', t.confidence, 'status', t.status, 'created_by', t.created_by, 'created_by_name', t.created_by_name))"},
+            {"source": "insight", "name": "dream_insights", "embedding": "embedding",
+             "content": "t.insight", "body": "t.insight", "owner": "t.user_id",
+             "agent": "(t.agent_id is null or t.agent_id = p_agent)", "live": "true",
+             "session": "null::uuid", "speaker": "null::text", "born": "t.generated_at", "beside": "",
+             "metadata": "jsonb_build_object('category', t.category, 'confidence', t.confidence, 'source_memories', t.source_memories)"}
+        ]$sources$) as s(source text, name text, embedding text, content text, body text, owner text, agent text, live text,
+                         session text, speaker text, born text, beside text, metadata text)
+    loop
+        foreach body in array array[find, show] loop
+            for part in select * from jsonb_each_text(to_jsonb(source)) loop
+                body := replace(body, '%' || part.key || '%', part.value);
+            end loop;
+            execute body;
+        end loop;
+    end loop;
+end
+$$;
+
+-- The whole search, with all its parts; recall() and explain_recall() are two views of it.
+--
+-- Without an embedding a memory's relevance is the part of the question's keywords that it has, exactly as source design 004
+-- says. All else is relevant by lexical + dense + prior + speaker + time (+ session), each part relative to the best
+-- candidate's, and the whole relative to the best again, times how well the best fits at all.
+create function memoryd.search(
+    p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer, p_sources text[], p_filter jsonb,
+    p_near jsonb default null
+) returns table (source text, id uuid, content text, score double precision, similarity double precision, metadata jsonb,
+                 created_at timestamptz, lexical double precision, dense double precision, prior double precision,
+                 named double precision, timed double precision, session double precision, relevance double precision,
+                 weight double precision, recency double precision, association double precision)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    known constant text[] := array['memory', 'conversation', 'document', 'knowledge', 'insight'];
+    wanted constant text[] := coalesce(p_sources, known);
+    condition constant jsonb := coalesce(p_filter, '{}');
+    serves constant boolean := has_table_privilege('public.agents', 'select');
+    asker constant uuid := coalesce(p_user, memoryd.caller_id());
+    keywords constant text[] := public.extract_keywords(p_query);
+    scopes bigint[];
+    unowned boolean := false;
+    asked record;
+    unknown text[];
+begin
+    if p_count is null or p_count < 0 then
+        raise exception 'match_count is %', coalesce(p_count::text, 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Give how many results you want, 0 or more.';
+    end if;
+    select array_agg(w) into unknown from unnest(wanted) w where w <> all (known) or w is null;
+    if unknown is not null then
+        raise exception 'unknown source %', coalesce(unknown[1], 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Sources: ' || array_to_string(known, ', ') || '.';
+    end if;
+    if jsonb_typeof(condition) <> 'object' then
+        raise exception 'filter is of type %', jsonb_typeof(condition)
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give an object that the metadata contain, such as {"kind": "fact"}.';
+    end if;
+    if vector_dims(p_embedding) <> :dimensions then
+        raise exception 'query_embedding has % dimensions, this database''s have :dimensions', vector_dims(p_embedding)
+            using errcode = 'invalid_parameter_value', hint = 'Embed the query with the model that the rows are embedded with.';
+    end if;
+    -- Nobody has nothing.
+    if not serves and asker is null then
+        return;
+    end if;
+    select * into scopes, unowned from memoryd.scopes_asked(p_agent, p_user, serves);
+    select * into asked from memoryd.question(p_query, scopes, 1500, p_near);
+
+    return query
+    with candidates as materialized (
+        select * from memoryd.find_memory(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
+                                          condition, false) where 'memory' = any(wanted)
+        union all
+        select * from memoryd.find_conversation(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned,
+                                                p_agent, condition, false) where 'conversation' = any(wanted)
+        union all
+        select * from memoryd.find_document(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
+                                            condition, false) where 'document' = any(wanted)
+        union all
+        select * from memoryd.find_knowledge(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
+                                             condition, false) where 'knowledge' = any(wanted)
+        union all
+        select * from memoryd.find_insight(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
+                                           condition, false) where 'insight' = any(wanted)
+    ), parts as materialized (
+        select c.*,
+               coalesce(c.lexical / nullif(max(c.lexical) over (), 0), 0) as lexical_part,
+               coalesce(0.5 * greatest(0, nullif(c.similarity, 'NaN')) / nullif(max(greatest(0, nullif(c.similarity, 'NaN'))) over (), 0), 0) as dense_part,
+               coalesce(c.prior, 0) as prior_part,
+               case when c.speaker = any(asked.speakers) then 0.5 else 0 end as named_part,
+               case when asked.asks_when and c.says_when then 0.2 else 0 end as timed_part
+        from candidates c
+        where c.lexical > 0 or c.similarity > 0.2
+    ), sums as (
+        select p.*, p.lexical_part + p.dense_part + p.prior_part + p.named_part + p.timed_part as total,
+               max(least(1, greatest(p.lexical / asked.ideal, p.similarity))) over () as fit
+        from parts p
+    ), sessions as (
+        select s.*, coalesce(0.3 * max(s.total) over (partition by s.session_id) , 0) * (s.session_id is not null)::integer as session_part
+        from sums s
+    ), best as (
+        select s.*, (s.total + s.session_part) / nullif(max(s.total + s.session_part) over (), 0) * s.fit as hybrid
+        from sessions s
+    ), ranked as materialized (
+        select b.* from best b
+        order by b.hybrid desc, b.created_at desc, b.id
+        limit greatest(100, 2::bigint * p_count)
+    )
+    select r.source, r.id, s.content, r.hybrid, r.similarity, s.metadata, r.created_at,
+           r.lexical_part, r.dense_part, r.prior_part::double precision, r.named_part::double precision, r.timed_part::double precision,
+           r.session_part, r.hybrid, 1::double precision, 0::double precision, 0::double precision
+    from (select * from ranked limit p_count) r
+    cross join lateral (
+        select * from memoryd.show_memory(array[r.id]) where r.source = 'memory'
+        union all
+        select * from memoryd.show_conversation(array[r.id]) where r.source = 'conversation'
+        union all
+        select * from memoryd.show_document(array[r.id]) where r.source = 'document'
+        union all
+        select * from memoryd.show_knowledge(array[r.id]) where r.source = 'knowledge'
+        union all
+        select * from memoryd.show_insight(array[r.id]) where r.source = 'insight'
+    ) s
+    order by r.hybrid desc, r.created_at desc, r.id;
+end
+$$;
+
+create function public.recall(
+    query text,
+    agent_id text default null,
+    user_id uuid default null,
+    query_embedding vector default null,
+    match_count integer default 10,
+    sources text[] default null,
+    filter jsonb default '{}'
+) returns table (source text, id uuid, content text, score double precision, similarity double precision,
+                 metadata jsonb, created_at timestamptz)
+language sql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
+    from memoryd.search(query, agent_id, user_id, query_embedding, match_count, sources, filter) s
+$$;
+comment on function public.recall is 'What is remembered about a query, best first. Give query_embedding for the dense half. Row-level security decides what is found.';
