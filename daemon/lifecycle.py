@@ -172,9 +172,12 @@ class Daemon:
             logger=self._log,
             command_hours=settings.command_hours,
             query_log_days=settings.query_log_days,
+            conversation_minutes=settings.conversation_retention_minutes,
         )
         schedule = Schedule(database=database, daemon_id=self._id, logger=self._log)
         schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))
+        schedule.add(Tick("expire_conversations", settings.cleanup_seconds, upkeep.expire_conversations))
+        schedule.add(Tick("archive_knowledge", settings.cleanup_seconds, upkeep.archive_knowledge))
         schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
         schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
         return schedule

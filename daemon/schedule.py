@@ -1,4 +1,4 @@
-"""What is done by the clock: TTL clean-up, overdue commands, old rows swept.
+"""What is done by the clock: memories, conversations and knowledge forgotten, overdue commands, old rows swept.
 
 Promise: any number of daemons run each tick once, with no leader: a tick is a row, and who inserts it runs it.
 """
@@ -32,6 +32,8 @@ returning 1
 """
 
 EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
+EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
+ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence()"
 
 FAIL_OVERDUE = """
 with overdue as (
@@ -138,12 +140,19 @@ class Upkeep:
     """What the ticks do."""
 
     def __init__(
-        self, *, database: Database, logger: FilteringBoundLogger, command_hours: float, query_log_days: float
+        self,
+        *,
+        database: Database,
+        logger: FilteringBoundLogger,
+        command_hours: float,
+        query_log_days: float,
+        conversation_minutes: int | None,
     ) -> None:
         self._database = database
         self._log = logger
         self._command_hours = command_hours
         self._query_log_days = query_log_days
+        self._conversation_minutes = conversation_minutes
 
     async def expire_memories(self) -> None:
         """Deletes expired memories, in transactions of bounded size."""
@@ -154,6 +163,26 @@ class Upkeep:
                 break
         if total:
             self._log.info("memories_expired", memories=total)
+
+    async def expire_conversations(self) -> None:
+        """Deletes messages past their retention, and sessions as old that are empty; transactions of bounded size."""
+        messages = sessions = 0
+        while True:
+            [gone] = await self._database.fetch(
+                EXPIRE_CONVERSATIONS, self._conversation_minutes, CLEANUP_ROWS
+            )
+            messages += gone["messages"]
+            sessions += gone["sessions"]
+            if max(gone) < CLEANUP_ROWS:
+                break
+        if messages or sessions:
+            self._log.info("conversations_expired", messages=messages, sessions=sessions)
+
+    async def archive_knowledge(self) -> None:
+        """Archives learning entries of low confidence that nobody used in their time."""
+        archived = await self._database.fetchval(ARCHIVE_KNOWLEDGE)
+        if archived:
+            self._log.info("knowledge_archived", entries=archived)
 
     async def fail_overdue_commands(self) -> None:
         """Fails commands whose executor never came back; the failure is remembered like any other."""

@@ -105,7 +105,13 @@ class Settings(BaseSettings):
     task_memory_ttl_hours: Annotated[int, Field(ge=1, le=A_CENTURY)] = Field(
         2160, description="Default TTL of memory_type task_memory."
     )
-    public_notifications: bool = Field(True, description="command_ready and request_done on or off.")
+    conversation_retention_minutes: Annotated[int, Field(ge=1, le=60 * A_CENTURY)] | None = Field(
+        None,
+        description="How long conversations are kept, where a user has not said otherwise; empty: for ever.",
+    )
+    public_notifications: bool = Field(
+        True, description="command_ready, request_done and memory_updated on or off."
+    )
 
     heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = Field(
         30.0, description="Pause between two heartbeats, each of which asks whether to dream."
@@ -120,7 +126,7 @@ class Settings(BaseSettings):
         48.0, description="How far back a dream looks."
     )
     cleanup_seconds: Annotated[float, Field(ge=1, le=604_800)] = Field(
-        300.0, description="Pause between TTL clean-ups."
+        300.0, description="Pause between clean-ups of memories, conversations and knowledge."
     )
     query_log_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
         30.0, description="How long memory_queries are kept."

@@ -28,11 +28,12 @@ begin
             end;
         end if;
     end loop;
+    -- Supabase's roles do not inherit what they are granted, unless that is said.
     if exists (select from pg_roles where rolname = 'service_role' and not pg_has_role(oid, 'memoryd_service', 'usage')) then
-        grant memoryd_service to service_role;
+        grant memoryd_service to service_role with inherit true;
     end if;
     if exists (select from pg_roles where rolname = 'authenticated' and not pg_has_role(oid, 'memoryd_user', 'usage')) then
-        grant memoryd_user to authenticated;
+        grant memoryd_user to authenticated with inherit true;
     end if;
     -- To compare embeddings they must see pgvector's operators. In a schema of somebody else's this warns and does nothing:
     -- its owner then grants it to those who log in, as Supabase does.

@@ -155,28 +155,51 @@ comment on column public.dream_insights.user_id is 'The one user whose memories 
 create index dream_insights_scope on public.dream_insights (agent_id, confidence desc);
 create index dream_insights_generated on public.dream_insights (generated_at);
 
--- TTL: by kind unless told, from the moment of storing; expires_at follows ttl_hours unless given itself.
+-- TTL: by kind unless told, from the moment of storing; expires_at follows ttl_hours unless given itself. Where the user has
+-- set hours of their own, those stand for the default, and nothing of theirs is kept for longer. The same look at their settings
+-- tells whether they want to be remembered at all: if not, nothing is stored.
 create function memoryd.stamp_expiry() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    remembered boolean;
+    most integer;
 begin
+    if new.user_id is not null then
+        select s.memory_enabled,
+               case when new.memory_type = 'task_memory' then s.task_memory_ttl_hours else s.memory_ttl_hours end
+        into remembered, most
+        from public.memory_settings s where s.user_id = new.user_id;
+        if tg_op = 'INSERT' and not remembered and not memoryd.importing() then
+            return null;
+        end if;
+    end if;
     if new.ttl_hours = -2147483648 then
-        new.ttl_hours := memoryd.setting_integer(
-            'ttl_hours.' || case when new.memory_type = 'task_memory' then 'task_memory' else new.kind end);
+        new.ttl_hours := coalesce(most, memoryd.setting_integer(
+            'ttl_hours.' || case when new.memory_type = 'task_memory' then 'task_memory' else new.kind end));
+    end if;
+    if most is not null then
+        new.ttl_hours := least(new.ttl_hours, most);
     end if;
     -- On insert old is null. Of hours that are not allowed no end is reckoned: the check has its say.
-    if new.expires_at is not distinct from old.expires_at then
+    if new.ttl_hours is distinct from old.ttl_hours and new.expires_at is not distinct from old.expires_at then
         new.expires_at := case when new.ttl_hours > 0 then now() + make_interval(hours => new.ttl_hours) end;
+    end if;
+    if most is not null then
+        new.expires_at := least(new.expires_at, case when tg_op = 'INSERT' then now() else new.updated_at end
+                                                + make_interval(hours => most));
     end if;
     return new;
 end
 $$;
 create trigger stamp_expiry_insert before insert on public.agent_memory
-    for each row when (new.ttl_hours is not null)
+    for each row when (new.ttl_hours is not null or new.user_id is not null)
     execute function memoryd.stamp_expiry();
 create trigger stamp_expiry_update before update on public.agent_memory
-    for each row when (new.ttl_hours is distinct from old.ttl_hours)
+    for each row when (new.ttl_hours is distinct from old.ttl_hours
+                       or (new.user_id is not null and (new.expires_at, new.user_id, new.memory_type)
+                                                       is distinct from (old.expires_at, old.user_id, old.memory_type)))
     execute function memoryd.stamp_expiry();
 
 -- When it was changed, not when memoryd last wrote beside it.

@@ -139,6 +139,7 @@ $$;
 -- The context block of a task: identity, insights, then at most ten memories in chronological order, a star at a score of
 -- 0.5 and above, 3,000 characters in all; empty when there is nothing to say. Every retrieval is logged.
 -- p_only_user: nothing but what the user p_user may read, so neither the agents' own memories nor their identities.
+-- A user whose memory is off gets none, and nobody learns that it was asked for.
 create function memoryd.compose_context(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid
 ) returns text
@@ -155,7 +156,11 @@ declare
     identity text := p_agent;
     opening text;
     closing constant text := '--- END CONTEXT ---';
+    began constant timestamptz := clock_timestamp();
 begin
+    if memoryd.memory_is_off(p_user) then
+        return '';
+    end if;
     if not p_only_user then
         select coalesce(nullif(regexp_replace(a.identity, '\s+', ' ', 'g'), ''), p_agent) into identity
         from public.agents a where a.agent_id = p_agent;
@@ -201,6 +206,8 @@ begin
 
     insert into public.memory_queries (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
     values (p_agent, p_user, p_command, asked, coalesce(retrieved, '{}'), coalesce(scores, '{}'));
+    perform memoryd.note_read(p_user, p_agent, 'context', coalesce(cardinality(retrieved), 0),
+                              (extract(epoch from clock_timestamp() - began) * 1000)::integer);
 
     if insights is null and memories is null then
         return '';

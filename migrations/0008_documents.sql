@@ -15,13 +15,21 @@ create table public.documents (
     status text not null default 'processing' check (
         status in ('processing', 'active', 'deleted', 'conflict')
         or memoryd.refuse('unknown status ' || quote_literal(status), 'Statuses: processing, active, deleted, conflict.')),
-    content_hash bytea,
-    created_at timestamptz not null default now(),
+    content_hash bytea check (
+        length(content_hash) = 32 or memoryd.refuse('content_hash has ' || length(content_hash) || ' bytes', 'A SHA-256 has 32.')),
+    created_at timestamptz not null default now() check (
+        created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
+        or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
     updated_at timestamptz not null default now()
 );
 comment on table public.documents is 'Documents; what is searched are their chunks.';
+comment on column public.documents.source is 'Where it came from, such as upload, email or an agent.';
 comment on column public.documents.content_hash is 'SHA-256 of the content.';
+comment on column public.documents.drop_path is 'Where in the drop folder it was found.';
 comment on column public.documents.replica_path is 'Where the human-readable replica of it lies.';
+comment on column public.documents.last_modified_agent is 'When an agent, or memoryd, last changed it.';
+comment on column public.documents.last_modified_human is 'When a human last changed its replica.';
+comment on column public.documents.status is 'processing until its chunks stand; conflict: agent and human changed it at once.';
 create index documents_user on public.documents (user_id, created_at desc) where user_id is not null;
 create index documents_hash on public.documents (content_hash) where content_hash is not null;
 create unique index documents_replica on public.documents (replica_path) where replica_path is not null;
@@ -47,16 +55,33 @@ create table public.memory_chunks (
 comment on table public.memory_chunks is 'Chunks of documents, in order of chunk_index.';
 comment on column public.memory_chunks.context is 'What the chunk is about within its document: searched with it.';
 comment on column public.memory_chunks.user_id is 'The document''s user; taken from the document, whatever is written here.';
+comment on column public.memory_chunks.visibility_tags is 'Of shared chunks: readable by who is allowed one of these, or, without any, by whom the level allows.';
 comment on column public.memory_chunks.access_level is 'Null: readable by the document''s user alone. Else by whom user_memory_access grants that level, and the tags.';
 create index memory_chunks_user on public.memory_chunks (user_id) where user_id is not null;
 
--- A chunk is its document's user's.
+-- The clock of rows that are changed.
+create function memoryd.stamp_updated_at() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.updated_at := clock_timestamp();
+    return new;
+end
+$$;
+create trigger stamp_updated_at before update on public.documents
+    for each row execute function memoryd.stamp_updated_at();
+
+-- A chunk is its document's user's. The document is locked, or a chunk written while it changes hands would keep the old ones.
 create function memoryd.own_chunk() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    new.user_id := (select d.user_id from public.documents d where d.id = new.document_id);
+    select d.user_id into new.user_id
+    from public.documents d
+    where d.id = new.document_id
+    for no key update;
     return new;
 end
 $$;
@@ -95,8 +120,12 @@ create table public.user_memory_access (
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now()
 );
+create trigger stamp_updated_at before update on public.user_memory_access
+    for each row execute function memoryd.stamp_updated_at();
 comment on table public.user_memory_access is 'What shared chunks and messages a user may read. Without a row here: their own alone.';
 comment on column public.user_memory_access.access_level is 'Reads shared rows up to this level. A user_role of admin reads every level and tag.';
+comment on column public.user_memory_access.allowed_tags is 'Of tagged rows, those that carry one of these.';
+comment on column public.user_memory_access.visibility_scope is 'own: nothing shared; tags: what is untagged or carries an allowed tag; all: whatever the tags.';
 comment on column public.user_memory_access.allowed_contexts is 'Of rows whose metadata name a context, only these; null: any.';
 
 -- What the caller may read of what is shared: their row, which they may read themselves; null without one.

@@ -12,7 +12,8 @@ create table public.shared_knowledge (
                           'Such as principle, procedure, team, client; project, thread, commitment; decision, correction, insight, outcome.')),
     title text not null check (title ~ '\S' or memoryd.refuse('title is blank', 'A short title that one would search for.')),
     content text not null check (content ~ '\S' or memoryd.refuse('content is blank', 'Say what is known.')),
-    created_by text not null,
+    created_by text not null check (
+        created_by ~ '\S' or memoryd.refuse('created_by is blank', 'Say which agent wrote it.')),
     created_by_name text,
     source text,
     confidence text not null default 'high' check (
@@ -21,42 +22,59 @@ create table public.shared_knowledge (
     surprise_score double precision check (
         surprise_score between 0 and 1 or memoryd.refuse('surprise_score is ' || surprise_score, 'From 0 to 1.')),
     tags text[] not null default '{}',
-    related_ids uuid[] not null default '{}',
+    related_ids uuid[] not null default '{}' check (
+        array_position(related_ids, null) is null or memoryd.refuse('related_ids holds a null', 'Give ids of shared_knowledge.')),
     decision_context jsonb,
     outcome jsonb,
     status text not null default 'active' check (
         status in ('active', 'resolved', 'archived')
         or memoryd.refuse('unknown status ' || quote_literal(status), 'Statuses: active, resolved, archived.')),
     resolved_at timestamptz,
-    accessed_count integer not null default 0,
+    accessed_count integer not null default 0 check (
+        accessed_count >= 0 or memoryd.refuse('accessed_count is ' || accessed_count, '0 or more; touch_knowledge(id) counts.')),
     last_accessed_at timestamptz,
     expires_at timestamptz,
     created_at timestamptz not null default now() check (
         created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
         or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
-    updated_at timestamptz not null default now()
+    updated_at timestamptz not null default now(),
+    constraint not_related_to_itself check (
+        id <> all (related_ids)
+        or memoryd.refuse('knowledge ' || id || ' is related to itself', 'related_ids are ids of other entries.'))
 );
 comment on table public.shared_knowledge is 'What the team knows: share knowledge, not identity. Agents alone read and write it.';
+comment on column public.shared_knowledge.tier is 'core: always kept; working: of a project or thread; learning: decisions, corrections, insights, outcomes.';
+comment on column public.shared_knowledge.source is 'Who or what it was learnt from.';
+comment on column public.shared_knowledge.surprise_score is '0 (expected) to 1; null for core and working.';
+comment on column public.shared_knowledge.related_ids is 'Entries that belong to it; one that is deleted goes from here too.';
+comment on column public.shared_knowledge.decision_context is 'Of a decision: reasoning, alternatives, assumptions, kill_criteria.';
+comment on column public.shared_knowledge.outcome is 'Of a decision: result, scored_at, success, notes.';
+comment on column public.shared_knowledge.accessed_count is 'How often it was of use, by touch_knowledge.';
 comment on column public.shared_knowledge.created_by is 'The agent that wrote it, by agent_id; the source design''s uuids fit too.';
 comment on column public.shared_knowledge.expires_at is 'Of learning entries of low confidence: 7 days unless told; null: never. Unread by then, they are archived.';
 create index shared_knowledge_tier on public.shared_knowledge (tier, category);
 create index shared_knowledge_tags on public.shared_knowledge using gin (tags);
 create index shared_knowledge_status on public.shared_knowledge (status);
 create index shared_knowledge_author on public.shared_knowledge (created_by);
+create index shared_knowledge_related on public.shared_knowledge using gin (related_ids) where related_ids <> '{}';
 create index shared_knowledge_expiring on public.shared_knowledge (expires_at)
     where expires_at is not null and status <> 'archived';
 
 create function memoryd.stamp_knowledge() returns trigger
-language plpgsql security definer
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if tg_op = 'INSERT' then
-        if new.confidence = 'low' and new.tier = 'learning' and new.expires_at is null then
-            new.expires_at := now() + interval '7 days';
-        end if;
-    else
+    if tg_op = 'UPDATE' then
         new.updated_at := clock_timestamp();
+        if new.status = 'active' and old.status = 'resolved' and new.resolved_at is not distinct from old.resolved_at then
+            new.resolved_at := null;
+        end if;
+    end if;
+    -- On insert old is null: what is low and learning from now on gets its week, unless it brings a time of its own.
+    if new.confidence = 'low' and new.tier = 'learning' and new.expires_at is null
+       and (old.confidence, old.tier) is distinct from (new.confidence, new.tier) then
+        new.expires_at := now() + interval '7 days';
     end if;
     if new.status = 'resolved' and new.resolved_at is null then
         new.resolved_at := clock_timestamp();
@@ -66,13 +84,32 @@ end
 $$;
 create trigger stamp_knowledge_insert before insert on public.shared_knowledge
     for each row execute function memoryd.stamp_knowledge();
--- Reading an entry is no change of it.
+-- Reading an entry is no change of it, nor is indexing it.
 create trigger stamp_knowledge_update before update on public.shared_knowledge
-    for each row when ((new.tier, new.category, new.title, new.content, new.confidence, new.tags, new.related_ids,
-                        new.decision_context, new.outcome, new.status)
-                       is distinct from (old.tier, old.category, old.title, old.content, old.confidence, old.tags, old.related_ids,
-                                         old.decision_context, old.outcome, old.status))
+    for each row when ((new.org_id, new.tier, new.category, new.title, new.content, new.created_by, new.created_by_name, new.source,
+                        new.confidence, new.surprise_score, new.tags, new.related_ids, new.decision_context, new.outcome,
+                        new.status, new.resolved_at, new.expires_at)
+                       is distinct from
+                       (old.org_id, old.tier, old.category, old.title, old.content, old.created_by, old.created_by_name, old.source,
+                        old.confidence, old.surprise_score, old.tags, old.related_ids, old.decision_context, old.outcome,
+                        old.status, old.resolved_at, old.expires_at))
     execute function memoryd.stamp_knowledge();
+
+-- Nothing is related to what is gone.
+create function memoryd.knowledge_deleted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update public.shared_knowledge k
+    set related_ids = array(select r from unnest(k.related_ids) with ordinality as u(r, place)
+                            where r not in (select o.id from old_rows o) order by place)
+    where k.related_ids <> '{}' and k.related_ids && (select array_agg(o.id) from old_rows o);
+    return null;
+end
+$$;
+create trigger knowledge_deleted after delete on public.shared_knowledge
+    referencing old table as old_rows for each statement execute function memoryd.knowledge_deleted();
 
 create function public.touch_knowledge(knowledge_id uuid) returns void
 language plpgsql volatile

@@ -27,6 +27,9 @@ create table public.agent_sessions (
     updated_at timestamptz not null default now()
 );
 comment on table public.agent_sessions is 'Runs of agents for a user, with their progress.';
+comment on column public.agent_sessions.current_step is 'What is being done now, in words to show.';
+comment on column public.agent_sessions.session_data is 'Whatever the run keeps for itself.';
+comment on column public.agent_sessions.completed_at is 'When it ended: completed, error or cancelled; null again once it is taken up again.';
 create index agent_sessions_status on public.agent_sessions (user_id, status);
 create index agent_sessions_created on public.agent_sessions (user_id, created_at desc);
 
@@ -77,6 +80,7 @@ create table public.agent_execution_logs (
     created_at timestamptz not null default now()
 );
 comment on table public.agent_execution_logs is 'What agents did, step by step; also the audit trail of who read and wrote a user''s memory.';
+comment on column public.agent_execution_logs.session_id is 'The run that the step belongs to; null for reads and writes outside of runs.';
 comment on column public.agent_execution_logs.user_id is 'Whose data it is about; a user reads the rows about them.';
 create index agent_execution_logs_session on public.agent_execution_logs (session_id, created_at) where session_id is not null;
 create index agent_execution_logs_user on public.agent_execution_logs (user_id, created_at desc) where user_id is not null;
@@ -96,6 +100,9 @@ create table public.memory_anchors (
     chain_tx text,
     created_at timestamptz not null default now()
 );
+comment on column public.memory_anchors.cid is 'Where the payload was pinned; null until then.';
+comment on column public.memory_anchors.previous_hash is 'content_hash of the agent''s anchor before; null for its first.';
+comment on column public.memory_anchors.chain_tx is 'The transaction that holds the hash, where there is a chain; null elsewhere.';
 comment on table public.memory_anchors is 'Anchors of memories that must not be changed unseen: each agent''s a chain of hashes.';
 create index memory_anchors_chain on public.memory_anchors (agent_id, created_at, id);
 create index memory_anchors_memory on public.memory_anchors (memory_id) where memory_id is not null;

@@ -9,10 +9,11 @@ return case when p_user is not null then hashtextextended('user ' || p_user::tex
             when p_agent is not null then hashtextextended('agent ' || p_agent, 0)
             else 0 end;
 
--- Lexemes are stems of English words; words of other languages stand as they are. Nobody searches for the 33rd kilobyte.
+-- Lexemes are stems of English words; words of other languages stand as they are. Paths, names and addresses fall into their
+-- parts, which is what is asked for. Nobody searches for the 33rd kilobyte.
 create function memoryd.lexemes_of(p_text text) returns tsvector
 language sql immutable parallel safe
-return to_tsvector('pg_catalog.english'::regconfig, left(p_text, 32768));
+return to_tsvector('pg_catalog.english'::regconfig, translate(left(p_text, 32768), '/\_.:@=#', '        '));
 
 -- A lexeme's place in a sparse vector: 1 to a milliard, which is pgvector's limit.
 create function memoryd.sparse_index(p_lexeme text) returns integer

@@ -183,6 +183,31 @@ begin
 end
 $$;
 
+-- The nearest by embedding. A small scope is looked through whole, by the signs of the embeddings (an index holds them: no row is
+-- touched), and the nearest 200 by sign are then compared exactly. From a thirtieth of a big table on, the lists of an IVFFlat
+-- index are quicker; the daemon builds it, and notes it here.
+create table memoryd.dense_indexes (
+    source text primary key,
+    index_name text not null,
+    lists integer not null,
+    rows bigint not null,
+    built_at timestamptz not null default now()
+);
+comment on table memoryd.dense_indexes is 'The IVFFlat indexes that stand, and of how many rows they were built.';
+
+-- How many lists of the index to probe; null: look through the codes.
+create function memoryd.lists_to_probe(p_source text, p_scopes bigint[]) returns integer
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select 4 + d.lists / 80
+    from memoryd.dense_indexes d
+    where d.source = p_source
+      and (p_scopes is null
+           or d.rows < 30 * (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
+                             where s.scope = any(p_scopes) and s.lexeme = '#' || p_source))
+$$;
+
 -- The candidates of one source, with what each part of the search says of them, and how a source's rows are shown: the same
 -- two functions for each.
 do $$
@@ -190,10 +215,42 @@ declare
     source record;
     part record;
     body text;
+    nearest constant text := $template$
+create function memoryd.nearest_%source%(p_scopes bigint[], p_embedding vector, p_reach integer, p_probes integer)
+returns uuid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $body$
+declare
+    before text;
+    found uuid[];
+begin
+    if p_probes is not null then
+        before := coalesce(current_setting('ivfflat.probes', true), '1');
+        perform set_config('ivfflat.probes', p_probes::text, true), set_config('enable_sort', 'off', true);
+        found := array(select t.id from public.%name% t
+                       where p_scopes is null or t.scope = any(p_scopes)
+                       order by t.%embedding% <=> p_embedding limit p_reach);
+        perform set_config('ivfflat.probes', before, true), set_config('enable_sort', 'on', true);
+    elsif p_scopes is null then
+        found := array(select t.id from public.%name% t
+                       where t.code is not null
+                       order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit p_reach);
+    else
+        found := array(select t.id from public.%name% t
+                       where t.scope = any(p_scopes) and t.code is not null
+                       order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit p_reach);
+    end if;
+    return found;
+end
+$body$
+$template$;
     find constant text := $template$
 create function memoryd.find_%source%(
     p_scopes bigint[], p_weights sparsevec, p_terms bigint[], p_pair bigint[], p_embedding vector,
-    p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb, p_lists boolean)
+    p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb)
 returns table (source text, id uuid, lexical double precision, similarity double precision, prior real, says_when boolean,
                session_id uuid, speaker text, created_at timestamptz)
 language plpgsql stable
@@ -207,17 +264,8 @@ declare
     reach constant integer := case when p_filter = '{}' then 200 else 4000 end;
     near uuid[] := '{}';
 begin
-    if p_embedding is null then
-        null;
-    elsif p_lists then
-        near := array(select t.id from public.%name% t where p_scopes is null or t.scope = any(p_scopes)
-                      order by t.%embedding% <=> p_embedding limit reach);
-    elsif p_scopes is null then
-        near := array(select t.id from public.%name% t where t.code is not null
-                      order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit reach);
-    else
-        near := array(select t.id from public.%name% t where t.scope = any(p_scopes) and t.code is not null
-                      order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit reach);
+    if p_embedding is not null then
+        near := memoryd.nearest_%source%(p_scopes, p_embedding, reach, memoryd.lists_to_probe('%source%', p_scopes));
     end if;
     return query
     with led_to as materialized (
@@ -307,7 +355,7 @@ begin
         ]$sources$) as s(source text, name text, embedding text, content text, body text, owner text, agent text, live text,
                          session text, speaker text, born text, beside text, metadata text)
     loop
-        foreach body in array array[find, show] loop
+        foreach body in array array[nearest, find, show] loop
             for part in select * from jsonb_each_text(to_jsonb(source)) loop
                 body := replace(body, '%' || part.key || '%', part.value);
             end loop;
@@ -319,9 +367,10 @@ $$;
 
 -- The whole search, with all its parts; recall() and explain_recall() are two views of it.
 --
--- Without an embedding a memory's relevance is the part of the question's keywords that it has, exactly as source design 004
--- says. All else is relevant by lexical + dense + prior + speaker + time (+ session), each part relative to the best
--- candidate's, and the whole relative to the best again, times how well the best fits at all.
+-- What a row says of the question is lexical + dense + prior + named + timed + session, each of the first two relative to the
+-- best candidate's, the whole relative to the best again, times how well the best fits at all: from 0 to 1. It is the relevance in
+-- source design 004's formula, score = min(1, relevance x weight + recency + association). Without an embedding a memory's or
+-- an insight's relevance is the part of the question's keywords that it has, exactly as that design says.
 create function memoryd.search(
     p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer, p_sources text[], p_filter jsonb,
     p_near jsonb default null
@@ -342,7 +391,7 @@ declare
     asker constant uuid := coalesce(p_user, memoryd.caller_id());
     keywords constant text[] := public.extract_keywords(p_query);
     scopes bigint[];
-    unowned boolean := false;
+    unowned boolean;
     asked record;
     unknown text[];
 begin
@@ -350,9 +399,9 @@ begin
         raise exception 'match_count is %', coalesce(p_count::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give how many results you want, 0 or more.';
     end if;
-    select array_agg(w) into unknown from unnest(wanted) w where w <> all (known) or w is null;
+    select array_agg(coalesce(w, 'null')) into unknown from unnest(wanted) w where w <> all (known) or w is null;
     if unknown is not null then
-        raise exception 'unknown source %', coalesce(unknown[1], 'null')
+        raise exception 'unknown source %', unknown[1]
             using errcode = 'invalid_parameter_value', hint = 'Sources: ' || array_to_string(known, ', ') || '.';
     end if;
     if jsonb_typeof(condition) <> 'object' then
@@ -374,59 +423,122 @@ begin
     return query
     with candidates as materialized (
         select * from memoryd.find_memory(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
-                                          condition, false) where 'memory' = any(wanted)
+                                          condition) where 'memory' = any(wanted)
         union all
         select * from memoryd.find_conversation(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned,
-                                                p_agent, condition, false) where 'conversation' = any(wanted)
+                                                p_agent, condition) where 'conversation' = any(wanted)
         union all
-        select * from memoryd.find_document(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
-                                            condition, false) where 'document' = any(wanted)
+        select * from memoryd.find_document(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned,
+                                            p_agent, condition) where 'document' = any(wanted)
         union all
-        select * from memoryd.find_knowledge(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
-                                             condition, false) where 'knowledge' = any(wanted)
+        select * from memoryd.find_knowledge(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned,
+                                             p_agent, condition) where 'knowledge' = any(wanted)
         union all
         select * from memoryd.find_insight(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
-                                           condition, false) where 'insight' = any(wanted)
+                                           condition) where 'insight' = any(wanted)
     ), parts as materialized (
         select c.*,
                coalesce(c.lexical / nullif(max(c.lexical) over (), 0), 0) as lexical_part,
-               coalesce(0.5 * greatest(0, nullif(c.similarity, 'NaN')) / nullif(max(greatest(0, nullif(c.similarity, 'NaN'))) over (), 0), 0) as dense_part,
+               coalesce(0.5 * c.near / nullif(max(c.near) over (), 0), 0) as dense_part,
                coalesce(c.prior, 0) as prior_part,
                case when c.speaker = any(asked.speakers) then 0.5 else 0 end as named_part,
-               case when asked.asks_when and c.says_when then 0.2 else 0 end as timed_part
-        from candidates c
-        where c.lexical > 0 or c.similarity > 0.2
+               case when asked.asks_when and c.says_when then 0.2 else 0 end as timed_part,
+               max(least(1, greatest(c.lexical / asked.ideal, c.near))) over () as fit
+        from (select f.*, coalesce(greatest(0, nullif(f.similarity, 'NaN')), 0) as near from candidates f) c
+        where c.lexical > 0 or c.near > 0.2
     ), sums as (
-        select p.*, p.lexical_part + p.dense_part + p.prior_part + p.named_part + p.timed_part as total,
-               max(least(1, greatest(p.lexical / asked.ideal, p.similarity))) over () as fit
+        select p.*, p.lexical_part + p.dense_part + p.prior_part + p.named_part + p.timed_part as total
         from parts p
     ), sessions as (
-        select s.*, coalesce(0.3 * max(s.total) over (partition by s.session_id) , 0) * (s.session_id is not null)::integer as session_part
+        select s.*, case when s.session_id is null then 0
+                         else 0.3 * max(s.total) over (partition by s.session_id) end as session_part
         from sums s
-    ), best as (
-        select s.*, (s.total + s.session_part) / nullif(max(s.total + s.session_part) over (), 0) * s.fit as hybrid
+    ), hybrids as (
+        select s.*, greatest(0, s.total + s.session_part) / nullif(max(s.total + s.session_part) over (), 0) * s.fit as hybrid
         from sessions s
     ), ranked as materialized (
-        select b.* from best b
-        order by b.hybrid desc, b.created_at desc, b.id
+        select h.* from hybrids h
+        order by h.hybrid desc, h.created_at desc, h.id
         limit greatest(100, 2::bigint * p_count)
+    ), weighed as materialized (
+        select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part, r.named_part, r.timed_part,
+               r.session_part,
+               case when p_embedding is null and k.keywords && keywords
+                    then (select count(*) from unnest(keywords) w where w = any(k.keywords))::double precision
+                         / cardinality(keywords)
+                    else r.hybrid end as relevance,
+               coalesce(k.weight, 1) as weight
+        from ranked r
+        left join lateral (
+            select m.keywords, memoryd.kind_weight(m.kind) as weight from public.agent_memory m
+            where r.source = 'memory' and m.id = r.id
+            union all
+            select i.keywords, i.confidence from public.dream_insights i where r.source = 'insight' and i.id = r.id
+        ) k on true
+    ), top as materialized (
+        select w.id from weighed w
+        where w.source = 'memory' and w.relevance > 0.3
+        order by w.relevance desc
+        limit 20
+    ), links as materialized (
+        select l.id, max(l.strength) as strength
+        from (
+            select a.related_memory_id as id, a.strength
+            from public.memory_associations a join top on a.memory_id = top.id
+            where a.strength >= 0.3
+            union all
+            select a.memory_id, a.strength
+            from public.memory_associations a join top on a.related_memory_id = top.id
+            where a.strength >= 0.3
+        ) l
+        group by l.id
+    ), scored as (
+        select w.source, w.id, w.similarity, w.created_at, w.lexical_part, w.dense_part, w.prior_part, w.named_part,
+               w.timed_part, w.session_part, w.relevance, w.weight, coalesce(0.2 * l.strength, 0) as association
+        from weighed w
+        left join links l on l.id = w.id and w.source = 'memory'
+        union all
+        -- What is linked to the best belongs to it, whatever its own words.
+        select 'memory', m.id, 1 - (m.embedding <=> p_embedding), m.created_at, 0, 0, 0, 0, 0, 0,
+               case when p_embedding is null and m.keywords && keywords
+                    then (select count(*) from unnest(keywords) w where w = any(m.keywords))::double precision
+                         / cardinality(keywords)
+                    else 0 end,
+               memoryd.kind_weight(m.kind), 0.2 * l.strength
+        from links l
+        join public.agent_memory m on m.id = l.id
+        where not exists (select from weighed w where w.id = m.id and w.source = 'memory')
+          and (p_user is null or m.user_id = p_user)
+          and (not unowned or m.user_id is null)
+          and (p_agent is null or m.agent_id in (p_agent, '_shared'))
+          and (m.expires_at is null or m.expires_at > now())
+          and (condition = '{}' or m.metadata || jsonb_strip_nulls(
+                   jsonb_build_object('kind', m.kind, 'memory_type', m.memory_type)) @> condition)
+    ), best as materialized (
+        select s.*, memoryd.recency(s.created_at) as recency,
+               s.relevance * s.weight + memoryd.recency(s.created_at) + s.association as rank
+        from scored s
+        where s.relevance > 0 or s.association > 0
+        order by rank desc, s.created_at desc, s.id
+        limit p_count
     )
-    select r.source, r.id, s.content, r.hybrid, r.similarity, s.metadata, r.created_at,
-           r.lexical_part, r.dense_part, r.prior_part::double precision, r.named_part::double precision, r.timed_part::double precision,
-           r.session_part, r.hybrid, 1::double precision, 0::double precision, 0::double precision
-    from (select * from ranked limit p_count) r
-    cross join lateral (
-        select * from memoryd.show_memory(array[r.id]) where r.source = 'memory'
+    select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at,
+           b.lexical_part::double precision, b.dense_part::double precision, b.prior_part::double precision,
+           b.named_part::double precision, b.timed_part::double precision, b.session_part::double precision,
+           b.relevance, b.weight::double precision, b.recency::double precision, b.association
+    from best b
+    join (
+        select * from memoryd.show_memory(array(select b.id from best b where b.source = 'memory'))
         union all
-        select * from memoryd.show_conversation(array[r.id]) where r.source = 'conversation'
+        select * from memoryd.show_conversation(array(select b.id from best b where b.source = 'conversation'))
         union all
-        select * from memoryd.show_document(array[r.id]) where r.source = 'document'
+        select * from memoryd.show_document(array(select b.id from best b where b.source = 'document'))
         union all
-        select * from memoryd.show_knowledge(array[r.id]) where r.source = 'knowledge'
+        select * from memoryd.show_knowledge(array(select b.id from best b where b.source = 'knowledge'))
         union all
-        select * from memoryd.show_insight(array[r.id]) where r.source = 'insight'
-    ) s
-    order by r.hybrid desc, r.created_at desc, r.id;
+        select * from memoryd.show_insight(array(select b.id from best b where b.source = 'insight'))
+    ) s on s.id = b.id and s.source = b.source
+    order by b.rank desc, b.created_at desc, b.id;
 end
 $$;
 
@@ -440,10 +552,40 @@ create function public.recall(
     filter jsonb default '{}'
 ) returns table (source text, id uuid, content text, score double precision, similarity double precision,
                  metadata jsonb, created_at timestamptz)
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
+#variable_conflict use_column
+begin
+    return query
     select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
-    from memoryd.search(query, agent_id, user_id, query_embedding, match_count, sources, filter) s
+    from memoryd.search(recall.query, recall.agent_id, recall.user_id, recall.query_embedding, recall.match_count,
+                        recall.sources, recall.filter) s;
+end
 $$;
 comment on function public.recall is 'What is remembered about a query, best first. Give query_embedding for the dense half. Row-level security decides what is found.';
+
+create function public.explain_recall(
+    query text,
+    agent_id text default null,
+    user_id uuid default null,
+    query_embedding vector default null,
+    match_count integer default 10,
+    sources text[] default null,
+    filter jsonb default '{}'
+) returns table (source text, id uuid, content text, score double precision, lexical double precision, dense double precision,
+                 prior double precision, named double precision, timed double precision, session double precision,
+                 relevance double precision, weight double precision, recency double precision, association double precision)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.timed, s.session, s.relevance, s.weight,
+           s.recency, s.association
+    from memoryd.search(explain_recall.query, explain_recall.agent_id, explain_recall.user_id, explain_recall.query_embedding,
+                        explain_recall.match_count, explain_recall.sources, explain_recall.filter) s;
+end
+$$;
+comment on function public.explain_recall is 'recall() with what each part contributed: relevance from lexical to session, then score = min(1, relevance x weight + recency + association).';

@@ -8,7 +8,7 @@ declare
         'user_memory_access', 'shared_knowledge', 'agent_sessions', 'agent_execution_logs', 'memory_anchors'];
     our_views constant text[] := array['shared_memory', 'conversation_history'];
     our_functions constant text[] := array[
-        'claim_command', 'complete_command', 'mark_useful', 'build_context', 'recall', 'cleanup_expired_memory',
+        'claim_command', 'complete_command', 'mark_useful', 'build_context', 'recall', 'explain_recall', 'cleanup_expired_memory',
         'extract_keywords', 'load_context', 'reset_session', 'touch_knowledge', 'expire_low_confidence'];
     -- Supabase grants its clients everything by default, truncate too, which no policy stops.
     strangers text := 'public';
@@ -71,14 +71,24 @@ grant select on public.memory_associations, public.dream_insights to memoryd_use
 grant select on public.shared_memory to memoryd_service, memoryd_user;
 
 
--- Conversations: their own; and what others share with them, by level and tags.
+-- Conversations: their own; and what others share with them, by level and tags. What is shared is shown as it was when it was
+-- shared: its user may delete it, not put other words in its place.
 create policy own on public.conversation_sessions to memoryd_user
     using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
-create policy own on public.conversation_messages to memoryd_user
-    using (user_id = (select memoryd.caller_id()))
-    with check (user_id = (select memoryd.caller_id())
-                and exists (select from public.conversation_sessions s
-                            where s.id = session_id and s.user_id = (select memoryd.caller_id())));
+create policy own_read on public.conversation_messages for select to memoryd_user
+    using (user_id = (select memoryd.caller_id()));
+create policy own_delete on public.conversation_messages for delete to memoryd_user
+    using (user_id = (select memoryd.caller_id()));
+create policy own_insert on public.conversation_messages for insert to memoryd_user
+    with check (user_id = (select memoryd.caller_id()) and memoryd.owns_session(session_id));
+create policy own_update on public.conversation_messages for update to memoryd_user
+    using (user_id = (select memoryd.caller_id()) and access_level is null and role <> 'system')
+    with check (user_id = (select memoryd.caller_id()) and access_level is null);
+-- What an agent is told to be is not for its users to say. (The names of these two are what the error says.)
+create policy only_agents_speak_as_system on public.conversation_messages as restrictive for insert to memoryd_user
+    with check (role <> 'system');
+create policy only_agents_speak_as_system_later on public.conversation_messages as restrictive for update to memoryd_user
+    using (true) with check (role <> 'system');
 create policy shared_read on public.conversation_messages for select to memoryd_user
     using (access_level is not null
            and memoryd.grants_access((select memoryd.caller_access()), access_level, visibility_tags, metadata));
@@ -93,10 +103,19 @@ grant select, delete, insert (id, session_id, user_id, agent_id, message_index, 
 grant select on public.chat_groups, public.conversation_history to memoryd_user;
 
 -- Documents: their own; of shared ones the chunks that they are granted.
-create policy own on public.documents to memoryd_user
-    using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
-create policy own on public.memory_chunks to memoryd_user
-    using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
+create policy own_read on public.documents for select to memoryd_user using (user_id = (select memoryd.caller_id()));
+create policy own_delete on public.documents for delete to memoryd_user using (user_id = (select memoryd.caller_id()));
+create policy own_insert on public.documents for insert to memoryd_user with check (user_id = (select memoryd.caller_id()));
+create policy own_update on public.documents for update to memoryd_user
+    using (user_id = (select memoryd.caller_id())
+           and not exists (select from public.memory_chunks c where c.document_id = documents.id and c.access_level is not null))
+    with check (user_id = (select memoryd.caller_id()));
+create policy own_read on public.memory_chunks for select to memoryd_user using (user_id = (select memoryd.caller_id()));
+create policy own_delete on public.memory_chunks for delete to memoryd_user using (user_id = (select memoryd.caller_id()));
+create policy own_insert on public.memory_chunks for insert to memoryd_user with check (user_id = (select memoryd.caller_id()));
+create policy own_update on public.memory_chunks for update to memoryd_user
+    using (user_id = (select memoryd.caller_id()) and access_level is null)
+    with check (user_id = (select memoryd.caller_id()) and access_level is null);
 create policy shared_read on public.memory_chunks for select to memoryd_user
     using (access_level is not null
            and memoryd.grants_access((select memoryd.caller_access()), access_level, visibility_tags, metadata));
@@ -127,14 +146,16 @@ grant select,
     on public.agent_sessions to memoryd_user;
 grant select on public.agent_execution_logs, public.memory_anchors to memoryd_user;
 
-grant execute on function public.build_context, public.recall, public.extract_keywords, public.load_context,
+grant execute on function public.build_context, public.recall, public.explain_recall, public.extract_keywords, public.load_context,
     public.reset_session to memoryd_user;
-grant execute on function memoryd.caller_access, memoryd.grants_access to memoryd_user;
+grant execute on function memoryd.caller_access, memoryd.grants_access, memoryd.owns_session to memoryd_user;
 grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recency, memoryd.score_memories,
     memoryd.compose_context to memoryd_service, memoryd_user;
 -- What recall is made of.
 grant execute on function memoryd.scope_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
     memoryd.weigh_text, memoryd.prior_of, memoryd.says_when, memoryd.question, memoryd.scopes_asked, memoryd.caller_serves, memoryd.search,
+    memoryd.lists_to_probe, memoryd.nearest_memory, memoryd.nearest_conversation, memoryd.nearest_document,
+    memoryd.nearest_knowledge, memoryd.nearest_insight,
     memoryd.find_memory, memoryd.find_conversation, memoryd.find_document, memoryd.find_knowledge, memoryd.find_insight,
     memoryd.show_memory, memoryd.show_conversation, memoryd.show_document, memoryd.show_knowledge, memoryd.show_insight
     to memoryd_service, memoryd_user;

@@ -1,0 +1,89 @@
+-- What clients hear of: channel memory_updated, and Supabase's publication.
+
+-- {"user_id", "memory_type", "operation"}: each distinct combination once a statement (source design 000). A statement over
+-- many users' memories would fill the cluster's one queue of notifications: beyond 100 combinations there is one message,
+-- with both null and "many": true, which means: look for yourself.
+create function memoryd.announce_memories(p_changed jsonb, p_operation text) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    select memoryd.announce('memory_updated', p.payload)
+    from (
+        select json_build_object('user_id', c -> 'user_id', 'memory_type', c -> 'memory_type', 'operation', p_operation)::text as payload
+        from jsonb_array_elements(p_changed) c
+        where jsonb_array_length(p_changed) <= 100
+        union all
+        select json_build_object('user_id', null, 'memory_type', null, 'operation', p_operation, 'many', true)::text
+        where jsonb_array_length(p_changed) > 100
+    ) p
+$$;
+
+create function memoryd.memories_changed() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    changed jsonb;
+begin
+    -- Who has them switched off pays no more than this.
+    if (select s.value from memoryd.settings s where s.key = 'public_notifications') is distinct from 'true'::jsonb then
+        return null;
+    end if;
+    if tg_op = 'INSERT' then
+        select jsonb_agg(jsonb_build_object('user_id', c.user_id, 'memory_type', c.memory_type)) into changed
+        from (select distinct n.user_id, n.memory_type from new_rows n limit 101) c;
+    elsif tg_op = 'DELETE' then
+        select jsonb_agg(jsonb_build_object('user_id', c.user_id, 'memory_type', c.memory_type)) into changed
+        from (select distinct o.user_id, o.memory_type from old_rows o limit 101) c;
+    else
+        -- What memoryd writes beside a memory is no news of it. A memory that changes hands is news to both.
+        select jsonb_agg(jsonb_build_object('user_id', c.user_id, 'memory_type', c.memory_type)) into changed
+        from (
+            select distinct b.user_id, b.memory_type
+            from new_rows n
+            join old_rows o using (id)
+            cross join lateral (values (n.user_id, n.memory_type), (o.user_id, o.memory_type)) as b(user_id, memory_type)
+            where (n.user_id, n.memory_type, n.agent_id, n.session_id, n.kind, n.source, n.command_id, n.ttl_hours, n.expires_at,
+                   n.metadata, n.content)
+                  is distinct from
+                  (o.user_id, o.memory_type, o.agent_id, o.session_id, o.kind, o.source, o.command_id, o.ttl_hours, o.expires_at,
+                   o.metadata, o.content)
+            limit 101
+        ) c;
+    end if;
+    if changed is not null then
+        perform memoryd.announce_memories(changed, tg_op);
+    end if;
+    return null;
+end
+$$;
+create trigger memories_changed_insert after insert on public.agent_memory
+    referencing new table as new_rows
+    for each statement execute function memoryd.memories_changed();
+create trigger memories_changed_update after update on public.agent_memory
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.memories_changed();
+create trigger memories_changed_delete after delete on public.agent_memory
+    referencing old table as old_rows
+    for each statement execute function memoryd.memories_changed();
+
+-- Supabase tells its clients of what is in this publication, each of what the policies let them see.
+do $$
+declare
+    watched text;
+begin
+    if not exists (select from pg_publication p where p.pubname = 'supabase_realtime' and not p.puballtables) then
+        return;
+    end if;
+    foreach watched in array array['agent_sessions', 'agent_execution_logs', 'agent_memory', 'conversation_messages',
+                                   'agent_commands'] loop
+        if not exists (select from pg_publication_tables t
+                       where t.pubname = 'supabase_realtime' and t.schemaname = 'public' and t.tablename = watched) then
+            execute format('alter publication supabase_realtime add table public.%I', watched);
+        end if;
+    end loop;
+exception when insufficient_privilege then
+    raise notice 'No right to alter publication supabase_realtime: %. Its owner may run: alter publication supabase_realtime '
+        'add table agent_sessions, agent_execution_logs, agent_memory, conversation_messages, agent_commands', sqlerrm;
+end
+$$;

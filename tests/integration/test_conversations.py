@@ -1,0 +1,559 @@
+"""Conversation memory: places within a session under any writers, sessions made as needed, whose they are, retention."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tests.support.daemons import Daemons
+from tests.support.rows import column, insert, one_row
+from tests.support.schemas import connected
+from tests.support.users import ANN, BOB, signed_in
+from tests.support.waiting import until
+
+PLACES = "select message_index from conversation_messages where session_id = $1 order by message_index"
+BLOCKED = """
+select exists (
+    select from pg_stat_activity where pid <> pg_backend_pid() and cardinality(pg_blocking_pids(pid)) > 0)
+"""
+LAST = "select content from load_context($1, 2)"
+
+
+async def say(connection: asyncpg.Connection, session: UUID, content: str, **columns: object) -> UUID:
+    """A message, the user's unless told otherwise."""
+    values = {"session_id": session, "role": "user", "content": content} | columns
+    return await insert(connection, "conversation_messages", values)
+
+
+async def refused(connection: asyncpg.Connection, sql: str, *args: object) -> tuple[str, str, str]:
+    """SQLSTATE, message and hint with which a statement is refused."""
+    with pytest.raises(asyncpg.PostgresError) as raised:
+        async with connection.transaction():
+            await connection.fetch(sql, *args)
+    return raised.value.sqlstate, str(raised.value), getattr(raised.value, "hint", None) or ""
+
+
+# --- The newest messages, oldest first.
+
+
+async def test_context_is_the_newest_messages_oldest_first(scratch: asyncpg.Connection) -> None:
+    session, other = uuid4(), uuid4()
+    for n in range(15):
+        await say(scratch, session, f"turn {n}", role="user" if n % 2 else "assistant", speaker=f"s{n}")
+        await say(scratch, other, f"elsewhere {n}")
+    rows = await scratch.fetch("select * from load_context($1)", session)
+    assert [row["content"] for row in rows] == [f"turn {n}" for n in range(3, 15)]
+    first = dict(rows[0])
+    assert first.pop("created_at")
+    assert first == {"role": "user", "speaker": "s3", "content": "turn 3", "message_index": 3, "metadata": "{}"}
+    assert await column(scratch, LAST, session) == ["turn 13", "turn 14"]
+    assert len(await scratch.fetch("select * from load_context($1, 2147483647)", session)) == 15
+    assert await scratch.fetch("select * from load_context($1, 0)", session) == []
+    assert await scratch.fetch("select * from load_context($1)", uuid4()) == []
+
+
+async def test_the_order_is_that_of_the_places_whatever_the_times(scratch: asyncpg.Connection) -> None:
+    session, now = uuid4(), datetime.now(UTC)
+    await say(scratch, session, "second", message_index=5, created_at=now - timedelta(days=2))
+    await say(scratch, session, "first", message_index=2, created_at=now)
+    await say(scratch, session, "third", created_at=now - timedelta(days=1))
+    assert await column(scratch, "select content from load_context($1)", session) == [
+        "first", "second", "third",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sql", "state", "said", "hint"),
+    [
+        ("load_context(null)", "22004", "session_id is null", "Give the session whose messages you want."),
+        ("load_context(gen_random_uuid(), null)", "22023", "max_messages is null", "0 or more"),
+        ("load_context(gen_random_uuid(), -1)", "22023", "max_messages is -1", "0 or more"),
+        ("reset_session(null)", "22004", "session_id is null", "Give the session whose messages are to go."),
+    ],
+)
+async def test_a_call_that_makes_no_sense_is_told(
+    scratch: asyncpg.Connection, sql: str, state: str, said: str, hint: str
+) -> None:
+    found = await refused(scratch, f"select * from {sql}")
+    assert (found[0], found[1].split("\n", 1)[0]) == (state, said)
+    assert hint in found[2]
+
+
+@pytest.mark.parametrize(
+    ("columns", "state", "said", "hint"),
+    [
+        ({"role": "tool"}, "23514", "unknown role 'tool'", "Roles: user, assistant, system."),
+        ({"role": None}, "23502", '"role"', ""),
+        ({"content": " \n"}, "23514", "content is blank", "A message says something"),
+        ({"content": None}, "23502", '"content"', ""),
+        ({"session_id": None}, "23502", '"session_id"', ""),
+        ({"message_index": -1}, "23514", "message_index is -1", "Indexes count from 0"),
+        ({"message_index": 2**31 - 1}, "23514", "message_index is 2147483647", "leave it out"),
+        ({"agent_id": "  "}, "23514", "agent_id is blank", "1 to 200 characters"),
+        ({"speaker": "x" * 201}, "23514", "speaker is blank or too long", "of 1 to 200 characters"),
+        ({"access_level": -1}, "23514", "access_level is -1", "null keeps it private"),
+        ({"chat_id": UUID(int=5)}, "23503", "chat_groups", ""),
+        ({"created_at": datetime(1800, 1, 1, tzinfo=UTC)}, "23514", "created_at is 1800", "from 1900 to 9999"),
+    ],
+)
+async def test_a_message_that_makes_no_sense_is_told(
+    scratch: asyncpg.Connection, columns: dict[str, object], state: str, said: str, hint: str
+) -> None:
+    values = {"session_id": uuid4(), "role": "user", "content": "hello"} | columns
+    places = ", ".join(f"${n}" for n in range(1, len(values) + 1))
+    sql = f"insert into conversation_messages ({', '.join(values)}) values ({places})"
+    found = await refused(scratch, sql, *values.values())
+    assert found[0] == state
+    assert said in found[1]
+    assert hint in found[2]
+    assert await scratch.fetchval("select count(*) from conversation_sessions") == 0
+
+
+# --- Places, whoever writes at once.
+
+
+async def test_a_statement_of_a_thousand_rows_takes_a_thousand_places_in_order(
+    scratch: asyncpg.Connection,
+) -> None:
+    session = uuid4()
+    await scratch.execute(
+        "insert into conversation_messages (session_id, role, content) "
+        "select $1, 'user', 'turn ' || n from generate_series(0, 999) n",
+        session,
+    )
+    wrong = "select count(*) from conversation_messages where content <> 'turn ' || message_index"
+    assert await scratch.fetchval(wrong) == 0
+    assert await column(scratch, PLACES, session) == list(range(1000))
+
+
+async def test_copied_rows_take_places_too(scratch: asyncpg.Connection) -> None:
+    sessions = [uuid4(), uuid4()]
+    await scratch.copy_records_to_table(
+        "conversation_messages",
+        records=[(sessions[n % 2], "user", f"turn {n // 2}") for n in range(400)],
+        columns=["session_id", "role", "content"],
+    )
+    for session in sessions:
+        assert await column(scratch, PLACES, session) == list(range(200))
+    assert await scratch.fetchval("select count(*) from conversation_sessions") == 2
+
+
+async def test_a_load_of_many_sessions_needs_no_lock_for_each(scratch: asyncpg.Connection) -> None:
+    # More than the server's table of locks would hold.
+    await scratch.execute(
+        "insert into conversation_messages (session_id, role, content) "
+        "select md5(n::text)::uuid, 'user', 'only turn' from generate_series(1, 30000) n"
+    )
+    assert await scratch.fetchval("select count(*) from conversation_sessions") == 30000
+
+
+async def test_writers_of_one_session_take_turns(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
+) -> None:
+    session = uuid4()
+    first = connection.transaction()
+    await first.start()
+    await say(connection, session, "one")
+    waiting = asyncio.create_task(say(second, session, "two"))
+    async with connected(database_url) as third:
+        await until(third, BLOCKED)
+    await say(connection, session, "one and a half")
+    await first.commit()
+    await waiting
+    assert await column(connection, "select content from load_context($1)", session) == [
+        "one", "one and a half", "two",
+    ]  # fmt: skip
+
+
+async def test_many_writers_of_one_session_leave_no_gap(connection: asyncpg.Connection, database_url: str) -> None:
+    session = uuid4()
+
+    async def write(name: int) -> None:
+        async with connected(database_url) as own:
+            for n in range(10):
+                await say(own, session, f"{name} {n}")
+            await own.execute(
+                "insert into conversation_messages (session_id, role, content) "
+                "select $1, 'assistant', 'block ' || n from generate_series(1, 50) n",
+                session,
+            )
+
+    await asyncio.gather(*(write(n) for n in range(4)))
+    assert await column(connection, PLACES, session) == list(range(240))
+    assert await connection.fetchval("select count(*) from conversation_sessions") == 1
+
+
+async def test_who_leaves_the_place_out_never_fails_for_one_who_gave_it(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
+) -> None:
+    session = uuid4()
+    await say(connection, session, "zero")
+    first = connection.transaction()
+    await first.start()
+    await say(connection, session, "one", message_index=1)
+    waiting = asyncio.create_task(say(second, session, "two"))
+    async with connected(database_url) as third:
+        await until(third, BLOCKED)
+    await first.commit()
+    await waiting
+    assert await column(connection, "select content from load_context($1)", session) == ["zero", "one", "two"]
+
+
+async def test_a_place_is_taken_once(scratch: asyncpg.Connection) -> None:
+    session = uuid4()
+    await say(scratch, session, "here")
+    again = "insert into conversation_messages (session_id, role, content, message_index) values ($1, 'user', 'x', 0)"
+    state, said, _ = await refused(scratch, again, session)
+    assert state == "23505"
+    assert "one_message_at_each_index" in said
+    await scratch.execute(f"{again} on conflict do nothing", session)
+    assert await column(scratch, LAST, session) == ["here"]
+    # What comes next goes on from the highest.
+    await say(scratch, session, "far", message_index=40)
+    await say(scratch, session, "further")
+    assert await column(scratch, PLACES, session) == [0, 40, 41]
+
+
+async def test_a_message_whose_session_is_deleted_meanwhile_makes_it_anew(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
+) -> None:
+    session = uuid4()
+    await say(connection, session, "old")
+    first = connection.transaction()
+    await first.start()
+    await connection.execute("delete from conversation_sessions where id = $1", session)
+    waiting = asyncio.create_task(say(second, session, "new"))
+    async with connected(database_url) as third:
+        await until(third, BLOCKED)
+    await first.commit()
+    await waiting
+    assert await column(connection, LAST, session) == ["new"]
+
+
+# --- Whose a message is.
+
+
+async def test_a_session_is_made_with_its_first_message(scratch: asyncpg.Connection) -> None:
+    session, when = uuid4(), datetime(2026, 3, 4, tzinfo=UTC)
+    await say(scratch, session, "hello", user_id=ANN, agent_id="alice", created_at=when)
+    row = await one_row(scratch, "select * from conversation_sessions")
+    assert (row["id"], row["user_id"], row["agent_id"], row["created_at"]) == (session, ANN, "alice", when)
+    await scratch.execute("update conversation_sessions set title = 'kept'")
+    await say(scratch, session, "hi", role="assistant")
+    assert await column(scratch, "select title from conversation_sessions") == ["kept"]
+    # The answer is the user's too, who would else see half of the conversation.
+    assert await column(scratch, "select distinct user_id from conversation_messages") == [ANN]
+    async with signed_in(scratch, ANN):
+        assert await column(scratch, LAST, session) == ["hello", "hi"]
+    async with signed_in(scratch, BOB):
+        assert await column(scratch, LAST, session) == []
+
+
+@pytest.mark.parametrize("role", [None, "memoryd_service"])
+async def test_a_session_of_one_user_takes_no_message_of_anothers(
+    scratch: asyncpg.Connection, role: str | None
+) -> None:
+    session = uuid4()
+    await say(scratch, session, "mine", user_id=ANN)
+    if role:
+        await scratch.execute(f"set role {role}")
+    sql = "insert into conversation_messages (session_id, role, content, user_id) values ($1, 'user', 'x', $2)"
+    state, said, hint = await refused(scratch, sql, session, BOB)
+    assert (state, said.split("\n", 1)[0]) == ("42501", f"session {session} is another user's")
+    assert "A session of several users has no user_id" in hint
+    await scratch.execute("reset role")
+
+
+async def test_a_user_writes_into_their_own_sessions_alone(scratch: asyncpg.Connection) -> None:
+    anns, agents = uuid4(), uuid4()
+    await say(scratch, anns, "ann's", user_id=ANN)
+    await say(scratch, agents, "nobody's")
+    columns = "insert into conversation_messages (session_id, role, content"
+    async with signed_in(scratch, BOB):
+        for session in (anns, agents):
+            for sql, args in (
+                (f"{columns}) values ($1, 'user', 'x')", (session,)),
+                (f"{columns}, user_id) values ($1, 'user', 'x', $2)", (session, BOB)),
+                (f"{columns}, user_id) values ($1, 'user', 'x', $2)", (session, ANN)),
+                (f"{columns}, user_id, message_index) values ($1, 'user', 'x', $2, 0)", (session, BOB)),
+            ):
+                assert (await refused(scratch, sql, *args))[0] == "42501"
+        own = uuid4()
+        # As supabase-js would: neither a user nor a place is given.
+        await scratch.execute(f"{columns}) values ($1, 'user', 'my own')", own)
+        await scratch.execute(f"{columns}) values ($1, 'assistant', 'an answer')", own)
+        assert await column(scratch, LAST, own) == ["my own", "an answer"]
+        assert await column(scratch, "select user_id from conversation_sessions") == [BOB]
+        assert await scratch.fetchval("select reset_session($1)", anns) == 0
+        assert await scratch.fetchval("select reset_session($1)", own) == 2
+    assert await scratch.fetchval("select count(*) from conversation_messages") == 2
+
+
+async def test_a_user_without_claims_writes_nothing(scratch: asyncpg.Connection) -> None:
+    async with signed_in(scratch, None):
+        sql = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'x')"
+        assert (await refused(scratch, sql, uuid4()))[0] == "42501"
+    assert await scratch.fetchval("select count(*) from conversation_sessions") == 0
+
+
+async def test_in_a_group_chat_everybody_speaks_for_themselves(scratch: asyncpg.Connection) -> None:
+    session = uuid4()
+    chat = await insert(scratch, "chat_groups", {"platform": "telegram", "group_name": "garden"})
+    await say(scratch, session, "ann here", user_id=ANN, chat_id=chat)
+    await say(scratch, session, "bob here", user_id=BOB, chat_id=chat)
+    await say(scratch, session, "welcome", role="assistant", chat_id=chat)
+    assert await column(scratch, "select user_id from conversation_sessions") == [None]
+    async with signed_in(scratch, ANN):
+        assert await column(scratch, LAST, session) == ["ann here"]
+        assert await column(scratch, "select group_name from chat_groups") == ["garden"]
+    async with signed_in(scratch, UUID(int=0xC)):
+        assert await scratch.fetch("select * from chat_groups") == []
+
+
+async def test_a_session_given_to_a_user_takes_its_messages_along(scratch: asyncpg.Connection) -> None:
+    session = uuid4()
+    for text in ("who are you", "an agent"):
+        await say(scratch, session, text)
+    await scratch.execute("update conversation_sessions set user_id = $1", ANN)
+    async with signed_in(scratch, ANN):
+        assert await column(scratch, LAST, session) == ["who are you", "an agent"]
+    await scratch.execute("update conversation_sessions set user_id = $1, title = 'x'", BOB)
+    assert await column(scratch, "select distinct user_id from conversation_messages") == [BOB]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into conversation_messages (session_id, role, content) values ($1, 'system', 'obey')",
+        "insert into conversation_messages (session_id, role, content, access_level) values ($1, 'user', 'x', 0)",
+        "insert into conversation_messages (session_id, role, content, visibility_tags) values ($1, 'user', 'x', '{a}')",
+        "insert into conversation_messages (session_id, role, content, chat_id) values ($1, 'user', 'x', $1)",
+        "insert into conversation_messages (session_id, role, content, created_at) values ($1, 'user', 'x', now())",
+        "update conversation_messages set role = 'system' where session_id = $1",
+        "update conversation_messages set access_level = 0 where session_id = $1",
+        "update conversation_messages set session_id = gen_random_uuid() where session_id = $1",
+        "insert into conversation_sessions (id, user_id) values (gen_random_uuid(), $1)",
+        "update conversation_sessions set user_id = null where id = $1",
+        "insert into chat_groups (id, platform) values ($1, 'x')",
+        "insert into conversation_history (session_id, speaker, message_text) values ($1, 'user', 'x')",
+        "truncate conversation_messages",
+    ],
+)
+async def test_what_is_not_a_users_to_write_is_refused(scratch: asyncpg.Connection, statement: str) -> None:
+    session = uuid4()
+    await say(scratch, session, "mine", user_id=ANN)
+    async with signed_in(scratch, ANN):
+        arguments = (session,) if "$1" in statement else ()
+        assert (await refused(scratch, statement, *arguments))[0] == "42501"
+
+
+async def test_nobody_puts_words_into_what_others_are_shown(scratch: asyncpg.Connection) -> None:
+    session = uuid4()
+    await say(scratch, session, "the menu of the week", user_id=ANN, access_level=1)
+    await say(scratch, session, "be brief", user_id=ANN, role="system")
+    private = await say(scratch, session, "a note", user_id=ANN)
+    await insert(scratch, "user_memory_access", {"user_id": BOB, "access_level": 1})
+    change = "update conversation_messages set content = 'poison', metadata = '{\"context\": \"b\"}'"
+    async with signed_in(scratch, ANN):
+        assert await scratch.execute(change) == "UPDATE 1"
+        assert await scratch.fetchval("select content from conversation_messages where id = $1", private) == "poison"
+    async with signed_in(scratch, BOB):
+        assert await column(scratch, "select content from load_context($1)", session) == ["the menu of the week"]
+        assert await scratch.execute(change) == "UPDATE 0"
+        assert await scratch.execute("delete from conversation_messages") == "DELETE 0"
+    async with signed_in(scratch, ANN):
+        assert await scratch.execute("delete from conversation_messages where access_level = 1") == "DELETE 1"
+
+
+# --- Under the names of source design 001.
+
+
+async def test_the_history_has_the_names_of_its_design(scratch: asyncpg.Connection) -> None:
+    session = uuid4()
+    await say(scratch, session, "hello", speaker="Ann Lee", user_id=ANN)
+    await say(scratch, session, "hi", role="assistant")
+    rows = await scratch.fetch("select * from conversation_history order by message_index")
+    assert [(row["speaker"], row["message_text"]) for row in rows] == [("Ann Lee", "hello"), ("agent", "hi")]
+    assert set(rows[0].keys()) >= {
+        "id", "user_id", "session_id", "message_index", "speaker", "message_text", "timestamp", "embedding",
+        "access_level", "visibility_tags",
+    }  # fmt: skip
+    async with signed_in(scratch, BOB):
+        assert await scratch.fetch("select * from conversation_history") == []
+
+
+async def test_a_turn_written_into_the_history_becomes_a_message(scratch: asyncpg.Connection) -> None:
+    session = uuid4()
+    await scratch.execute("set role memoryd_service")
+    write = "insert into conversation_history (session_id, user_id, speaker, message_text) values ($1, $2, $3, $4)"
+    await scratch.execute(write, session, ANN, "user", "what is ripe?")
+    made = await one_row(
+        scratch, f"{write} returning id, role, message_index, \"timestamp\"", session, ANN, "Agent", "the plums"
+    )
+    assert (made["role"], made["message_index"]) == ("assistant", 1)
+    await scratch.execute(
+        "insert into conversation_history (session_id, speaker, role, message_text) values ($1, 'Ann', 'user', 'fine')",
+        session,
+    )
+    found = await scratch.fetch("select role, speaker, content from load_context($1)", session)
+    assert [tuple(row) for row in found] == [
+        ("user", None, "what is ripe?"), ("assistant", None, "the plums"), ("user", "Ann", "fine"),
+    ]  # fmt: skip
+    for speaker, said in (("Ann", "speaker is 'Ann', and role is null"), (None, "speaker is null")):
+        state, message, hint = await refused(scratch, write, session, ANN, speaker, "x")
+        assert (state, hint[:28]) == ("23514", "A speaker is user or agent; ")
+        assert said in message
+    await scratch.execute("reset role")
+
+
+# --- Forgetting.
+
+
+async def test_a_session_that_is_reset_begins_anew(scratch: asyncpg.Connection) -> None:
+    session, other = uuid4(), uuid4()
+    for n in range(3):
+        await say(scratch, session, f"turn {n}")
+        await say(scratch, other, f"turn {n}")
+    assert await scratch.fetchval("select reset_session($1)", session) == 3
+    assert await scratch.fetchval("select reset_session($1)", session) == 0
+    assert await scratch.fetchval("select reset_session($1)", uuid4()) == 0
+    assert await scratch.fetchval("select count(*) from conversation_sessions") == 2
+    await say(scratch, session, "again")
+    assert await column(scratch, PLACES, session) == [0]
+    assert await column(scratch, PLACES, other) == [0, 1, 2]
+
+
+async def aged(connection: asyncpg.Connection, minutes: int, user: UUID | None = None, text: str = "turn") -> UUID:
+    """A message of this age in a session of its own, as old."""
+    return await say(
+        connection, uuid4(), text, user_id=user, created_at=datetime.now(UTC) - timedelta(minutes=minutes)
+    )
+
+
+async def keeps(connection: asyncpg.Connection, user: UUID, minutes: int | None) -> None:
+    """A user's own setting."""
+    await connection.execute(
+        "insert into memory_settings (user_id, conversation_retention_minutes) values ($1, $2)", user, minutes
+    )
+
+
+async def expire(connection: asyncpg.Connection, minutes: int | None, most: int | None = None) -> tuple[int, ...]:
+    """Messages and sessions deleted."""
+    return tuple(await one_row(connection, "select * from memoryd.expire_conversations($1, $2)", minutes, most))
+
+
+async def test_a_daemon_forgets_conversations_in_time(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    for minutes in (61, 600, 100_000):
+        await aged(connection, minutes)
+    young = await aged(connection, 50)
+    daemon = await daemons.start(conversation_retention_minutes=60, cleanup_seconds=1)
+    line = await daemon.event("conversations_expired")
+    assert (line["messages"], line["sessions"]) == (3, 3)
+    assert await column(connection, "select id from conversation_messages") == [young]
+    assert await connection.fetchval("select count(*) from conversation_sessions") == 1
+
+
+async def test_without_the_setting_they_are_kept_for_ever(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await keeps(connection, BOB, 30)
+    kept, gone = await aged(connection, 10**7), await aged(connection, 31, BOB)
+    daemon = await daemons.start(cleanup_seconds=1)
+    await daemon.event("conversations_expired", messages=1, sessions=1)
+    assert await column(connection, "select id from conversation_messages") == [kept]
+    assert gone != kept
+
+
+async def test_a_users_own_time_goes_before_the_default(scratch: asyncpg.Connection) -> None:
+    careful, fond, plain = UUID(int=1), UUID(int=2), UUID(int=3)
+    await keeps(scratch, careful, 10)
+    await keeps(scratch, fond, 100_000)
+    await keeps(scratch, plain, None)
+    ages = {None: (59, 61), careful: (9, 11), fond: (99_999, 100_001), plain: (59, 61), UUID(int=4): (59, 61)}
+    kept = []
+    for user, (young, old) in ages.items():
+        kept.append(await aged(scratch, young, user))
+        await aged(scratch, old, user)
+    assert await expire(scratch, 60) == (5, 5)
+    assert set(await column(scratch, "select id from conversation_messages")) == set(kept)
+    assert await scratch.fetchval("select count(*) from conversation_sessions") == 5
+    assert await expire(scratch, 60) == (0, 0)
+    assert await expire(scratch, None) == (0, 0)
+
+
+async def test_a_session_lives_as_long_as_any_of_its_messages(scratch: asyncpg.Connection) -> None:
+    session, empty = uuid4(), uuid4()
+    await say(scratch, session, "old", created_at=datetime.now(UTC) - timedelta(hours=3))
+    await say(scratch, session, "new")
+    await insert(scratch, "conversation_sessions", {"id": empty, "title": "just opened"})
+    assert await expire(scratch, 60) == (1, 0)
+    assert await column(scratch, LAST, session) == ["new"]
+    await scratch.execute("update conversation_sessions set created_at = created_at - interval '2 hours'")
+    assert await expire(scratch, 60) == (0, 1)
+    assert await column(scratch, "select id from conversation_sessions") == [session]
+
+
+async def test_a_session_that_is_written_into_is_left_alone(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    session = uuid4()
+    await insert(
+        connection, "conversation_sessions", {"id": session, "created_at": datetime(2020, 1, 1, tzinfo=UTC)}
+    )
+    writing = second.transaction()
+    await writing.start()
+    await say(second, session, "not too late")
+    assert await expire(connection, 60) == (0, 0)
+    await writing.commit()
+    assert await expire(connection, 60) == (0, 0)
+    assert await column(connection, LAST, session) == ["not too late"]
+
+
+async def test_no_more_goes_at_once_than_was_said(scratch: asyncpg.Connection) -> None:
+    await keeps(scratch, ANN, 5)
+    await scratch.execute(
+        "insert into conversation_messages (session_id, user_id, role, content, created_at) "
+        "select md5((n / 10)::text)::uuid, case when n < 50 then $1::uuid end, 'user', 'turn', now() - interval '1 day' "
+        "from generate_series(0, 99) n",
+        ANN,
+    )
+    gone = []
+    while sum(found := await expire(scratch, 60, 30)):
+        gone.append(found)
+    assert all(max(found) <= 30 for found in gone)
+    assert [sum(found[0] for found in gone), sum(found[1] for found in gone)] == [100, 10]
+
+
+@pytest.mark.parametrize("minutes", [60, None])
+async def test_expiring_reads_no_table_whole(scratch: asyncpg.Connection, minutes: int | None) -> None:
+    await scratch.execute(
+        "insert into conversation_messages (session_id, user_id, role, content, created_at) "
+        "select md5((n / 10)::text)::uuid, md5((n / 100)::text)::uuid, 'user', 'turn ' || n, "
+        "now() - make_interval(mins => 20000 - n) from generate_series(1, 20000) n"
+    )
+    await scratch.execute(
+        "insert into memory_settings (user_id, conversation_retention_minutes) "
+        "select md5(n::text)::uuid, 19000 from generate_series(1, 20) n"
+    )
+    await scratch.execute("analyze conversation_messages, conversation_sessions, memory_settings")
+    counted = (
+        "select sum(seq_scan) from pg_stat_xact_user_tables "
+        "where relname in ('conversation_messages', 'conversation_sessions')"
+    )
+    before = await scratch.fetchval(counted)
+    for _ in range(6):
+        await expire(scratch, minutes, 50)
+    assert await scratch.fetchval(counted) == before
+    plan = json.loads(
+        await scratch.fetchval(
+            "explain (format json) select * from conversation_messages where content = 'a scan would be seen'"
+        )
+    )
+    assert plan[0]["Plan"]["Node Type"] == "Seq Scan"
