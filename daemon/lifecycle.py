@@ -21,6 +21,7 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon import queue
 from daemon.database import DATABASE_FAULTS, Database, connect, host_of, is_gone
+from daemon.dense_indexes import build_dense_indexes
 from daemon.doorbell import Doorbell, hears_notifications
 from daemon.executor import Executor
 from daemon.heartbeat import Heartbeat
@@ -36,6 +37,7 @@ from providers.build import build_word_embedder
 from providers.ports import Embedder, LanguageModel
 
 OVERDUE_EVERY_SECONDS = 60.0
+DENSE_EVERY_SECONDS = 30.0
 SWEEP_EVERY_SECONDS = 3600.0
 
 
@@ -179,6 +181,9 @@ class Daemon:
         schedule.add(Tick("expire_conversations", settings.cleanup_seconds, upkeep.expire_conversations))
         schedule.add(Tick("archive_knowledge", settings.cleanup_seconds, upkeep.archive_knowledge))
         schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
+        schedule.add(
+            Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, self._log))
+        )
         schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
         return schedule
 

@@ -51,13 +51,13 @@ class RowIndex:
     def __init__(
         self, table: str, *, text: str, embedding: str = "embedding", associated: bool = False
     ) -> None:
-        self._read = f"""
+        self.read_sql = f"""
 select t.id, left({text}, 32768) as text, hashtextextended({text}, 0) as version
 from public.{table} t
 where t.id = any($1) and (t.lexemes is null or t.{embedding} is null)
 """  # noqa: S608 - our own names
         # Rows whose text is no longer what was read are left to the job of its change.
-        self._write = f"""
+        self.write_sql = f"""
 with fresh as materialized (
     select n.id, n.embedding, t.{embedding} is not null as embedded, {text} as text
     from unnest($1::uuid[], $2::vector[], $3::bigint[]) as n(id, embedding, version)
@@ -74,4 +74,4 @@ with fresh as materialized (
 
     async def read(self, reader: Reader, ids: Sequence[UUID]) -> Rows:
         """Those of the rows that lack their index."""
-        return Rows(await reader.fetch(self._read, ids), self._write)
+        return Rows(await reader.fetch(self.read_sql, ids), self.write_sql)

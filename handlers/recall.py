@@ -52,7 +52,8 @@ class Questions:
 
 
 SEARCH = """
-select s.* from memoryd.search($1, $2, $3, $4, $5, $6, $7, $8) s
+select s.*, extract(epoch from now() - s.created_at)::float8 as seconds
+from memoryd.search($1, $2, $3, $4, $5, $6, $7, $8) s
 """
 
 

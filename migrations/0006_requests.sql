@@ -3,8 +3,8 @@
 create table public.memory_requests (
     id uuid primary key default gen_random_uuid(),
     kind text not null check (
-        kind in ('recall', 'context', 'dream')
-        or memoryd.refuse('unknown kind ' || quote_literal(kind), 'Kinds: recall, context, dream.')),
+        kind in ('recall', 'context', 'dream', 'export', 'erase')
+        or memoryd.refuse('unknown kind ' || quote_literal(kind), 'Kinds: recall, context, dream, export, erase.')),
     agent_id text,
     user_id uuid,
     query text,
@@ -22,11 +22,15 @@ create table public.memory_requests (
     constraint request_is_whole check (
         case kind when 'recall' then query is not null
                   when 'context' then query is not null and agent_id is not null
+                  when 'export' then user_id is not null
+                  when 'erase' then user_id is not null
                   else true end
-        or memoryd.refuse('a request of kind ' || kind || ' lacks its ' || case when query is null then 'query' else 'agent_id' end,
-                          'A recall needs a query, a context needs an agent_id and a query (the task).'))
+        or memoryd.refuse('a request of kind ' || kind || ' lacks its '
+                              || case when kind in ('export', 'erase') then 'user_id' when query is null then 'query' else 'agent_id' end,
+                          'A recall needs a query, a context an agent_id and a query (the task), an export or an erasure a user_id.'))
 );
-comment on table public.memory_requests is 'Requests to memoryd: recall and context with the query''s embedding, or a dream. LISTEN request_done, or poll status.';
+comment on table public.memory_requests is 'Requests to memoryd: recall and context with the query''s embedding, a dream, an export, an erasure. LISTEN request_done, or poll status.';
+comment on column public.memory_requests.user_id is 'Who asks: answered with that user''s rights, so nothing is found that they could not select themselves.';
 create index memory_requests_created on public.memory_requests (created_at);
 
 create function memoryd.requests_inserted() returns trigger
@@ -66,3 +70,46 @@ $$;
 create trigger requests_updated after update on public.memory_requests
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.requests_updated();
+
+-- What a request is answered with, by the rights of whoever calls this. p_near: see memoryd.question().
+create function memoryd.answer(
+    p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb
+) returns jsonb
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return case p_kind
+        when 'context' then to_jsonb(memoryd.compose_context(p_agent, p_query, p_user, p_user is not null, p_embedding, null))
+        when 'recall' then (
+            select coalesce(jsonb_agg(jsonb_build_object('source', f.source, 'id', f.id, 'content', f.content, 'score', f.score,
+                                                         'similarity', f.similarity, 'metadata', f.metadata,
+                                                         'created_at', f.created_at) order by f.score desc), '[]')
+            from memoryd.search(
+                p_query, p_agent, p_user, p_embedding,
+                coalesce((p_options ->> 'match_count')::integer, 10),
+                case when jsonb_typeof(p_options -> 'sources') = 'array'
+                     then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
+                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) f)
+        when 'export' then public.export_user_memory(p_user)
+        -- The paths of files are for who deletes files.
+        when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'
+    end;
+end
+$$;
+
+-- The same under a user's identity: with the role and the claims that they would come with themselves. Both end with the call.
+create function memoryd.answer_as_user(
+    p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb
+) returns jsonb
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set role = memoryd_user
+set request.jwt.claims = ''
+set request.jwt.claim.sub = ''
+as $$
+begin
+    perform set_config('request.jwt.claims', json_build_object('sub', p_user, 'role', 'memoryd_user')::text, true);
+    return memoryd.answer(p_kind, p_agent, p_user, p_query, p_options, p_embedding, p_near);
+end
+$$;

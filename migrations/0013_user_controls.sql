@@ -283,6 +283,69 @@ begin
 end
 $$;
 
+-- Hashes of texts and lexemes that were erased a moment ago. A daemon that holds one of them in its hands, about to pay for its
+-- embedding or to learn its words, does not bring it back.
+create table memoryd.erased_texts (
+    content_hash bytea primary key,
+    erased_at timestamptz not null default now()
+);
+comment on table memoryd.erased_texts is 'SHA-256 of texts, and of lexemes, erased within the last hour: what a daemon still works on is not written back.';
+
+create function memoryd.await_erasures() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pg_advisory_xact_lock_shared(hashtextextended('memoryd.erased_texts', 0));
+    return null;
+end
+$$;
+create function memoryd.drop_erased() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    hash bytea;
+begin
+    if tg_table_name = 'embeddings' then
+        hash := new.content_hash;
+    else
+        hash := sha256(convert_to(new.lexeme, 'UTF8'));
+    end if;
+    if exists (select from memoryd.erased_texts e where e.content_hash = hash and e.erased_at > now() - interval '1 hour') then
+        return null;
+    end if;
+    return new;
+end
+$$;
+create trigger await_erasures before insert on memoryd.embeddings
+    for each statement execute function memoryd.await_erasures();
+create trigger await_erasures before insert on memoryd.lexicon
+    for each statement execute function memoryd.await_erasures();
+create trigger drop_erased before insert on memoryd.embeddings
+    for each row execute function memoryd.drop_erased();
+create trigger drop_erased before insert on memoryd.lexicon
+    for each row execute function memoryd.drop_erased();
+
+-- A dream that read a user's memories before they were erased says nothing of them after.
+create function memoryd.drop_dreamt() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pg_advisory_xact_lock_shared(memoryd.user_lock(new.user_id));
+    if exists (select from public.dream_sessions d where d.id = new.dream_id and d.status = 'running')
+       and exists (select from unnest(new.source_memories) as s(id)
+                   where not exists (select from public.agent_memory m where m.id = s.id)) then
+        return null;
+    end if;
+    return new;
+end
+$$;
+create trigger drop_dreamt before insert on public.dream_insights
+    for each row when (new.user_id is not null and new.dream_id is not null)
+    execute function memoryd.drop_dreamt();
+
 create function memoryd.sweep_audit(p_days double precision) returns bigint
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -297,3 +360,449 @@ as $$
     )
     select count(*) from swept
 $$;
+comment on function memoryd.sweep_audit is 'Deletes what the audit trail says of reads and writes more than so many days ago; the agents'' own steps stay.';
+
+-- Whose rows.
+
+-- Conversations of a user: those that are theirs by name, and those without a name in which no other user speaks.
+create function memoryd.sessions_of(p_user uuid) returns setof uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select s.id from public.conversation_sessions s where s.user_id = p_user
+    union
+    select m.session_id
+    from public.conversation_messages m
+    join public.conversation_sessions s on s.id = m.session_id
+    where m.user_id = p_user and s.user_id is null
+      and not exists (select from public.conversation_messages o where o.session_id = s.id and o.user_id <> p_user)
+$$;
+
+-- The tables that hold a user's rows ($1), in an order in which they may be put back: which rows are exported, and which are
+-- erased where that differs. Of a command its context stays behind: it holds what the agents know.
+create function memoryd.user_tables() returns table (name text, exported text, erased text)
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    values
+        ('user_memory_access', 't.user_id = $1', null),
+        ('agent_sessions', 't.user_id = $1', null),
+        ('conversation_sessions', 't.id in (select memoryd.sessions_of($1))', null),
+        ('conversation_messages',
+         't.user_id = $1 or (t.user_id is null and t.session_id in (select memoryd.sessions_of($1)))', null),
+        ('agent_commands', 't.user_id = $1', null),
+        ('agent_memory', 't.user_id = $1', null),
+        ('memory_associations',
+         't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)
+          and t.related_memory_id in (select m.id from public.agent_memory m where m.user_id = $1)',
+         't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)
+          or t.related_memory_id in (select m.id from public.agent_memory m where m.user_id = $1)'),
+        ('memory_queries', 't.user_id = $1',
+         't.user_id = $1 or t.command_id in (select c.id from public.agent_commands c where c.user_id = $1)'),
+        ('dream_insights', 't.user_id = $1',
+         't.user_id = $1 or exists (select from unnest(t.source_memories) as s(id)
+                                    where s.id in (select m.id from public.agent_memory m where m.user_id = $1))'),
+        -- What is not answered yet is no memory; an erasure that waits is still to be answered.
+        ('memory_requests', 't.user_id = $1 and t.status <> ''pending''',
+         't.user_id = $1 and not (t.kind = ''erase'' and t.status = ''pending'')'),
+        ('documents', 't.user_id = $1', null),
+        ('memory_chunks', 't.user_id = $1', null),
+        ('shared_knowledge', 't.created_by = $1::text', null),
+        ('memory_anchors', 't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)', null),
+        ('agent_execution_logs',
+         't.user_id = $1 or t.session_id in (select s.id from public.agent_sessions s where s.user_id = $1)', null),
+        ('memory_settings', 't.user_id = $1', 't.user_id = $1 and t.memory_enabled')
+$$;
+
+-- Columns of a table that are a row's own: without what is reckoned from the others.
+create function memoryd.own_columns(p_table text) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array_agg(a.attname::text order by a.attnum)
+    from pg_attribute a
+    join pg_type t on t.oid = a.atttypid
+    where a.attrelid = ('public.' || quote_ident(p_table))::regclass
+      and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+      and t.typname not in ('vector', 'halfvec', 'sparsevec', 'tsvector')
+      and not (p_table = 'agent_commands' and a.attname = 'context')
+      and not (a.attname in ('prior', 'says_when') and p_table in (
+          'agent_memory', 'conversation_messages', 'memory_chunks', 'shared_knowledge', 'dream_insights'))
+$$;
+
+-- Export.
+
+create function memoryd.user_rows(p_user uuid, p_table text) returns setof jsonb
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set bytea_output = 'hex'
+as $$
+declare
+    own constant text[] := memoryd.own_columns(p_table);
+begin
+    return query execute format(
+        'select to_jsonb(r) from (select %s from public.%I t where %s order by %s) r',
+        -- An export does not hold the exports before it.
+        (select string_agg(case when p_table = 'memory_requests' and c = 'result'
+                                then 'case when t.kind <> ''export'' then t.result end as result'
+                                else format('t.%I', c) end, ', ') from unnest(own) c),
+        p_table,
+        (select u.exported from memoryd.user_tables() u where u.name = p_table),
+        (select string_agg(format('t.%I', c), ', ')
+         from unnest(array['created_at', 'query_time', 'generated_at', 'id', 'user_id']) c where c = any(own)))
+        using p_user;
+end
+$$;
+
+-- Stable, so that every table is read as of one moment.
+create function memoryd.all_user_rows(p_user uuid) returns jsonb
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    tables jsonb := '{}';
+    each text;
+begin
+    for each in select u.name from memoryd.user_tables() u loop
+        tables := tables || jsonb_build_object(
+            each, (select coalesce(jsonb_agg(r), '[]') from memoryd.user_rows(p_user, each) r));
+    end loop;
+    return tables;
+exception when program_limit_exceeded then
+    raise exception 'what is known about this user is too much for one value'
+        using errcode = 'program_limit_exceeded', hint = 'Export it to a file: memoryd export ' || p_user || ' -o FILE.';
+end
+$$;
+
+create function public.export_user_memory(user_id uuid) returns jsonb
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+as $$
+declare
+    began constant timestamptz := clock_timestamp();
+    tables jsonb;
+    rows integer;
+begin
+    perform memoryd.check_own(export_user_memory.user_id, 'export');
+    tables := memoryd.all_user_rows(export_user_memory.user_id);
+    select sum(jsonb_array_length(t.value)) into rows from jsonb_each(tables) t;
+    perform memoryd.note_read(export_user_memory.user_id, null, 'export', rows,
+                              (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+    return jsonb_build_object('format', 'memoryd-export', 'version', 1, 'user_id', export_user_memory.user_id,
+                              'exported_at', now(), 'tables', tables);
+end
+$$;
+comment on function public.export_user_memory is 'All that is kept about a user, as JSON that `memoryd import` puts back. Users export their own.';
+
+-- Import: rows of one table of an export, put back under p_to; what exists is left as it is. Not granted to anybody: whoever owns
+-- memoryd decides whose file to trust. Nothing is joined to another user's rows, whatever the file says.
+create function memoryd.import_rows(p_from uuid, p_to uuid, p_table text, p_rows jsonb) returns integer
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set "memoryd.importing" = 'on'
+as $$
+declare
+    own constant text[] := memoryd.own_columns(p_table);
+    -- What is an agent's word in a user's conversation or session has no user.
+    ownerless constant boolean := p_table in ('conversation_sessions', 'conversation_messages', 'agent_execution_logs');
+    given text[];
+    strange text;
+    added uuid[];
+    guard text := 'true';
+begin
+    if not exists (select from memoryd.user_tables() u where u.name = p_table) then
+        raise exception 'the file has a table %, which this memoryd does not know', quote_literal(p_table)
+            using errcode = 'invalid_parameter_value', hint = 'It was made by a newer memoryd, or by hand.';
+    end if;
+    if jsonb_typeof(p_rows) is distinct from 'array'
+       or exists (select from jsonb_array_elements(p_rows) r where jsonb_typeof(r) <> 'object') then
+        raise exception 'table % of the file is no array of rows', p_table using errcode = 'invalid_parameter_value';
+    end if;
+    select array_agg(distinct k order by k) into given from jsonb_array_elements(p_rows) r, jsonb_object_keys(r) k;
+    if given is null then
+        return 0;
+    end if;
+    select k into strange from unnest(given) k where k <> all (own) limit 1;
+    if strange is not null then
+        raise exception 'table % of the file has a column %, which this memoryd does not import', p_table, quote_literal(strange)
+            using errcode = 'invalid_parameter_value', hint = 'It was made by another version of memoryd, or by hand.';
+    end if;
+    if 'user_id' = any(own) and exists (
+        select from jsonb_array_elements(p_rows) r
+        where case when r ->> 'user_id' is null then not ownerless else lower(r ->> 'user_id') <> p_from::text end
+    ) or p_table = 'shared_knowledge' and exists (
+        select from jsonb_array_elements(p_rows) r where r ->> 'created_by' is distinct from p_from::text
+    ) then
+        raise exception 'table % of the file has rows of another user than the file', p_table
+            using errcode = 'invalid_parameter_value', hint = 'An export holds the rows of one user.';
+    end if;
+
+    -- An anchor stays where it is when a memory is erased; its payload comes back to the hash that was left of it.
+    if p_table = 'memory_anchors' then
+        with restored as (
+            update public.memory_anchors a
+            set payload = r.payload, memory_id = r.memory_id
+            from jsonb_populate_recordset(null::public.memory_anchors, p_rows) r
+            join public.agent_memory m on m.id = r.memory_id and m.user_id = p_to
+            where a.id = r.id and a.payload = '{"erased": true}' and a.content_hash = r.content_hash
+            returning a.id
+        )
+        select array_agg(r.id) into added from restored r;
+        return coalesce(cardinality(added), 0);
+    end if;
+
+    guard := case p_table
+        when 'conversation_messages' then
+            -- Those that this transaction has put back have its number.
+            'not exists (select from public.conversation_sessions s where s.id = t.session_id and s.user_id is distinct from $2
+                         and not (s.user_id is null and s.xmin = pg_current_xact_id()::xid))'
+        when 'memory_associations' then
+            'exists (select from public.agent_memory m where m.id = t.memory_id and m.user_id = $2)
+             and exists (select from public.agent_memory m where m.id = t.related_memory_id and m.user_id = $2)'
+        when 'memory_chunks' then
+            'exists (select from public.documents d where d.id = t.document_id and d.user_id = $2)'
+        when 'agent_execution_logs' then
+            '(t.user_id is not null or t.session_id is not null)
+             and (t.session_id is null
+                  or exists (select from public.agent_sessions s where s.id = t.session_id and s.user_id = $2))'
+        when 'memory_requests' then 't.status <> ''pending'''
+        else 'true' end;
+    execute format(
+        'with added as (
+             insert into public.%1$I as existing (%2$s)
+             select %3$s from jsonb_populate_recordset(null::public.%1$I, $1) t where %4$s order by %5$s
+             on conflict do nothing
+             returning %6$s as id
+         )
+         select coalesce(array_agg(a.id), ''{}'') from added a',
+        p_table,
+        (select string_agg(quote_ident(k), ', ') from unnest(given) k),
+        (select string_agg(case
+             when k = 'user_id' then 'case when t.user_id is not null then $2 end'
+             when p_table = 'shared_knowledge' and k = 'created_by' then '$2::text'
+             when k = 'chat_id' then '(select c.id from public.chat_groups c where c.id = t.chat_id)'
+             when k = 'dream_id' then '(select d.id from public.dream_sessions d where d.id = t.dream_id)'
+             when k = 'command_id' then 'case when not exists (select from public.agent_commands c where c.id = t.command_id
+                                                               and c.user_id is distinct from $2) then t.command_id end'
+             else format('t.%I', k) end, ', ') from unnest(given) k),
+        guard,
+        coalesce((select string_agg(format('t.%I', k), ', ')
+                  from unnest(array['created_at', 'query_time', 'generated_at', 'id']) k where k = any(given)), '1'),
+        case when 'id' = any(own) then 'existing.id' else 'existing.user_id' end)
+    into added using p_rows, p_to;
+    if p_table = 'agent_commands' then
+        -- Their outcomes were remembered once, and come back, or were forgotten since.
+        delete from memoryd.jobs j where j.topic = 'capture' and j.ref = any(added);
+    end if;
+    return cardinality(added);
+end
+$$;
+
+-- A session that is put back was stamped when it was.
+drop trigger stamp_session on public.agent_sessions;
+create trigger stamp_session before insert or update on public.agent_sessions
+    for each row when (current_setting('memoryd.importing', true) is distinct from 'on')
+    execute function memoryd.stamp_session();
+
+-- Erasure.
+
+-- Texts of a user that were embedded or are about to be, each as the daemon takes it.
+create function memoryd.texts_of(p_user uuid) returns setof text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select m.content from public.agent_memory m where m.user_id = p_user
+    union all
+    select c.message from public.agent_commands c where c.user_id = p_user
+    union all
+    select r.query from public.memory_requests r where r.user_id = p_user
+    union all
+    select i.insight from public.dream_insights i where i.user_id = p_user
+    union all
+    select m.content from public.conversation_messages m
+    where m.user_id = p_user or (m.user_id is null and m.session_id in (select memoryd.sessions_of(p_user)))
+    union all
+    select concat_ws(E'\n', c.context, c.chunk_text) from public.memory_chunks c where c.user_id = p_user
+    union all
+    select concat_ws(E'\n', k.title, k.content, array_to_string(k.tags, ' '))
+    from public.shared_knowledge k where k.created_by = p_user::text
+$$;
+
+-- Jobs that are about a user's rows.
+create function memoryd.jobs_of(p_user uuid) returns setof bigint
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select j.id from memoryd.jobs j
+    where j.ref in (
+        select c.id from public.agent_commands c where c.user_id = p_user
+        union all
+        select m.id from public.agent_memory m where m.user_id = p_user
+        union all
+        select i.id from public.dream_insights i where i.user_id = p_user
+        union all
+        select r.id from public.memory_requests r
+        where r.user_id = p_user and not (r.kind = 'erase' and r.status = 'pending')
+        union all
+        select m.id from public.conversation_messages m
+        where m.user_id = p_user or (m.user_id is null and m.session_id in (select memoryd.sessions_of(p_user)))
+        union all
+        select memoryd.sessions_of(p_user)
+        union all
+        select d.id from public.documents d where d.user_id = p_user
+        union all
+        select c.id from public.memory_chunks c where c.user_id = p_user
+        union all
+        select k.id from public.shared_knowledge k where k.created_by = p_user::text
+    )
+$$;
+
+-- Takes the jobs about a user from the daemons: what one of them is working on is never written. A job that is being settled
+-- is waited for, with nothing held meanwhile; whatever it wrote is then there to be erased.
+create function memoryd.take_jobs(p_user uuid) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    until constant timestamptz := clock_timestamp() + interval '30 seconds';
+begin
+    loop
+        begin
+            perform from memoryd.jobs j where j.id in (select memoryd.jobs_of(p_user)) for update of j nowait;
+            exit;
+        exception when lock_not_available then
+            if clock_timestamp() > until then
+                raise exception 'a daemon has been writing about this user for half a minute'
+                    using errcode = 'lock_not_available', hint = 'Nothing was erased. Try again in a moment.';
+            end if;
+        end;
+        perform pg_sleep(0.02);
+    end loop;
+    delete from memoryd.jobs j where j.id in (select memoryd.jobs_of(p_user));
+end
+$$;
+
+create function public.erase_user_memory(user_id uuid) returns jsonb
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    whose constant uuid := erase_user_memory.user_id;
+    counts jsonb := '{}';
+    number bigint;
+    sessions uuid[];
+    memories uuid[];
+    hashes bytea[];
+    lexemes text[];
+    refs uuid[];
+    paths jsonb;
+    each record;
+begin
+    perform memoryd.check_own(whose, 'erase');
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'an erasure must see what is committed while it runs'
+            using errcode = 'active_sql_transaction', hint = 'Call it in a transaction of isolation level read committed.';
+    end if;
+    perform pg_advisory_xact_lock(memoryd.user_lock(whose));
+    perform memoryd.take_jobs(whose);
+
+    sessions := array(select memoryd.sessions_of(whose));
+    memories := array(select m.id from public.agent_memory m where m.user_id = whose);
+    refs := memories || sessions
+        || array(select c.id from public.agent_commands c where c.user_id = whose)
+        || array(select r.id from public.memory_requests r where r.user_id = whose)
+        || array(select i.id from public.dream_insights i where i.user_id = whose)
+        || array(select d.id from public.documents d where d.user_id = whose)
+        || array(select c.id from public.memory_chunks c where c.user_id = whose)
+        || array(select m.id from public.conversation_messages m where m.user_id = whose or m.session_id = any(sessions));
+    hashes := array(select distinct sha256(convert_to(left(t, 32768), 'UTF8')) from memoryd.texts_of(whose) t where t is not null);
+    -- As memoryd.learn_words() makes them of the words that the daemon finds.
+    lexemes := array(
+        select distinct (ts_lexize('english_stem', w.word))[1]
+        from (select distinct found.word[1] as word
+              from (select left(t, 32768) from memoryd.texts_of(whose) t
+                    union all
+                    select concat_ws(' ', right(c.output, 65536), left(c.error, 2000))
+                    from public.agent_commands c where c.user_id = whose) as texts(body)
+              cross join lateral regexp_matches(lower(texts.body), '[a-z]{3,24}', 'g') as found(word)) w);
+    select coalesce(jsonb_agg(d.replica_path order by d.replica_path), '[]') into paths
+    from public.documents d where d.user_id = whose and d.replica_path is not null;
+
+    -- What others retrieved of it.
+    update public.memory_queries q
+    set (retrieved_memory_ids, relevance_scores) = (
+        select coalesce(array_agg(r.id order by r.place) filter (where r.place <= cardinality(q.retrieved_memory_ids)), '{}'),
+               coalesce(array_agg(r.score order by r.place) filter (where r.place <= cardinality(q.relevance_scores)), '{}')
+        from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, place)
+        where r.id is null or r.id <> all (memories))
+    where q.user_id is distinct from whose
+      and exists (select from unnest(q.retrieved_memory_ids) r where r in (select unnest(memories)));
+    -- The chain of hashes stays whole.
+    update public.memory_anchors a
+    set payload = '{"erased": true}'
+    where a.memory_id in (select unnest(memories)) or a.payload ->> 'user_id' = whose::text;
+    get diagnostics number = row_count;
+    counts := counts || jsonb_build_object('memory_anchors', number);
+
+    for each in
+        select u.name, coalesce(u.erased, u.exported) as condition
+        from unnest(array['agent_execution_logs', 'memory_queries', 'memory_associations', 'dream_insights', 'agent_memory',
+                          'agent_commands', 'memory_requests', 'conversation_messages', 'memory_chunks', 'documents',
+                          'shared_knowledge', 'agent_sessions', 'user_memory_access', 'memory_settings'])
+             with ordinality as o(name, place)
+        join memoryd.user_tables() u using (name)
+        order by o.place
+    loop
+        execute format('delete from public.%I t where %s', each.name, each.condition) using whose;
+        get diagnostics number = row_count;
+        counts := counts || jsonb_build_object(each.name, number);
+    end loop;
+    update public.memory_requests r
+    set query = null, options = '{}', agent_id = null
+    where r.user_id = whose;
+    delete from public.conversation_sessions s
+    where s.id = any(sessions)
+      and not exists (select from public.conversation_messages m where m.session_id = s.id);
+    get diagnostics number = row_count;
+    counts := counts || jsonb_build_object('conversation_sessions', number);
+    -- Where others speak too, the conversation is theirs now.
+    update public.conversation_sessions s set user_id = null, title = null where s.id = any(sessions);
+    -- That they want to be remembered no more is all that is kept of what they decided.
+    update public.memory_settings s
+    set memory_ttl_hours = null, task_memory_ttl_hours = null, conversation_retention_minutes = null
+    where s.user_id = whose;
+
+    -- The machinery.
+    delete from memoryd.executions e where e.command_id = any(refs);
+    delete from memoryd.dead_jobs d
+    where d.ref = any(refs)
+       or d.payload is not null and exists (
+           select from regexp_matches(d.payload::text, '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', 'g') as m(found)
+           where m.found[1]::uuid = any(refs || whose));
+    -- Whoever settles one of these is about to delete it, too.
+    delete from memoryd.jobs j
+    where j.id in (select k.id from memoryd.jobs k where k.ref = any(refs) for update skip locked);
+    while memoryd.fold_lexeme_changes() > 0 loop
+    end loop;
+    perform memoryd.forget_words(lexemes);
+    perform pg_advisory_xact_lock(hashtextextended('memoryd.erased_texts', 0));
+    delete from memoryd.erased_texts e where e.erased_at < now() - interval '1 hour';
+    insert into memoryd.erased_texts (content_hash)
+    select h from unnest(hashes) h
+    union
+    select sha256(convert_to(l, 'UTF8')) from unnest(lexemes) l
+    where not exists (select from memoryd.lexicon x where x.lexeme = l)
+    on conflict (content_hash) do update set erased_at = excluded.erased_at;
+    delete from memoryd.embeddings e where e.content_hash in (select unnest(hashes));
+    perform memoryd.forget_words(lexemes);
+
+    -- What this erasure wrote of itself; then that one took place.
+    delete from public.agent_execution_logs l where l.user_id = whose;
+    insert into public.agent_execution_logs (step_name, action_type, output_data) values ('erase', 'memory_write', counts);
+    return counts || jsonb_build_object('replica_paths', paths);
+end
+$$;
+comment on function public.erase_user_memory is 'Deletes all that is kept about a user and says how many rows of each table. Users erase their own. There is no way back but an export.';

@@ -15,41 +15,68 @@ if TYPE_CHECKING:
     from daemon.database import Database
     from daemon.settings import Settings
 
-RECALL = """
-select r.*, extract(epoch from now() - r.created_at)::float8 as seconds
-from public.recall($1, $2, $3, $4, $5, $6) r
-"""
-QUERY_LENGTH = 32_768
+RECALLED = ("source", "id", "content", "score", "similarity", "metadata", "created_at")
+RELEVANCE_PARTS = ("lexical", "dense", "prior", "named", "timed", "session")
+SCORE_PARTS = ("relevance", "weight", "recency", "association")
 
 
 def recall(
     query: str = typer.Argument(help="What to look for, in any words."),
     agent: str | None = typer.Option(None, help="Only what this agent can see: its own and what is shared."),
-    user: UUID | None = typer.Option(None, help="Only memories of this user."),
+    user: UUID | None = typer.Option(None, help="Only what is this user's."),
     count: int = typer.Option(10, "--count", "-n", min=1, help="How many, the best first."),
     source: list[str] | None = typer.Option(
-        None, help="memory, insight; give it more than once for several."
+        None,
+        help="memory, conversation, document, knowledge, insight; give it more than once for several.",
+    ),
+    explain: bool = typer.Option(
+        False, "--explain", help="Show what each part of the search contributed to each result."
     ),
     json: bool = typer.Option(False, "--json", help="Print JSON, contents in full."),
 ) -> None:
-    """Search what is remembered, by words and by meaning."""
+    """Search what is remembered, by words and by meaning.
 
-    async def search(settings: Settings, database: Database) -> list[Any]:
+    With --explain: relevance is lexical + dense + prior + named (a speaker) + timed ("when") + session, as parts of the best
+    result's, and score = min(1, relevance x weight + recency + association).
+    """
+
+    async def ask(settings: Settings, database: Database) -> list[Any]:
         from handlers.embedding import Embedding
+        from handlers.recall import Questions, search
+        from providers.build import build_word_embedder
 
         embedder = embedder_of(settings)
+        words = build_word_embedder(embedder)
         try:
-            found = await Embedding(embedder, database).if_possible({0: query[:QUERY_LENGTH]})
+            questions = Questions(reader=database, embedding=Embedding(embedder, database), words=words)
+            question = await questions.read(query, agent=agent, user=user)
         finally:
             await embedder.close()
-        if not found:
-            remark("The embedder does not answer: this is by keywords alone. See: memoryd doctor")
-        return await database.fetch(RECALL, query, agent, user, found.get(0), count, source or None)
+            await words.close()
+        if question.embedding is None:
+            remark("The embedder does not answer: this is by words alone. See: memoryd doctor")
+        return await search(database, question, agent=agent, user=user, count=count, sources=source or None)
 
-    rows = with_database(search)
+    rows = with_database(ask)
     if json:
-        as_json([_result(row) for row in rows])
-    elif rows:
+        parts = (*RECALLED, *RELEVANCE_PARTS, *SCORE_PARTS) if explain else RECALLED
+        as_json([{name: _value(row, name) for name in parts} for row in rows])
+    elif not rows:
+        say("Nothing is remembered about this.")
+    elif explain:
+        heads = [f"{name}>" for name in ("score", *SCORE_PARTS, *RELEVANCE_PARTS)]
+        table(
+            [*heads, "kind", "content"],
+            [
+                [
+                    *(f"{row[name]:.2f}" for name in ("score", *SCORE_PARTS, *RELEVANCE_PARTS)),
+                    _kind(row),
+                    row["content"],
+                ]
+                for row in rows
+            ],
+        )
+    else:
         table(
             ["score>", "similarity>", "kind", "age>", "content"],
             [
@@ -63,15 +90,13 @@ def recall(
                 for row in rows
             ],
         )
-    else:
-        say("Nothing is remembered about this.")
 
 
 def _kind(row: Any) -> str:
     metadata = json_module.loads(row["metadata"])
-    return f"{row['source']}/{metadata.get('kind') or metadata.get('category')}"
+    of_it = (metadata.get(name) for name in ("kind", "speaker", "role", "title", "category"))
+    return f"{row['source']}/{next((str(k) for k in of_it if k), '-')}"
 
 
-def _result(row: Any) -> dict[str, Any]:
-    found = {name: row[name] for name in ("source", "id", "content", "score", "similarity")}
-    return {**found, "metadata": json_module.loads(row["metadata"]), "created_at": row["created_at"]}
+def _value(row: Any, name: str) -> Any:
+    return json_module.loads(row[name]) if name == "metadata" else row[name]

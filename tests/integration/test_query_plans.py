@@ -14,13 +14,15 @@ import pytest
 import pytest_asyncio
 
 from daemon import executor, queue, schedule
-from handlers import associate, capture, context, dream, index, request
+from handlers import associate, capture, context, dream, index, index_messages, request
+from handlers.index_rows import RowIndex
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BIG = {
     "jobs", "lanes", "agents", "agent_memory", "agent_commands", "memory_associations", "memory_queries", "memory_requests",
-    "dream_insights", "dream_sessions",
+    "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
+    "shared_knowledge", "lexeme_statistics", "lexicon", "lexeme_neighbours",
 }  # fmt: skip
 
 # Their jobs come with the rows: 30,000 to index, 2,000 contexts, 16,000 captures in 500 lanes.
@@ -55,6 +57,30 @@ from generate_series(1, 10000) n;
 insert into dream_insights (agent_id, insight, source_memories, category, confidence, generated_at)
 select 'agent ' || n % 500, 'deploy ' || n, '{}', 'pattern', 0.3 + random() * 0.6, now() - make_interval(hours => n)
 from generate_series(1, 10000) n;
+
+insert into conversation_messages (session_id, user_id, message_index, role, speaker, content)
+select md5('s' || n / 40)::uuid, md5('u' || n / 400)::uuid, n % 40, 'user', 'Ann ' || n % 3, 'we talked about server ' || n
+from generate_series(1, 20000) n;
+
+insert into documents (id, title, content) select md5('d' || n)::uuid, 'notes ' || n, 'x' from generate_series(1, 5000) n;
+insert into memory_chunks (document_id, chunk_index, chunk_text, access_level)
+select md5('d' || 1 + n / 4)::uuid, n % 4, 'how to restart server ' || n, 0 from generate_series(1, 16000) n;
+
+insert into shared_knowledge (tier, category, title, content, created_by)
+select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first', 'agent 1' from generate_series(1, 10000) n;
+
+-- As the index topic leaves them: one of a hundred is not indexed yet.
+update agent_memory t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
+where hashtext(t.id::text) % 100 <> 0;
+update conversation_messages t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
+where hashtext(t.id::text) % 100 <> 0;
+update memory_chunks t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.chunk_text) w);
+update shared_knowledge t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w);
+update dream_insights t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.insight) w);
+select memoryd.fold_lexeme_changes();
+insert into memoryd.lexicon (lexeme, word) select 'word' || n, 'word' || n from generate_series(1, 10000) n;
+insert into memoryd.lexeme_neighbours (lexeme, neighbour, similarity)
+select 'word' || n, 'word' || 1 + n % 9999, 0.5 from generate_series(1, 10000) n;
 
 insert into memoryd.lanes (topic, lane) select 'capture', 'agent ' || n from generate_series(1, 20000) n;
 
@@ -97,6 +123,8 @@ IDS, TIME = [UUID(int=n) for n in range(16)], datetime.now(UTC)
 NUMBERS, SIXTEEN = list(range(16)), [1] * 16
 NO_EMBEDDINGS = [None] * 16
 
+ROW_INDEXES = {name: found for name, found in index.INDEXES.items() if isinstance(found, RowIndex)}
+
 STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "queue claim": (queue.CLAIM, ("index", 64, 30.0)),
     "queue claim of a topic without work": (queue.CLAIM, ("request", 64, 30.0)),
@@ -122,8 +150,15 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
         capture.WRITE,
         (IDS, ["a"] * 16, IDS, IDS, ["outcome"] * 16, ["text"] * 16, NO_EMBEDDINGS, ["{}"] * 16, [TIME] * 16),
     ),
-    "index read": (index.READ, (IDS,)),
-    "index write": (index.WRITE, (IDS, NO_EMBEDDINGS, [TIME] * 16)),
+    **{f"index read {name}": (rows.read_sql, (IDS,)) for name, rows in ROW_INDEXES.items()},
+    **{
+        f"index write {name}": (rows.write_sql, (IDS, NO_EMBEDDINGS, SIXTEEN))
+        for name, rows in ROW_INDEXES.items()
+    },
+    "index read windows": (index_messages.WINDOWS, (IDS,)),
+    "index read messages": (index_messages.TEXTS, (IDS,)),
+    "index lock": (index_messages.LOCK, (IDS,)),
+    "index write windows": (index_messages.WRITE, (IDS, NO_EMBEDDINGS, ["1"] * 16)),
     "associate read new": (associate.READ_NEW, (IDS,)),
     "associate read reach": (associate.READ_REACH, ("agent 1", None, TIME)),
     "associate read candidates": (associate.READ_CANDIDATES, (IDS, IDS)),
@@ -171,6 +206,9 @@ CALLS = {
     "build_context": "select build_context('agent 1', 'deploy server again')",
     "recall of an agent": "select * from recall('deploy server', 'agent 1')",
     "recall of a user": "select * from recall('deploy server', 'agent 1', gen_random_uuid(), sources => '{memory}')",
+    "recall of everything": "select * from recall('what was said of server 7')",
+    "recall by meaning": "select * from recall('deploy server', 'agent 1', null, array_fill(0.1, array[256])::vector)",
+    "recall of a user by meaning": "select * from recall('server', null, md5('u7')::uuid, array_fill(0.1, array[256])::vector)",
     "cleanup_expired_memory": "select cleanup_expired_memory(100)",
     "mark_useful": ONE_QUERY,
     "claim_lanes": "select * from memoryd.claim_lanes('capture', 64, 256, interval '30 seconds')",

@@ -1,0 +1,112 @@
+"""The IVFFlat indexes by which recall searches big tables by meaning: built in bulk, and again when a table has outgrown them.
+
+Promise: never in the way of a write (concurrently, on a connection of its own), by one daemon at a time, and left out with one
+line where this role or this pooler may not build. Until there is one, recall looks through the signs of the embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isqrt
+from types import MappingProxyType
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon.database import Database, connect
+
+SMALLEST = 10_000
+"""Rows from which an index is worth having."""
+OUTGROWN = 4
+"""Times as many rows as it was built of: then the lists no longer fit."""
+FEWEST_LISTS, MOST_LISTS = 50, 1_000
+"""A thousand lists are made in 300 MB; the memory grows with their square."""
+MOST_DIMENSIONS = 2_000
+"""What pgvector indexes of type vector."""
+BUILD_MEMORY = "512MB"
+
+TABLES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "memory": ("agent_memory", "embedding"),
+        "conversation": ("conversation_messages", "embedding"),
+        "document": ("memory_chunks", "dense_embedding"),
+        "knowledge": ("shared_knowledge", "embedding"),
+        "insight": ("dream_insights", "embedding"),
+    }
+)
+
+WANTED = """
+select w.source, w.rows
+from (select substr(s.lexeme, 2) as source, sum(s.rows)::bigint as rows
+      from memoryd.lexeme_statistics s
+      where s.lexeme >= '#' and s.lexeme < '$'
+      group by s.lexeme) w
+left join memoryd.dense_indexes d using (source)
+where w.rows >= $1 and (d.rows is null or w.rows >= $2 * d.rows)
+order by w.rows
+"""
+ALONE = "select pg_try_advisory_lock(hashtextextended('memoryd.dense_indexes', 0))"
+LEFT_OVER = """
+select c.relname
+from pg_index i join pg_class c on c.oid = i.indexrelid
+where i.indrelid = to_regclass('public.' || $1) and c.relname like $1 || '_lists_%'
+"""
+NOTE = """
+insert into memoryd.dense_indexes (source, index_name, lists, rows) values ($1, $2, $3, $4)
+on conflict (source) do update
+set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.rows, built_at = now()
+"""
+
+
+async def build_dense_indexes(database: Database, logger: FilteringBoundLogger) -> None:
+    """Builds what is wanted, one after the other. Raises what `DATABASE_FAULTS` names when the database is gone."""
+    wanted = [r for r in await database.fetch(WANTED, SMALLEST, OUTGROWN) if r["source"] in TABLES]
+    if not wanted or database.pooled:
+        return
+    connection = await connect(database.url, application="memoryd dense index")
+    try:
+        if not await connection.fetchval(ALONE):
+            return
+        for row in wanted:
+            try:
+                await _build(connection, row["source"], row["rows"], database.vector_schema, logger)
+            except (asyncpg.InsufficientPrivilegeError, asyncpg.ProgramLimitExceededError) as error:
+                logger.warning(
+                    "dense_index_not_built",
+                    source=row["source"],
+                    rows=row["rows"],
+                    error=type(error).__name__,
+                    hint="run one daemon as the owner of the tables",
+                )
+    finally:
+        await connection.close()
+
+
+async def _build(
+    connection: asyncpg.Connection, source: str, rows: int, schema: str, logger: FilteringBoundLogger
+) -> None:
+    table, column = TABLES[source]
+    if (
+        int(await connection.fetchval("select value #>> '{}' from memoryd.settings where key = 'dimensions'"))
+        > MOST_DIMENSIONS
+    ):
+        return
+    old = [r["relname"] for r in await connection.fetch(LEFT_OVER, table)]
+    lists = max(FEWEST_LISTS, min(MOST_LISTS, isqrt(rows)))
+    name = f"{table}_lists_{rows}"
+    loop_began = await connection.fetchval("select extract(epoch from clock_timestamp())::float8")
+    await connection.execute(f"set maintenance_work_mem = '{BUILD_MEMORY}'; set statement_timeout = 0")
+    for leftover in (n for n in old if n == name):
+        await connection.execute(f'drop index concurrently if exists public."{leftover}"', timeout=None)
+    await connection.execute(
+        f'create index concurrently "{name}" on public.{table} '
+        f'using ivfflat ({column} "{schema}".vector_cosine_ops) with (lists = {lists})',
+        timeout=86_400,
+    )
+    await connection.execute(NOTE, source, name, lists, rows)
+    for leftover in (n for n in old if n != name):
+        await connection.execute(f'drop index concurrently if exists public."{leftover}"', timeout=86_400)
+    ended = await connection.fetchval("select extract(epoch from clock_timestamp())::float8")
+    logger.info(
+        "dense_index_built", source=source, rows=rows, lists=lists, seconds=round(ended - loop_began, 1)
+    )
