@@ -1,6 +1,8 @@
-"""Somebody asked by inserting a row into memory_requests: answer recall and context with the query's embedding.
+"""Somebody asked by inserting a row into memory_requests: answer it.
 
-A request that cannot be answered is failed with the reason in its row, which is where the asker looks; it is no dead job.
+Promise: a request with a user_id is answered under that user's identity, role and claims, so that nothing is found that they
+could not select themselves. A request that cannot be answered is failed with the reason in its row, which is where the
+asker looks; it is no dead job.
 """
 
 from __future__ import annotations
@@ -8,86 +10,156 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import asyncpg
+from pgvector import Vector
 
 from handlers.embedding import Embedding
 from handlers.ports import AnyConnection, Commit, Job, Reader
+from handlers.recall import Questions
+from providers.ports import Embedder
 
 MOST_MATCHES = 2**31 - 1
 
 READ = """
-select r.id, left(r.query, 32768) as query, case when r.kind = 'recall' then r.options else '{}' end as options
+select r.id, r.kind, r.agent_id, r.user_id, left(r.query, 32768) as query,
+       case when r.kind = 'recall' then r.options else '{}' end as options,
+       case when r.user_id is not null and not pg_has_role(session_user, 'memoryd_user', 'set') then session_user end
+           as stranger
 from public.memory_requests r
 where r.id = any($1) and r.status = 'pending'
 """
 
+# An erasure deletes requests, so it cannot be a part of what writes its answer.
+ERASE = """
+select memoryd.answer_as_user(r.kind, null, r.user_id, null, '{}', null, null)::text
+from public.memory_requests r
+where r.id = $1 and r.status = 'pending' and r.kind = 'erase'
+"""
+
+FINISH_ERASE = """
+update public.memory_requests r
+set status = 'done', finished_at = clock_timestamp(), result = $2, query = null, options = '{}', agent_id = null
+where r.id = $1 and r.status = 'pending'
+"""
+
 ANSWER = """
-update memory_requests r
-set status = 'done', finished_at = clock_timestamp(), result = case r.kind
-    when 'context' then to_jsonb(memoryd.compose_context(
-        r.agent_id, r.query, r.user_id, r.user_id is not null, n.embedding, null))
-    when 'recall' then (
-        select coalesce(jsonb_agg(to_jsonb(f) order by f.score desc), '[]')
-        from recall(
-            r.query, r.agent_id, r.user_id, n.embedding,
-            coalesce((r.options ->> 'match_count')::integer, 10),
-            case when jsonb_typeof(r.options -> 'sources') = 'array'
-                 then array(select jsonb_array_elements_text(r.options -> 'sources')) end,
-            coalesce(nullif(r.options -> 'filter', 'null'), '{}')
-        ) f)
-    end
-from unnest($1::uuid[], $2::vector[]) as n(id, embedding)
+update public.memory_requests r
+set status = 'done', finished_at = clock_timestamp(),
+    result = case when r.user_id is null
+        then memoryd.answer(r.kind, r.agent_id, null, r.query, r.options, n.embedding, n.near)
+        else memoryd.answer_as_user(r.kind, r.agent_id, r.user_id, r.query, r.options, n.embedding, n.near) end
+from unnest($1::uuid[], $2::vector[], $3::jsonb[]) as n(id, embedding, near)
 where r.id = n.id and r.status = 'pending'
 """
 
 FAIL = """
-update memory_requests
+update public.memory_requests
 set status = 'failed', error = $2, finished_at = clock_timestamp()
 where id = $1 and status = 'pending'
 """
 
+ASKERS_TO_MEND = (
+    asyncpg.DataError,
+    asyncpg.InvalidParameterValueError,
+    asyncpg.ProgramLimitExceededError,
+    asyncpg.InsufficientPrivilegeError,
+)
+"""What a request is failed with; anything else is the daemon's trouble, and tried again."""
+
 
 class RequestHandler:
-    """pending -> done | failed."""
+    """pending -> done | failed. With `words` (the local embedder) a recall's new words are looked up by their neighbours."""
 
-    def __init__(self, *, reader: Reader, embedding: Embedding) -> None:
+    def __init__(self, *, reader: Reader, embedding: Embedding, words: Embedder | None = None) -> None:
         self._reader = reader
         self._embedding = embedding
+        self._questions = (
+            None if words is None else Questions(reader=reader, embedding=embedding, words=words)
+        )
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Embeds the queries, where that is possible; by words alone is better than late."""
         rows = await self._reader.fetch(READ, [j.ref for j in jobs])
-        complaints = {r["id"]: said for r in rows if (said := _complaint(json.loads(r["options"])))}
-        queries = {r["id"]: r["query"] for r in rows if r["id"] not in complaints}
-        embeddings = await self._embedding.if_possible(queries)
+        complaints = {r["id"]: said for r in rows if (said := _complaint(r))}
+        well = [r for r in rows if r["id"] not in complaints]
+        erasures = [r["id"] for r in well if r["kind"] == "erase"]
+        others = [r["id"] for r in well if r["kind"] != "erase"]
+        asked = await self._embed([r for r in well if r["kind"] in ("recall", "context")])
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
-            for refused in (j.ref for j in ours if j.ref in complaints):
+            mine = {j.ref for j in ours}
+            for refused in complaints.keys() & mine:
                 await connection.execute(FAIL, refused, complaints[refused])
-            ids = [j.ref for j in ours if j.ref in queries]
-            if not ids:
-                return
-            try:
-                async with connection.transaction():
-                    await connection.execute(ANSWER, ids, [embeddings.get(i) for i in ids])
-            except (
-                asyncpg.DataError,
-                asyncpg.InvalidParameterValueError,
-                asyncpg.ProgramLimitExceededError,
-            ) as error:
-                # Of several, the worker finds the one; alone, it is the asker's to mend.
-                if len(ids) > 1:
-                    raise
-                hint = getattr(error, "hint", None)
-                await connection.execute(
-                    FAIL, ids[0], f"{error.args[0]}. {hint}" if hint else str(error.args[0])
-                )
+            await _answer(connection, [i for i in others if i in mine], asked, alone=len(ours) == 1)
+            for erasure in erasures:
+                if erasure in mine:
+                    await _erase(connection, erasure, alone=len(ours) == 1)
 
         return commit
 
+    async def _embed(self, rows: Sequence[Any]) -> dict[UUID, tuple[Vector | None, str | None]]:
+        """Of each query its embedding, and its new words' neighbours; see memoryd.question()."""
+        asked: dict[UUID, tuple[Vector | None, str | None]] = {}
+        if self._questions is not None:
+            for row in [r for r in rows if r["kind"] == "recall"]:
+                question = await self._questions.read(
+                    row["query"], agent=row["agent_id"], user=row["user_id"]
+                )
+                asked[row["id"]] = (question.embedding, question.near)
+        texts = {r["id"]: r["query"] for r in rows if r["id"] not in asked}
+        embeddings = await self._embedding.if_possible(texts)
+        return asked | {i: (embeddings.get(i), None) for i in texts}
 
-def _complaint(options: Mapping[str, Any]) -> str | None:
+
+async def _answer(
+    connection: AnyConnection,
+    ids: Sequence[UUID],
+    asked: Mapping[UUID, tuple[Vector | None, str | None]],
+    *,
+    alone: bool,
+) -> None:
+    if not ids:
+        return
+    embeddings, near = zip(*(asked.get(i, (None, None)) for i in ids), strict=True)
+    try:
+        async with connection.transaction():
+            await connection.execute(ANSWER, ids, embeddings, near)
+    except ASKERS_TO_MEND as error:
+        # Of several, the worker finds the one; alone, it is the asker's to mend.
+        if not alone:
+            raise
+        await connection.execute(FAIL, ids[0], _sentence(error))
+
+
+async def _erase(connection: AnyConnection, request: UUID, *, alone: bool) -> None:
+    try:
+        async with connection.transaction():
+            counts = await connection.fetchval(ERASE, request)
+            await connection.execute(FINISH_ERASE, request, counts)
+    except ASKERS_TO_MEND as error:
+        if not alone:
+            raise
+        await connection.execute(FAIL, request, _sentence(error))
+
+
+def _sentence(error: asyncpg.PostgresError) -> str:
+    hint = getattr(error, "hint", None)
+    return f"{error.args[0]}. {hint}" if hint else str(error.args[0])
+
+
+def _complaint(row: Mapping[str, Any]) -> str | None:
+    """Why a request cannot be answered; None when it can be tried."""
+    if row["stranger"] is not None:
+        return (
+            f"A user's request is answered with the user's rights, and the daemon's role \"{row['stranger']}\" may not take "
+            f'them. An administrator runs once: grant memoryd_user to "{row["stranger"]}".'
+        )
+    return _complaint_of_options(json.loads(row["options"]))
+
+
+def _complaint_of_options(options: Mapping[str, Any]) -> str | None:
     """What is wrong with a recall's options, null meaning not given; which sources there are is for recall() to say."""
     count, sources, condition = (options.get(name) for name in ("match_count", "sources", "filter"))
     if isinstance(count, str) and count.isascii() and count.isdigit():

@@ -84,13 +84,13 @@ begin
         when 'recall' then (
             select coalesce(jsonb_agg(jsonb_build_object('source', f.source, 'id', f.id, 'content', f.content, 'score', f.score,
                                                          'similarity', f.similarity, 'metadata', f.metadata,
-                                                         'created_at', f.created_at) order by f.score desc), '[]')
+                                                         'created_at', f.created_at) order by f.ordinality), '[]')
             from memoryd.search(
                 p_query, p_agent, p_user, p_embedding,
                 coalesce((p_options ->> 'match_count')::integer, 10),
                 case when jsonb_typeof(p_options -> 'sources') = 'array'
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
-                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) f)
+                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) with ordinality f)
         when 'export' then public.export_user_memory(p_user)
         -- The paths of files are for who deletes files.
         when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'

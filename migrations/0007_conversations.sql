@@ -12,7 +12,7 @@ comment on column public.chat_groups.platform is 'Where the chat takes place, su
 
 create table public.conversation_sessions (
     id uuid primary key default gen_random_uuid(),
-    user_id uuid,
+    user_id uuid default memoryd.caller_id(),
     agent_id text check (
         agent_id is null or (agent_id ~ '\S' and length(agent_id) <= 200)
         or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; null where there is none.')),
@@ -33,7 +33,7 @@ create index conversation_sessions_created on public.conversation_sessions (crea
 create table public.conversation_messages (
     id uuid primary key default gen_random_uuid(),
     session_id uuid not null references public.conversation_sessions (id) on delete cascade,
-    user_id uuid,
+    user_id uuid default memoryd.caller_id(),
     chat_id uuid references public.chat_groups (id) on delete set null,
     agent_id text check (
         agent_id is null or (agent_id ~ '\S' and length(agent_id) <= 200)
@@ -60,7 +60,7 @@ create table public.conversation_messages (
     constraint one_message_at_each_index unique (session_id, message_index)
 );
 comment on table public.conversation_messages is 'Messages of conversations, in order of message_index within a session.';
-comment on column public.conversation_messages.user_id is 'Whose message it is, whoever speaks; taken from the session, or from the caller, where it is left out.';
+comment on column public.conversation_messages.user_id is 'Whose message it is, whoever speaks; left out: the end user who writes it, else the session''s.';
 comment on column public.conversation_messages.message_index is 'The place within the session, from 0; left out: the next one.';
 comment on column public.conversation_messages.speaker is 'Who says it, by name, where a role is not enough: it is how recall knows whom a question is about.';
 comment on column public.conversation_messages.access_level is 'Null: private to user_id. Else readable by whom user_memory_access grants that level, and the tags.';
@@ -127,12 +127,12 @@ begin
         exit when found;
         -- A group chat's session is of all who speak in it, not of the first who did.
         insert into public.conversation_sessions (id, user_id, agent_id, chat_id, created_at)
-        values (new.session_id, case when new.chat_id is null then coalesce(new.user_id, memoryd.caller_id()) end,
-                new.agent_id, new.chat_id, new.created_at)
+        values (new.session_id, case when new.chat_id is null then new.user_id end, new.agent_id,
+                new.chat_id, new.created_at)
         on conflict do nothing;
     end loop;
     if new.user_id is null then
-        new.user_id := coalesce(session_user_id, memoryd.caller_id());
+        new.user_id := session_user_id;
     elsif new.user_id <> session_user_id then
         raise exception 'session % is another user''s', new.session_id
             using errcode = 'insufficient_privilege',

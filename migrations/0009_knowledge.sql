@@ -39,7 +39,7 @@ create table public.shared_knowledge (
         or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
     updated_at timestamptz not null default now(),
     constraint not_related_to_itself check (
-        id <> all (related_ids)
+        id = any (related_ids) is not true
         or memoryd.refuse('knowledge ' || id || ' is related to itself', 'related_ids are ids of other entries.'))
 );
 comment on table public.shared_knowledge is 'What the team knows: share knowledge, not identity. Agents alone read and write it.';

@@ -14,6 +14,23 @@ as $$
     from (select coalesce(nullif(nullif(current_setting('role', true), ''), 'none'), session_user)::name as caller) c
 $$;
 
+-- Of the scopes asked for those that the caller may have looked into: a user's own, and 0, which is shared. Null for who serves:
+-- all there are.
+create function memoryd.scopes_open(p_scopes bigint[]) returns bigint[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    own constant uuid := memoryd.caller_id();
+begin
+    if memoryd.caller_serves() then
+        return p_scopes;
+    end if;
+    return array(select s from unnest(coalesce(p_scopes, array[memoryd.scope_of(own, null), 0])) s
+                 where own is not null and s in (memoryd.scope_of(own, null), 0));
+end
+$$;
+
 -- The speakers, in these scopes, one of whose names is among the lexemes; null when there is none.
 create function memoryd.speakers_named(p_lexemes text[], p_scopes bigint[]) returns text[]
 language sql stable
@@ -107,7 +124,7 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
 declare
-    scopes bigint[] := p_scopes;
+    scopes bigint[] := memoryd.scopes_open(p_scopes);
     counted bigint[];
     asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
     all_rows double precision;
@@ -117,8 +134,7 @@ begin
                         group by s.scope order by sum(s.rows) desc limit 1000);
     end if;
     -- How common a word is among what others share tells what they share: an end user learns it of their own rows alone.
-    counted := case when memoryd.caller_serves() then scopes
-                    else array(select s from unnest(scopes) s where s = memoryd.scope_of(memoryd.caller_id(), null)) end;
+    counted := case when memoryd.caller_serves() then scopes else array_remove(scopes, 0) end;
     asks_when := p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
 
     speakers := memoryd.speakers_named(asked, counted);
@@ -205,7 +221,7 @@ as $$
     where d.source = p_source
       and (p_scopes is null
            or d.rows < 30 * (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
-                             where s.scope = any(p_scopes) and s.lexeme = '#' || p_source))
+                             where s.scope = any(memoryd.scopes_open(p_scopes)) and s.lexeme = '#' || p_source))
 $$;
 
 -- The candidates of one source, with what each part of the search says of them, and how a source's rows are shown: the same
@@ -389,7 +405,7 @@ declare
     condition constant jsonb := coalesce(p_filter, '{}');
     serves constant boolean := has_table_privilege('public.agents', 'select');
     asker constant uuid := coalesce(p_user, memoryd.caller_id());
-    keywords constant text[] := public.extract_keywords(p_query);
+    asked_keywords constant text[] := public.extract_keywords(p_query);
     scopes bigint[];
     unowned boolean;
     asked record;
@@ -413,8 +429,8 @@ begin
         raise exception 'query_embedding has % dimensions, this database''s have :dimensions', vector_dims(p_embedding)
             using errcode = 'invalid_parameter_value', hint = 'Embed the query with the model that the rows are embedded with.';
     end if;
-    -- Nobody has nothing.
-    if not serves and asker is null then
+    -- Nobody has nothing, and who has switched memory off is told nothing.
+    if (not serves and asker is null) or memoryd.memory_is_off(asker) then
         return;
     end if;
     select * into scopes, unowned from memoryd.scopes_asked(p_agent, p_user, serves);
@@ -463,9 +479,9 @@ begin
     ), weighed as materialized (
         select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part, r.named_part, r.timed_part,
                r.session_part,
-               case when p_embedding is null and k.keywords && keywords
-                    then (select count(*) from unnest(keywords) w where w = any(k.keywords))::double precision
-                         / cardinality(keywords)
+               case when p_embedding is null and k.keywords && asked_keywords
+                    then (select count(*) from unnest(asked_keywords) w where w = any(k.keywords))::double precision
+                         / cardinality(asked_keywords)
                     else r.hybrid end as relevance,
                coalesce(k.weight, 1) as weight
         from ranked r
@@ -500,9 +516,9 @@ begin
         union all
         -- What is linked to the best belongs to it, whatever its own words.
         select 'memory', m.id, 1 - (m.embedding <=> p_embedding), m.created_at, 0, 0, 0, 0, 0, 0,
-               case when p_embedding is null and m.keywords && keywords
-                    then (select count(*) from unnest(keywords) w where w = any(m.keywords))::double precision
-                         / cardinality(keywords)
+               case when p_embedding is null and m.keywords && asked_keywords
+                    then (select count(*) from unnest(asked_keywords) w where w = any(m.keywords))::double precision
+                         / cardinality(asked_keywords)
                     else 0 end,
                memoryd.kind_weight(m.kind), 0.2 * l.strength
         from links l
@@ -556,11 +572,17 @@ language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    began constant timestamptz := clock_timestamp();
+    found_rows integer;
 begin
     return query
     select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
     from memoryd.search(recall.query, recall.agent_id, recall.user_id, recall.query_embedding, recall.match_count,
                         recall.sources, recall.filter) s;
+    get diagnostics found_rows = row_count;
+    perform memoryd.note_read(coalesce(recall.user_id, memoryd.caller_id()), recall.agent_id, 'recall', found_rows,
+                              (extract(epoch from clock_timestamp() - began) * 1000)::integer);
 end
 $$;
 comment on function public.recall is 'What is remembered about a query, best first. Give query_embedding for the dense half. Row-level security decides what is found.';
@@ -580,12 +602,18 @@ language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    began constant timestamptz := clock_timestamp();
+    found_rows integer;
 begin
     return query
     select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.timed, s.session, s.relevance, s.weight,
            s.recency, s.association
     from memoryd.search(explain_recall.query, explain_recall.agent_id, explain_recall.user_id, explain_recall.query_embedding,
                         explain_recall.match_count, explain_recall.sources, explain_recall.filter) s;
+    get diagnostics found_rows = row_count;
+    perform memoryd.note_read(coalesce(explain_recall.user_id, memoryd.caller_id()), explain_recall.agent_id, 'explain_recall',
+                              found_rows, (extract(epoch from clock_timestamp() - began) * 1000)::integer);
 end
 $$;
 comment on function public.explain_recall is 'recall() with what each part contributed: relevance from lexical to session, then score = min(1, relevance x weight + recency + association).';

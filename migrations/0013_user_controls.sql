@@ -721,13 +721,15 @@ begin
     hashes := array(select distinct sha256(convert_to(left(t, 32768), 'UTF8')) from memoryd.texts_of(whose) t where t is not null);
     -- As memoryd.learn_words() makes them of the words that the daemon finds.
     lexemes := array(
-        select distinct (ts_lexize('english_stem', w.word))[1]
+        select distinct s.lexeme
         from (select distinct found.word[1] as word
               from (select left(t, 32768) from memoryd.texts_of(whose) t
                     union all
                     select concat_ws(' ', right(c.output, 65536), left(c.error, 2000))
                     from public.agent_commands c where c.user_id = whose) as texts(body)
-              cross join lateral regexp_matches(lower(texts.body), '[a-z]{3,24}', 'g') as found(word)) w);
+              cross join lateral regexp_matches(lower(texts.body), '[a-z]{3,24}', 'g') as found(word)) w
+        cross join lateral (select (ts_lexize('english_stem', w.word))[1] as lexeme) s
+        where s.lexeme is not null);
     select coalesce(jsonb_agg(d.replica_path order by d.replica_path), '[]') into paths
     from public.documents d where d.user_id = whose and d.replica_path is not null;
 

@@ -5,11 +5,13 @@ declare
     our_tables constant text[] := array[
         'agents', 'agent_commands', 'agent_memory', 'memory_associations', 'memory_queries', 'dream_sessions', 'dream_insights',
         'memory_requests', 'chat_groups', 'conversation_sessions', 'conversation_messages', 'documents', 'memory_chunks',
-        'user_memory_access', 'shared_knowledge', 'agent_sessions', 'agent_execution_logs', 'memory_anchors'];
+        'user_memory_access', 'shared_knowledge', 'agent_sessions', 'agent_execution_logs', 'memory_anchors',
+        'memory_settings'];
     our_views constant text[] := array['shared_memory', 'conversation_history'];
     our_functions constant text[] := array[
         'claim_command', 'complete_command', 'mark_useful', 'build_context', 'recall', 'explain_recall', 'cleanup_expired_memory',
-        'extract_keywords', 'load_context', 'reset_session', 'touch_knowledge', 'expire_low_confidence'];
+        'extract_keywords', 'load_context', 'reset_session', 'touch_knowledge', 'expire_low_confidence',
+        'export_user_memory', 'erase_user_memory'];
     -- Supabase grants its clients everything by default, truncate too, which no policy stops.
     strangers text := 'public';
     each text;
@@ -159,3 +161,53 @@ grant execute on function memoryd.scope_of, memoryd.lexemes_of, memoryd.sparse_i
     memoryd.find_memory, memoryd.find_conversation, memoryd.find_document, memoryd.find_knowledge, memoryd.find_insight,
     memoryd.show_memory, memoryd.show_conversation, memoryd.show_document, memoryd.show_knowledge, memoryd.show_insight
     to memoryd_service, memoryd_user;
+
+-- User controls: what is decided about one's own memory, and what becomes of it.
+create policy own on public.memory_settings to memoryd_user
+    using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
+grant select, delete,
+    insert (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes),
+    update (memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes)
+    on public.memory_settings to memoryd_user;
+grant execute on function public.export_user_memory, public.erase_user_memory, memoryd.answer to memoryd_user;
+grant execute on function memoryd.memory_is_off, memoryd.note_read to memoryd_service, memoryd_user, memoryd_admin;
+
+-- Support reads everything and writes nothing; each read of a user's rows is on record before the row is seen.
+do $$
+declare
+    each text;
+begin
+    foreach each in array array[
+        'agent_commands', 'agent_memory', 'memory_queries', 'dream_insights', 'memory_requests', 'conversation_sessions',
+        'conversation_messages', 'documents', 'memory_chunks', 'user_memory_access', 'agent_sessions', 'agent_execution_logs',
+        'memory_settings'] loop
+        execute format('create policy admin_read on public.%I for select to memoryd_admin
+                            using (memoryd.note_admin_read(%L, user_id))', each, each);
+    end loop;
+    -- What has no user of its own is a memory's.
+    foreach each in array array['memory_associations', 'memory_anchors'] loop
+        execute format('create policy admin_read on public.%I for select to memoryd_admin
+                            using (memoryd.note_admin_read(%L, (select m.user_id from public.agent_memory m where m.id = memory_id)))',
+                       each, each);
+    end loop;
+    foreach each in array array['agents', 'dream_sessions', 'chat_groups', 'shared_knowledge'] loop
+        execute format('create policy admin_read on public.%I for select to memoryd_admin using (true)', each);
+    end loop;
+end
+$$;
+grant select on
+    public.agents, public.agent_commands, public.agent_memory, public.memory_associations, public.memory_queries,
+    public.dream_sessions, public.dream_insights, public.memory_requests, public.chat_groups, public.conversation_sessions,
+    public.conversation_messages, public.documents, public.memory_chunks, public.user_memory_access, public.shared_knowledge,
+    public.agent_sessions, public.agent_execution_logs, public.memory_anchors, public.memory_settings, public.shared_memory,
+    public.conversation_history
+    to memoryd_admin;
+grant execute on function memoryd.note_admin_read to memoryd_admin;
+-- What they search with finds what they may read, and is on record with it.
+grant execute on function public.recall, public.explain_recall, public.load_context, public.extract_keywords to memoryd_admin;
+grant execute on function memoryd.scope_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
+    memoryd.weigh_text, memoryd.prior_of, memoryd.says_when, memoryd.question, memoryd.scopes_asked, memoryd.caller_serves,
+    memoryd.search, memoryd.find_memory, memoryd.find_conversation, memoryd.find_document, memoryd.find_knowledge,
+    memoryd.find_insight, memoryd.show_memory, memoryd.show_conversation, memoryd.show_document, memoryd.show_knowledge,
+    memoryd.show_insight, memoryd.relevance, memoryd.kind_weight, memoryd.recency, memoryd.score_memories
+    to memoryd_admin;

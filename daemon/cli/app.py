@@ -12,6 +12,9 @@ from daemon.cli.dead import dead
 from daemon.cli.demo import demo
 from daemon.cli.doctor import doctor
 from daemon.cli.dream import dream
+from daemon.cli.erase import erase
+from daemon.cli.export import export
+from daemon.cli.import_ import import_
 from daemon.cli.migrate import migrate
 from daemon.cli.psql import psql
 from daemon.cli.recall import recall
@@ -28,10 +31,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (run, demo, status, doctor, recall, context, dream, replay, migrate, url):
+for command in (run, demo, status, doctor, recall, context, dream, replay, export, erase, migrate, url):
     app.command()(command)
 # What follows is psql's own: its options are not ours to read.
 app.command(context_settings={"ignore_unknown_options": True})(psql)
+app.command("import")(import_)
 app.add_typer(dead, name="dead")
 
 

@@ -164,7 +164,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "associate read candidates": (associate.READ_CANDIDATES, (IDS, IDS)),
     "associate write": (associate.WRITE, (IDS, IDS[::-1], ["related"] * 16, [0.5] * 16)),
     "request read": (request.READ, (IDS,)),
-    "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS)),
+    "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
     "dream due": (dream.DUE, (21600.0, 21600.0, 172800.0, 3)),
     "dream end dead": (dream.END_DEAD, ()),
     "dream hold": (dream.HOLD, (UUID(int=1), 20.0)),

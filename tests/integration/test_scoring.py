@@ -146,15 +146,16 @@ async def test_what_is_linked_to_a_top_memory_is_found_by_it(scratch: asyncpg.Co
 @pytest.mark.parametrize(
     ("content", "similarity", "relevance"),
     [
-        ("nothing in common", 1.0, 0.5),
-        ("nothing in common", 0.35, None),
+        ("nothing in common", 1.0, 1.0),
+        ("nothing in common", 0.675, 0.675),
+        ("nothing in common", 0.35, 0.35),
+        ("nothing in common", 0.15, None),
         ("nothing in common", -1.0, None),
-        ("nothing in common", 0.675, 0.25),
-        ("upgrade staging", 1.0, 0.7),  # two independent chances: 1 - 0.6 x 0.5
-        ("upgrade staging", 0.0, 0.4),
+        ("upgrade staging", 1.0, 1.0),
+        ("upgrade staging", 0.6, 0.6),
     ],
 )
-async def test_meaning_is_a_second_chance_to_be_relevant(
+async def test_the_best_is_as_relevant_as_it_fits(
     scratch: asyncpg.Connection, content: str, similarity: float, relevance: float | None
 ) -> None:
     given = embedding(similarity, (1 - similarity**2) ** 0.5)

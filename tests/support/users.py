@@ -1,4 +1,4 @@
-"""End users in tests: what they see and may do, as PostgREST would have them ask."""
+"""End users in tests: acting as one, a row of theirs in every table that can hold one, and looking for what is left of it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,115 @@ from uuid import UUID
 
 import asyncpg
 
-ANN, BOB = UUID(int=0xA), UUID(int=0xB)
+from tests.support.rows import insert
+
+ONE, OTHER = UUID(int=0xA11CE), UUID(int=0xB0B)
+
+COLUMNS = """
+select c.oid::regclass::text as name, a.attname
+from pg_class c
+join pg_attribute a on a.attrelid = c.oid
+join pg_type t on t.oid = a.atttypid
+left join pg_type e on e.oid = t.typelem and t.typcategory = 'A'
+where c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+  and c.relkind in ('r', 'p', 'm') and a.attnum > 0 and not a.attisdropped
+  and coalesce(e.typname, t.typname) in
+      ('text', 'varchar', 'bpchar', 'name', 'json', 'jsonb', 'jsonpath', 'xml', 'tsvector', 'bytea', 'uuid', 'citext')
+order by 1, 2
+"""
 
 
 @asynccontextmanager
-async def signed_in(
-    connection: asyncpg.Connection, user: UUID | None, *, role: str = "memoryd_user"
+async def acting_as(
+    connection: asyncpg.Connection, user: UUID | str | None, *, role: str = "memoryd_user"
 ) -> AsyncIterator[None]:
-    """A transaction with an end user's role and claims; without a user, with claims that name nobody."""
-    claims = {"role": "authenticated"} | ({} if user is None else {"sub": str(user)})
+    """Acts with a role and claims, as PostgREST would: in a transaction."""
+    claims = json.dumps({"sub": str(user)}) if isinstance(user, UUID) else user
     async with connection.transaction():
         await connection.execute(f"set local role {role}")
-        await connection.execute("select set_config('request.jwt.claims', $1, true)", json.dumps(claims))
+        if claims is not None:
+            await connection.execute("select set_config('request.jwt.claims', $1, true)", claims)
         yield
-        # Within a test's own transaction nothing else would end them.
-        await connection.execute("reset role; reset request.jwt.claims")
+
+
+async def found(connection: asyncpg.Connection, secret: str) -> dict[str, int]:
+    """In which columns of memoryd's tables a text occurs, however it is stored, and in how many rows."""
+    hits: dict[str, int] = {}
+    for name, attribute in await connection.fetch(COLUMNS):
+        column = f'"{attribute}"'
+        spelt = f"{column}::text ilike $1"
+        # Bytes are shown in hex.
+        spelt += f" or {column}::text ilike $2"
+        count = await connection.fetchval(
+            f"select count(*) from {name} where {spelt}", f"%{secret}%", f"%{secret.encode().hex()}%"
+        )
+        if count:
+            hits[f"{name}.{attribute}"] = count
+    return hits
+
+
+async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> dict[str, UUID]:
+    """A row of the user's in every table, `word` in every column of text that is not an id; returns the ids."""
+    said = json.dumps({word: [word, {"deep": word}]})
+    mine: dict[str, object] = {"user_id": user, "agent_id": "alice"}
+    ids: dict[str, UUID] = {}
+
+    async def add(table: str, values: dict[str, object]) -> UUID:
+        ids[table] = await insert(connection, table, values)
+        return ids[table]
+
+    session = await add("agent_sessions", mine | {"session_data": said, "error_message": word, "current_step": word})
+    await connection.execute("update agent_sessions set completed_steps = array[$2] where id = $1", session, word)
+    talk = await add("conversation_sessions", mine | {"title": word, "channel": "web"})
+    spoken: dict[str, object] = {"session_id": talk, "role": "user", "content": f"say {word} aloud", "metadata": said}
+    await add("conversation_messages", mine | spoken | {"speaker": word, "visibility_tags": [word]})
+    await insert(connection, "conversation_messages",
+                 {"session_id": talk, "agent_id": "alice", "role": "assistant", "content": f"I heard {word}"})  # fmt: skip
+    command = mine | {"message": f"find {word} at once", "metadata": said, "context": word}
+    ended = {"status": "completed", "output": f"found {word}", "exit_code": 0}
+    await insert(connection, "agent_commands", command | {"status": "failed", "error": word, "exit_code": 1})
+    await add("agent_commands", command | ended)
+    one = await add("agent_memory", mine | {"content": f"{word} is a secret", "metadata": said, "source": word,
+                                            "ttl_hours": None, "kind": "fact"})  # fmt: skip
+    two = await insert(connection, "agent_memory", mine | {"content": f"the secret about {word}", "kind": "note"})
+    link = {"memory_id": two, "related_memory_id": one, "association_type": "related", "strength": 0.5}
+    await add("memory_associations", link)
+    await connection.execute(
+        "insert into memory_queries (agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores) "
+        "values ('alice', $1, array[$2], array[$3::uuid], '{0.5}')", user, word, one,
+    )  # fmt: skip
+    insight: dict[str, object] = {"insight": f"it is always {word}", "source_memories": [one, two]}
+    await add("dream_insights", mine | insight | {"category": "pattern", "confidence": 0.6})
+    await add("memory_requests", mine | {"kind": "recall", "query": word, "options": said, "status": "done",
+                                         "result": said, "error": word})  # fmt: skip
+    document = await add("documents", {"user_id": user, "title": word, "content": f"all of {word}", "metadata": said,
+                                       "source": word, "document_type": word, "drop_path": f"/drop/{word}-{user}.md",
+                                       "replica_path": f"/replica/{word}-{user}.md", "status": "active"})  # fmt: skip
+    await add("memory_chunks", {"document_id": document, "chunk_index": 0, "chunk_text": f"part of {word}",
+                                "context": word, "metadata": said, "visibility_tags": [word]})  # fmt: skip
+    await add("shared_knowledge", {"tier": "working", "category": "decision", "title": word, "content": f"we use {word}",
+                                   "created_by": str(user), "created_by_name": word, "source": word, "tags": [word]})  # fmt: skip
+    anchor = {"memory_id": one, "agent_id": "alice", "category": "decision", "payload": said, "content_hash": b"hash"}
+    await add("memory_anchors", anchor)
+    await add("agent_execution_logs", mine | {"session_id": session, "step_name": word, "tool_name": word,
+                                              "action_type": "tool_call", "input_data": said, "output_data": said,
+                                              "reasoning": word, "error_message": word})  # fmt: skip
+    await add("user_memory_access", {"user_id": user, "user_role": "employee", "allowed_tags": [word],
+                                     "allowed_contexts": [word]})  # fmt: skip
+    await connection.execute("insert into memory_settings (user_id, memory_ttl_hours) values ($1, 500)", user)
+    return ids
+
+
+async def kept_of(connection: asyncpg.Connection, user: UUID) -> dict[str, int]:
+    """How many rows each table holds that name the user."""
+    tables = await connection.fetch(
+        "select distinct table_name from information_schema.columns "
+        "where table_schema = 'public' and column_name = 'user_id' and table_name in "
+        "(select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r')"
+    )
+    return {
+        r["table_name"]: await connection.fetchval(f"select count(*) from {r['table_name']} where user_id = $1", user)
+        for r in tables
+    }
+
+

@@ -23,3 +23,10 @@ async def until(connection: asyncpg.Connection, sql: str, *args: object, timeout
 
 IDLE = "select not exists (select from memoryd.jobs)"
 """Every job is settled or dead."""
+
+BLOCKED = """
+select exists (
+    select from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and cardinality(pg_blocking_pids(pid)) > 0)
+"""
+"""Another session of this database waits for a lock."""

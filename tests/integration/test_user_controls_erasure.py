@@ -1,0 +1,327 @@
+"""Erasure: nothing of a user is left, in any column of any table, whatever daemons were doing; nobody else misses anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from daemon.migrator import migrate
+from tests.support.daemons import Daemons
+from tests.support.openai_server import HANG, OpenAIServer
+from tests.support.rows import ask, column, insert, one_row, remember
+from tests.support.users import ONE, OTHER, acting_as, found, kept_of, whole_user
+from tests.support.waiting import IDLE, until
+
+SECRET = "quokkazephyr"
+ERASE = "select erase_user_memory($1)"
+ENDED = "select status <> 'pending' from memory_requests where id = $1"
+
+
+async def erase(connection: asyncpg.Connection, user: UUID) -> dict[str, int]:
+    """Erases as the service; the counts."""
+    counts: dict[str, int] = json.loads(await connection.fetchval(ERASE, user))
+    return counts
+
+
+async def live_a_life(connection: asyncpg.Connection, user: UUID, word: str) -> None:
+    """What a running daemon makes of a user's commands, messages and requests."""
+    for n in range(4):
+        said = f"deploy {word} to staging, take {n}"
+        command = await ask(connection, said, user_id=user, metadata=json.dumps({"why": word}))
+        await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+        await connection.execute("select claim_command('alice')")
+        await connection.execute("select complete_command($1, $2, 1)", command, f"disk full for {word}")
+    await connection.execute(
+        "insert into conversation_messages (session_id, user_id, role, speaker, content) "
+        "select $1, $2, 'user', $3, $3 || ' said so ' || n from generate_series(1, 5) n", uuid4(), user, word,
+    )  # fmt: skip
+    for kind in ("recall", "context"):
+        request = {"kind": kind, "user_id": user, "agent_id": "alice", "query": f"what about {word}?"}
+        await until(connection, ENDED, await insert(connection, "memory_requests", request))
+    await until(connection, IDLE)
+    dream = await insert(connection, "memory_requests", {"kind": "dream"})
+    await until(connection, ENDED, dream)
+    await until(connection, IDLE)
+
+
+async def test_nothing_is_left_of_a_user_and_nobody_else_misses_anything(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await daemons.start()
+    theirs = await whole_user(connection, OTHER, "wombat")
+    ids = await whole_user(connection, ONE, SECRET)
+    await live_a_life(connection, OTHER, "wombat")
+    await live_a_life(connection, ONE, SECRET)
+    # Others' rows that point at theirs.
+    query = await insert(connection, "memory_queries", {
+        "agent_id": "bob", "retrieved_memory_ids": [theirs["agent_memory"], ids["agent_memory"], uuid4()],
+        "relevance_scores": [0.9, 0.8, 0.7]})  # fmt: skip
+    insight: dict[str, object] = {"insight": f"everybody speaks of {SECRET}", "category": "summary", "confidence": 0.5}
+    await insert(connection, "dream_insights", insight | {"source_memories": [ids["agent_memory"]]})
+    await connection.execute(
+        "insert into memoryd.dead_jobs (id, topic, ref, payload, attempts, error, created_at) "
+        "values (-1, 'index', $1, null, 5, $2, now()), (-2, 'x', null, $3, 5, $2, now())",
+        ids["agent_memory"], f"cannot embed {SECRET}", json.dumps({"ids": [str(ids["documents"])], "text": SECRET}),
+    )  # fmt: skip
+    await until(connection, IDLE)
+    where = await found(connection, SECRET)
+    assert len(where) > 40
+    assert "dream_insights.insight" in where
+    assert "agent_memory.lexemes" in where
+    assert "memoryd.lexicon.word" in where
+    others = await kept_of(connection, OTHER)
+    words = await found(connection, "wombat")
+
+    counts = await erase(connection, ONE)
+
+    assert await found(connection, SECRET) == {}
+    assert await found(connection, str(ONE)) == {}
+    assert set((await kept_of(connection, ONE)).values()) == {0}
+    assert await kept_of(connection, OTHER) == others
+    assert await found(connection, "wombat") == words
+    assert counts["agent_memory"] >= 6
+    assert counts["agent_commands"] == 6
+    assert counts["conversation_sessions"] == 2
+    assert counts["replica_paths"] == [f"/replica/{SECRET}-{ONE}.md"]  # type: ignore[comparison-overlap]
+    row = await one_row(connection, "select * from memory_queries where id = $1", query)
+    assert row["retrieved_memory_ids"][0] == theirs["agent_memory"]
+    assert row["relevance_scores"] == [0.9, 0.7]
+    (log,) = await connection.fetch("select * from agent_execution_logs where step_name = 'erase'")
+    assert log["user_id"] is None
+    # The daemon that worked on all that goes on, and brings nothing back.
+    await remember(connection, "the wombat sleeps", user_id=OTHER)
+    await until(connection, IDLE)
+    assert await found(connection, SECRET) == {}
+
+
+async def test_the_chain_of_anchors_keeps_its_hashes(connection: asyncpg.Connection) -> None:
+    ids = await whole_user(connection, ONE, SECRET)
+    other = await remember(connection, "kept")
+    kept = {"memory_id": other, "agent_id": "alice", "category": "decision", "payload": "{}", "content_hash": b"next",
+            "previous_hash": b"hash"}  # fmt: skip
+    await insert(connection, "memory_anchors", kept)
+    await erase(connection, ONE)
+    rows = await connection.fetch("select * from memory_anchors order by created_at")
+    assert [(r["content_hash"], r["previous_hash"]) for r in rows] == [(b"hash", None), (b"next", b"hash")]
+    assert rows[0]["id"] == ids["memory_anchors"]
+    assert (json.loads(rows[0]["payload"]), rows[0]["memory_id"]) == ({"erased": True}, None)
+
+
+async def test_erasing_nothing_and_twice_is_no_error(connection: asyncpg.Connection) -> None:
+    counts = await erase(connection, ONE)
+    assert counts.pop("replica_paths") == []
+    assert set(counts.values()) == {0}
+    await whole_user(connection, ONE, SECRET)
+    first = await erase(connection, ONE)
+    assert first["agent_memory"] == 2
+    again = await erase(connection, ONE)
+    assert again["agent_memory"] == 0
+
+
+async def test_that_memory_is_off_is_remembered(connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "insert into memory_settings (user_id, memory_enabled, memory_ttl_hours) values ($1, false, 5), ($2, true, 5)",
+        ONE, OTHER,
+    )  # fmt: skip
+    await erase(connection, ONE)
+    await erase(connection, OTHER)
+    (left,) = await connection.fetch("select * from memory_settings")
+    assert (left["user_id"], left["memory_enabled"], left["memory_ttl_hours"]) == (ONE, False, None)
+
+
+async def test_a_conversation_with_others_in_it_is_theirs_from_then_on(connection: asyncpg.Connection) -> None:
+    session = uuid4()
+    for user, text in ((ONE, f"{SECRET} here"), (OTHER, "wombat here"), (ONE, f"{SECRET} again"), (None, f"hi {SECRET}")):
+        await insert(connection, "conversation_messages",
+                     {"session_id": session, "user_id": user, "role": "user", "content": text})  # fmt: skip
+    await connection.execute("update conversation_sessions set title = $1", SECRET)
+    counts = await erase(connection, ONE)
+    assert (counts["conversation_messages"], counts["conversation_sessions"]) == (3, 0)
+    assert await column(connection, "select content from conversation_messages") == ["wombat here"]
+    row = await one_row(connection, "select id, user_id, title from conversation_sessions")
+    assert tuple(row) == (session, None, None)
+
+
+@pytest.mark.parametrize("claims", [OTHER, None, "", "{}", '{"sub": "nobody"}', f'["{ONE}"]', f'{{"user_id": "{ONE}"}}'])
+async def test_nobody_erases_or_exports_what_is_not_theirs(
+    connection: asyncpg.Connection, claims: UUID | str | None
+) -> None:
+    await whole_user(connection, ONE, SECRET)
+    before = await kept_of(connection, ONE)
+    for function in ("erase_user_memory", "export_user_memory"):
+        for role in ("memoryd_user", "memoryd_admin"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                async with acting_as(connection, claims, role=role):
+                    await connection.execute(f"select {function}($1)", ONE)
+    assert await kept_of(connection, ONE) == before
+
+
+async def test_tricks_with_paths_and_settings_are_of_no_use(connection: asyncpg.Connection) -> None:
+    """What a user can make or set is not what runs as the owner."""
+    await whole_user(connection, ONE, SECRET)
+    await connection.execute("grant create on schema public to memoryd_user")
+    for trick in (
+        "create schema if not exists pg_temp_1",
+        "create temp table agent_memory (id uuid, user_id uuid)",
+        "create function public.caller_is_service() returns boolean language sql as 'select true'",
+        "create function pg_temp.caller_id() returns uuid language sql as $$ select null::uuid $$",
+        "set local search_path = pg_temp, public, memoryd",
+        f"set local request.jwt.claim.sub = '{OTHER}'",
+        "set local memoryd.importing = 'on'",
+        "set local memoryd.caller = 'memoryd_service'",
+    ):
+        with pytest.raises(asyncpg.PostgresError):
+            async with acting_as(connection, OTHER):
+                await connection.execute(trick)
+                await connection.execute(ERASE, ONE)
+    assert (await kept_of(connection, ONE))["agent_memory"] == 2
+
+
+async def test_users_erase_and_export_their_own(connection: asyncpg.Connection) -> None:
+    await whole_user(connection, ONE, SECRET)
+    await whole_user(connection, OTHER, "wombat")
+    async with acting_as(connection, ONE):
+        export = json.loads(await connection.fetchval("select export_user_memory($1)", ONE))
+    assert export["user_id"] == str(ONE)
+    assert "wombat" not in json.dumps(export)
+    async with acting_as(connection, ONE):
+        counts = json.loads(await connection.fetchval(ERASE, ONE))
+    assert counts["agent_memory"] == 2
+    assert await found(connection, SECRET) == {}
+    assert (await kept_of(connection, OTHER))["agent_memory"] == 2
+
+
+async def test_who_erases_says_whom(connection: asyncpg.Connection) -> None:
+    for function in ("erase_user_memory", "export_user_memory"):
+        with pytest.raises(asyncpg.NullValueNotAllowedError):
+            await connection.execute(f"select {function}(null)")
+
+
+async def test_an_erasure_that_cannot_see_what_others_commit_is_refused(connection: asyncpg.Connection) -> None:
+    with pytest.raises(asyncpg.ActiveSQLTransactionError):
+        async with connection.transaction(isolation="repeatable_read"):
+            await connection.execute(ERASE, ONE)
+
+
+async def test_two_erasures_at_once_take_turns(connection: asyncpg.Connection, second: asyncpg.Connection) -> None:
+    await whole_user(connection, ONE, SECRET)
+    async with connection.transaction():
+        first = await erase(connection, ONE)
+        other = asyncio.create_task(erase(second, ONE))
+        await until(connection, "select exists (select from pg_locks where locktype = 'advisory' and not granted)")
+    assert first["agent_memory"] == 2
+    assert (await other)["agent_memory"] == 0
+    assert await found(connection, SECRET) == {}
+
+
+async def test_requests_to_erase_are_answered_and_leave_only_their_answers(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await daemons.start()
+    await whole_user(connection, ONE, SECRET)
+    asked = [
+        await insert(connection, "memory_requests",
+                     {"kind": kind, "user_id": ONE, "query": SECRET, "options": json.dumps({"x": SECRET})})  # fmt: skip
+        for kind in ("recall", "erase", "erase", "export", "erase")
+    ]
+    await until(connection, "select not exists (select from memory_requests where status = 'pending')")
+    await until(connection, IDLE)
+    rows = await connection.fetch("select * from memory_requests")
+    assert {r["id"] for r in rows} <= set(asked)
+    assert {(r["kind"], r["status"], r["error"]) for r in rows} == {("erase", "done", None)}
+    assert len(rows) == 3
+    assert sum(json.loads(r["result"])["agent_memory"] for r in rows) == 2
+    assert await found(connection, SECRET) == {}
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+
+@pytest.fixture
+async def remote(empty_url: str, tmp_path: Path) -> object:
+    """A database whose embedder hangs when told to."""
+    with OpenAIServer(dimensions=8) as server:
+        opened = await asyncpg.connect(empty_url)
+        await migrate(opened, dimensions=8, embedder="openai/test")
+        daemons = Daemons(empty_url, tmp_path)
+        settings = {"embedder": "openai/test", "embedding_dimensions": 8, "openai_base_url": server.base_url}
+        try:
+            yield server, opened, daemons, settings
+        finally:
+            await daemons.kill_all()
+            await opened.close()
+
+
+async def test_a_daemon_in_the_middle_of_indexing_brings_nothing_back(remote: object) -> None:
+    server, connection, daemons, settings = remote  # type: ignore[misc]
+    server.always = HANG
+    await daemons.start(**settings)
+    await remember(connection, f"{SECRET} is on its way", user_id=ONE)
+    kept = await remember(connection, "wombats are on their way", user_id=OTHER)
+    await ask(connection, f"{SECRET} wants something", user_id=ONE)
+    await asyncio.to_thread(server.hanging.wait, 20)
+    await until(connection, "select exists (select from memoryd.lexicon)")
+    counts = await erase(connection, ONE)
+    assert counts["agent_memory"] == 1
+    assert await found(connection, SECRET) == {}
+    server.heal()
+    await until(connection, "select embedding is not null from agent_memory where id = $1", kept)
+    await until(connection, IDLE)
+    assert await found(connection, SECRET) == {}
+    assert await found(connection, str(ONE)) == {}
+    # Nor its vector, which is known by the hash of the text alone.
+    hashes = await column(connection, "select content_hash from memoryd.embeddings")
+    assert not set(hashes) & set(await column(connection, "select content_hash from memoryd.erased_texts"))
+
+
+async def test_an_outcome_that_is_being_captured_is_not_remembered(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """The memory is there, its transaction not yet committed, when the erasure begins: it waits, and takes it along."""
+    await second.execute("begin; lock table agent_memory in share mode")
+    await daemons.start()
+    await ask(connection, f"deploy {SECRET}", user_id=ONE, status="completed", output=SECRET)
+    await until(connection, "select exists (select from pg_locks where relation = 'agent_memory'::regclass and not granted)")
+    erasing = asyncio.create_task(erase(connection, ONE))
+    await asyncio.sleep(0)
+    await until(second, "select exists (select from pg_stat_activity where wait_event = 'PgSleep')")
+    await second.execute("commit")
+    counts = await erasing
+    assert counts["agent_memory"] == 1
+    await until(connection, IDLE)
+    assert await found(connection, SECRET) == {}
+
+
+async def test_a_dream_that_saw_it_says_nothing_of_it(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """The dream has read the memories; its insights come after the erasure, or at the same time."""
+    dream = await insert(connection, "dream_sessions", {"trigger": "manual"})
+    for at_once in (False, True):
+        memories = [await remember(connection, f"{SECRET} {n}", user_id=ONE) for n in range(3)]
+        other = await remember(connection, "wombat", user_id=OTHER)
+        write = (
+            "insert into dream_insights (user_id, insight, source_memories, category, confidence, dream_id) "
+            "values ($1, $2, $3, 'pattern', 0.5, $4)"
+        )
+        if at_once:
+            async with second.transaction():
+                await second.execute(write, ONE, f"all about {SECRET}", memories, dream)
+                erasing = asyncio.create_task(erase(connection, ONE))
+                await until(second, "select exists (select from pg_locks where locktype = 'advisory' and not granted)")
+            await erasing
+        else:
+            await erase(connection, ONE)
+            await second.execute(write, ONE, f"all about {SECRET}", memories, dream)
+            await second.execute(write, OTHER, "wombats abound", [other], dream)
+        assert await found(connection, SECRET) == {}
+    assert await column(connection, "select insight from dream_insights") == ["wombats abound"]
+
+
+async def test_five_megabytes_are_erased_like_a_word(connection: asyncpg.Connection) -> None:
+    await remember(connection, f"{SECRET} " * 400_000, user_id=ONE)
+    assert (await erase(connection, ONE))["agent_memory"] == 1
+    assert await found(connection, SECRET) == {}
