@@ -106,8 +106,11 @@ select array(select id from {table} where user_id = $1 order by embedding <=> $2
 
 # The nearest of all that the search compares exactly, as it does.
 FOUND = """
-select array(select t.id from {table} t
-             where t.id = any(memoryd.nearest_{source}($1, $2, 200, memoryd.lists_to_probe('{source}', $1)))
+select array(select t.id
+             from {table} t,
+                  (select array[memoryd.scope_of($1, null)] as scopes) s,
+                  unnest(memoryd.nearest_{source}(s.scopes, $2, 200, memoryd.lists_to_probe('{source}', s.scopes))) n
+             where t.id = n
              order by t.embedding <=> $2 limit 10)
 """
 
@@ -256,8 +259,9 @@ async def run(url: str, options: argparse.Namespace) -> list[dict[str, object]]:
     there = 0
     for size in GROWTH if options.growth else (options.rows,):
         began = time.perf_counter()
-        await load(connection, options.table, rows, size - there)
-        await learn(connection, url, options.table, lists_from=options.lists_from)
+        if not options.loaded:
+            await load(connection, options.table, rows, size - there)
+            await learn(connection, url, options.table, lists_from=options.lists_from)
         there = size
         one: dict[str, object] = {"table": options.table, "rows": size, "scopes": options.scopes, "load_s": round(time.perf_counter() - began)}
         for role in ("memoryd_service", "memoryd_user"):
@@ -280,7 +284,8 @@ def main() -> None:
     parser.add_argument("--scopes", type=int, default=1, help="users that the rows are shared out to")
     parser.add_argument("--questions", type=int, default=500)
     parser.add_argument("--compared", type=int, default=100, help="questions whose dense half is compared with an exact scan")
-    parser.add_argument("--lists-from", type=int, default=50_000, help="rows from which on the table gets lists")
+    parser.add_argument("--lists-from", type=int, default=10_000, help="rows from which on the table gets lists")
+    parser.add_argument("--loaded", action="store_true", help="the database has the rows, from a run before")
     parser.add_argument("--growth", action="store_true", help=f"at {', '.join(f'{n:,}' for n in GROWTH)} rows")
     parser.add_argument("--plot", type=Path, help="draw the growth into this SVG file")
     options = parser.parse_args()

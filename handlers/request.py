@@ -69,6 +69,10 @@ ASKERS_TO_MEND = (
 """What a request is failed with; anything else is the daemon's trouble, and tried again."""
 
 
+class ErasesAloneError(Exception):
+    """An erasure waits for whatever is being written about its user, so it must hold nothing that such writers wait for."""
+
+
 class RequestHandler:
     """pending -> done | failed. With `words` (the local embedder) a recall's new words are looked up by their neighbours."""
 
@@ -80,22 +84,26 @@ class RequestHandler:
         )
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Embeds the queries, where that is possible; by words alone is better than late."""
+        """Embeds the queries, where that is possible; by words alone is better than late.
+
+        Raises ErasesAloneError for a batch with an erasure in it, which the worker then splits until it stands alone.
+        """
         rows = await self._reader.fetch(READ, [j.ref for j in jobs])
+        if len(jobs) > 1 and any(r["kind"] == "erase" for r in rows):
+            raise ErasesAloneError
         complaints = {r["id"]: said for r in rows if (said := _complaint(r))}
         well = [r for r in rows if r["id"] not in complaints]
-        erasures = [r["id"] for r in well if r["kind"] == "erase"]
-        others = [r["id"] for r in well if r["kind"] != "erase"]
+        erasure = next((r["id"] for r in well if r["kind"] == "erase"), None)
         asked = await self._embed([r for r in well if r["kind"] in ("recall", "context")])
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             mine = {j.ref for j in ours}
             for refused in complaints.keys() & mine:
                 await connection.execute(FAIL, refused, complaints[refused])
-            await _answer(connection, [i for i in others if i in mine], asked, alone=len(ours) == 1)
-            for erasure in erasures:
-                if erasure in mine:
-                    await _erase(connection, erasure, alone=len(ours) == 1)
+            if erasure is not None:
+                await _erase(connection, erasure)
+            else:
+                await _answer(connection, [r["id"] for r in well if r["id"] in mine], asked)
 
         return commit
 
@@ -114,11 +122,7 @@ class RequestHandler:
 
 
 async def _answer(
-    connection: AnyConnection,
-    ids: Sequence[UUID],
-    asked: Mapping[UUID, tuple[Vector | None, str | None]],
-    *,
-    alone: bool,
+    connection: AnyConnection, ids: Sequence[UUID], asked: Mapping[UUID, tuple[Vector | None, str | None]]
 ) -> None:
     if not ids:
         return
@@ -128,19 +132,17 @@ async def _answer(
             await connection.execute(ANSWER, ids, embeddings, near)
     except ASKERS_TO_MEND as error:
         # Of several, the worker finds the one; alone, it is the asker's to mend.
-        if not alone:
+        if len(ids) > 1:
             raise
         await connection.execute(FAIL, ids[0], _sentence(error))
 
 
-async def _erase(connection: AnyConnection, request: UUID, *, alone: bool) -> None:
+async def _erase(connection: AnyConnection, request: UUID) -> None:
     try:
         async with connection.transaction():
             counts = await connection.fetchval(ERASE, request)
             await connection.execute(FINISH_ERASE, request, counts)
     except ASKERS_TO_MEND as error:
-        if not alone:
-            raise
         await connection.execute(FAIL, request, _sentence(error))
 
 

@@ -84,7 +84,12 @@ begin
         select distinct on (s.lexeme) s.lexeme, m.word[1] as word
         from regexp_matches(lower(left(text, 8192)), '[a-z]{3,24}', 'g') as m(word)
         cross join lateral (select (ts_lexize('english_stem', m.word[1]))[1] as lexeme) s
-        where s.lexeme is not null and not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme)
+        where s.lexeme is not null
+          and (not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme)
+               -- Asked by a user, of whom the lexicon may tell only their own words.
+               or (p_user is not null and not exists (
+                       select from memoryd.lexeme_statistics c
+                       where c.scope = memoryd.scope_of(p_user, null) and c.lexeme = s.lexeme)))
         limit 50
     ) w;
 end
@@ -124,6 +129,7 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
 declare
+    serves constant boolean := memoryd.caller_serves();
     scopes bigint[] := memoryd.scopes_open(p_scopes);
     counted bigint[];
     asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
@@ -134,7 +140,7 @@ begin
                         group by s.scope order by sum(s.rows) desc limit 1000);
     end if;
     -- How common a word is among what others share tells what they share: an end user learns it of their own rows alone.
-    counted := case when memoryd.caller_serves() then scopes else array_remove(scopes, 0) end;
+    counted := case when serves then scopes else array_remove(scopes, 0) end;
     asks_when := p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
 
     speakers := memoryd.speakers_named(asked, counted);
@@ -157,6 +163,8 @@ begin
             order by n.similarity desc
             limit 40
         ) n
+        -- That the lexicon knows a word tells that somebody's rows have it: an end user learns it of their own alone.
+        where serves or exists (select from memoryd.lexeme_statistics s where s.scope = any(counted) and s.lexeme = a.lexeme)
         union all
         select n.lexeme, n.neighbour, n.similarity
         from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
@@ -224,49 +232,100 @@ as $$
                              where s.scope = any(memoryd.scopes_open(p_scopes)) and s.lexeme = '#' || p_source))
 $$;
 
--- The candidates of one source, with what each part of the search says of them, and how a source's rows are shown: the same
--- two functions for each.
+-- The candidates of one source; what each part of the search says of them; how a source's rows are shown: the same functions for
+-- each.
+--
+-- Candidates are found as the owner: under row-level security no index of words could be used at all, since its operators are
+-- not known to be leakproof. What is found so is ids alone, of the scopes that the caller may have looked into, and of what is
+-- shared only what they are granted; the rows themselves are read with the caller's own rights.
 do $$
 declare
     source record;
     part record;
     body text;
-    nearest constant text := $template$
-create function memoryd.nearest_%source%(p_scopes bigint[], p_embedding vector, p_reach integer, p_probes integer)
+    candidates constant text := $template$
+create function memoryd.candidates_%source%(
+    p_scopes bigint[], p_weights sparsevec, p_terms bigint[], p_pair bigint[], p_embedding vector, p_reach integer)
 returns uuid[]
-language plpgsql stable
+language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $body$
 declare
+    scopes constant bigint[] := memoryd.scopes_open(p_scopes);
+    serves constant boolean := memoryd.caller_serves();
+    own constant uuid := memoryd.caller_id();
+    access public.user_memory_access;
+    probes constant integer := memoryd.lists_to_probe('%source%', scopes);
     before text;
-    found uuid[];
+    found uuid[] := '{}';
 begin
-    if p_probes is not null then
+    if not serves then
+        access := memoryd.caller_access();
+    end if;
+    if p_embedding is null then
+        null;
+    elsif probes is not null then
         before := coalesce(current_setting('ivfflat.probes', true), '1');
-        perform set_config('ivfflat.probes', p_probes::text, true), set_config('enable_sort', 'off', true);
+        perform set_config('ivfflat.probes', probes::text, true), set_config('enable_sort', 'off', true);
         found := array(select t.id from public.%name% t
-                       where p_scopes is null or t.scope = any(p_scopes)
+                       where (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
                        order by t.%embedding% <=> p_embedding limit p_reach);
         perform set_config('ivfflat.probes', before, true), set_config('enable_sort', 'on', true);
-    elsif p_scopes is null then
+    elsif scopes is null then
         found := array(select t.id from public.%name% t
                        where t.code is not null
                        order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit p_reach);
-    else
+    elsif serves or 0 <> all (scopes) then
         found := array(select t.id from public.%name% t
-                       where t.scope = any(p_scopes) and t.code is not null
+                       where t.scope = any(scopes) and t.code is not null
                        order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit p_reach);
+    else
+        found := array(select n.id from (
+            (select t.id, t.code <~> binary_quantize(p_embedding)::bit(:dimensions) as distance from public.%name% t
+             where t.scope = any(array_remove(scopes, 0)) and t.code is not null
+             order by 2 limit p_reach)
+            union all
+            (select t.id, t.code <~> binary_quantize(p_embedding)::bit(:dimensions) from public.%name% t
+             where t.scope = 0 and t.code is not null and %granted%
+             order by 2 limit p_reach)) n
+            order by n.distance limit p_reach);
     end if;
-    return found;
+    return array(
+        with led_to as materialized (
+            (select t.id, t.sparse_embedding from public.%name% t
+             where memoryd.search_terms(t.scope, t.lexemes) && p_terms
+               and (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
+             limit 4000)
+            union all
+            (select t.id, t.sparse_embedding from public.%name% t
+             where memoryd.search_terms(t.scope, t.lexemes) @> p_pair
+               and (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
+             limit 1000)
+        ), worded as materialized (
+            select l.id from led_to l
+            order by l.sparse_embedding <#> p_weights
+            limit p_reach
+        ), together as (
+            select w.id from worded w
+            union
+            select n from unnest(found) n
+            union
+            -- What was written this moment is found by its words before it is indexed.
+            (select t.id from public.%name% t
+             where t.lexemes is null and (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
+             limit 200)
+            %beside%
+        )
+        select t.id from together t %live%
+    );
 end
 $body$
 $template$;
     find constant text := $template$
 create function memoryd.find_%source%(
-    p_scopes bigint[], p_weights sparsevec, p_terms bigint[], p_pair bigint[], p_embedding vector,
-    p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb)
+    p_ids uuid[], p_weights sparsevec, p_embedding vector, p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb)
 returns table (source text, id uuid, lexical double precision, similarity double precision, prior real, says_when boolean,
                session_id uuid, speaker text, created_at timestamptz)
 language plpgsql stable
@@ -274,57 +333,29 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $body$
-#variable_conflict use_column
-declare
-    -- With a filter, many of the nearest may fall away.
-    reach constant integer := case when p_filter = '{}' then 200 else 4000 end;
-    near uuid[] := '{}';
 begin
-    if p_embedding is not null then
-        near := memoryd.nearest_%source%(p_scopes, p_embedding, reach, memoryd.lists_to_probe('%source%', p_scopes));
-    end if;
     return query
-    with led_to as materialized (
-        (select t.id, t.sparse_embedding from public.%name% t
-         where memoryd.search_terms(t.scope, t.lexemes) && p_terms
-         limit 4000)
-        union all
-        (select t.id, t.sparse_embedding from public.%name% t
-         where memoryd.search_terms(t.scope, t.lexemes) @> p_pair
-         limit 1000)
-    ), worded as materialized (
-        select l.id from led_to l
-        order by l.sparse_embedding <#> p_weights
-        limit reach
-    ), found as materialized (
-        select w.id from worded w
-        union
-        select n from unnest(near) n
-        %beside%
-    )
     select '%source%', t.id, greatest(0, -(t.sparse_embedding <#> p_weights)), 1 - (t.%embedding% <=> p_embedding),
            t.prior, t.says_when, %session%, %speaker%, %born%
-    from found f
+    from unnest(p_ids) as f(id)
     join public.%name% t on t.id = f.id
-    where (p_user is null or %owner% = p_user)
+    where t.lexemes is not null
+      and (p_user is null or %owner% = p_user)
       and (not p_unowned or %owner% is null)
       and (p_agent is null or %agent%)
-      and %live%
+      and %unexpired%
       and (p_filter = '{}' or (%metadata%) @> p_filter)
-      and t.lexemes is not null
     union all
-    -- What was written this moment is found by its words before it is indexed.
     select '%source%', t.id, greatest(0, -(w.weights <#> p_weights)), 1 - (t.%embedding% <=> p_embedding),
            w.prior, w.says_when, %session%, %speaker%, %born%
-    from (select u.id from public.%name% u
-          where u.lexemes is null and (p_scopes is null or u.scope = any(p_scopes))
-          limit 200) f
+    from unnest(p_ids) as f(id)
     join public.%name% t on t.id = f.id
     cross join lateral memoryd.weigh_text(%body%) w
-    where (p_user is null or %owner% = p_user)
+    where t.lexemes is null
+      and (p_user is null or %owner% = p_user)
       and (not p_unowned or %owner% is null)
       and (p_agent is null or %agent%)
-      and %live%
+      and %unexpired%
       and (p_filter = '{}' or (%metadata%) @> p_filter);
 end
 $body$
@@ -343,36 +374,41 @@ begin
             {"source": "memory", "name": "agent_memory", "embedding": "embedding",
              "content": "t.content", "body": "t.content", "owner": "t.user_id",
              "agent": "(t.agent_id = p_agent or t.agent_id = '_shared')",
-             "live": "(t.expires_at is null or t.expires_at > now())",
+             "unexpired": "(t.expires_at is null or t.expires_at > now())", "live": "", "granted": "false",
              "session": "null::uuid", "speaker": "null::text", "born": "t.created_at", "beside": "",
              "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('kind', t.kind, 'memory_type', t.memory_type))"},
             {"source": "conversation", "name": "conversation_messages", "embedding": "embedding",
              "content": "t.content", "body": "t.content", "owner": "t.user_id",
-             "agent": "(t.agent_id is null or t.agent_id = p_agent)", "live": "true",
+             "agent": "(t.agent_id is null or t.agent_id = p_agent)", "unexpired": "true", "live": "",
+             "granted": "(t.user_id = own or memoryd.grants_access(access, t.access_level, t.visibility_tags, t.metadata))",
              "session": "t.session_id", "speaker": "t.speaker", "born": "t.created_at",
-             "beside": "union select b.id from (select * from worded limit 150) w join public.conversation_messages m on m.id = w.id join public.conversation_messages b on b.session_id = m.session_id and b.message_index between m.message_index - 1 and m.message_index + 3",
+             "beside": "union select t.id from (select * from worded limit 150) w join public.conversation_messages m on m.id = w.id join public.conversation_messages t on t.session_id = m.session_id and t.message_index between m.message_index - 1 and m.message_index + 3 where (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)",
              "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('session_id', t.session_id, 'message_index', t.message_index, 'role', t.role, 'speaker', t.speaker))"},
             {"source": "document", "name": "memory_chunks", "embedding": "dense_embedding",
              "content": "t.chunk_text", "body": "concat_ws(E'\\n', t.context, t.chunk_text)", "owner": "t.user_id",
              "agent": "true",
-             "live": "not exists (select from public.documents d where d.id = t.document_id and d.status = 'deleted')",
+             "unexpired": "true",
+             "live": "join public.memory_chunks c on c.id = t.id join public.documents d on d.id = c.document_id where d.status <> 'deleted'",
+             "granted": "(t.user_id = own or memoryd.grants_access(access, t.access_level, t.visibility_tags, t.metadata))",
              "session": "null::uuid", "speaker": "null::text", "born": "t.created_at", "beside": "",
              "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('document_id', t.document_id, 'chunk_index', t.chunk_index, 'context', t.context, 'title', (select d.title from public.documents d where d.id = t.document_id)))"},
             {"source": "knowledge", "name": "shared_knowledge", "embedding": "embedding",
              "content": "t.content", "body": "concat_ws(E'\\n', t.title, t.content)", "owner": "null::uuid",
-             "agent": "true", "live": "t.status <> 'archived'",
+             "agent": "true", "unexpired": "t.status <> 'archived'", "live": "", "granted": "false",
              "session": "null::uuid", "speaker": "null::text", "born": "t.created_at", "beside": "",
              "metadata": "jsonb_strip_nulls(jsonb_build_object('tier', t.tier, 'category', t.category, 'title', t.title, 'tags', t.tags, 'confidence', t.confidence, 'status', t.status, 'created_by', t.created_by, 'created_by_name', t.created_by_name))"},
             {"source": "insight", "name": "dream_insights", "embedding": "embedding",
              "content": "t.insight", "body": "t.insight", "owner": "t.user_id",
-             "agent": "(t.agent_id is null or t.agent_id = p_agent)", "live": "true",
+             "agent": "(t.agent_id is null or t.agent_id = p_agent)", "unexpired": "true", "live": "", "granted": "false",
              "session": "null::uuid", "speaker": "null::text", "born": "t.generated_at", "beside": "",
              "metadata": "jsonb_build_object('category', t.category, 'confidence', t.confidence, 'source_memories', t.source_memories)"}
         ]$sources$) as s(source text, name text, embedding text, content text, body text, owner text, agent text, live text,
-                         session text, speaker text, born text, beside text, metadata text)
+                         session text, speaker text, born text, beside text, metadata text,
+                         unexpired text, granted text)
     loop
-        foreach body in array array[nearest, find, show] loop
-            for part in select * from jsonb_each_text(to_jsonb(source)) loop
+        foreach body in array array[candidates, find, show] loop
+            -- The parts that hold parts come first.
+            for part in select * from jsonb_each_text(to_jsonb(source)) p order by p.value not like '%\%%' loop
                 body := replace(body, '%' || part.key || '%', part.value);
             end loop;
             execute body;
@@ -401,11 +437,13 @@ as $$
 #variable_conflict use_column
 declare
     known constant text[] := array['memory', 'conversation', 'document', 'knowledge', 'insight'];
-    wanted constant text[] := coalesce(p_sources, known);
+    wanted text[] := coalesce(p_sources, known);
     condition constant jsonb := coalesce(p_filter, '{}');
     serves constant boolean := has_table_privilege('public.agents', 'select');
     asker constant uuid := coalesce(p_user, memoryd.caller_id());
     asked_keywords constant text[] := public.extract_keywords(p_query);
+    -- With a filter, many of the nearest may fall away.
+    reach constant integer := case when condition = '{}' then 200 else 4000 end;
     scopes bigint[];
     unowned boolean;
     asked record;
@@ -433,25 +471,33 @@ begin
     if (not serves and asker is null) or memoryd.memory_is_off(asker) then
         return;
     end if;
+    if not serves then
+        wanted := array_remove(wanted, 'knowledge'); -- which is the agents'
+    end if;
     select * into scopes, unowned from memoryd.scopes_asked(p_agent, p_user, serves);
     select * into asked from memoryd.question(p_query, scopes, 1500, p_near);
 
     return query
     with candidates as materialized (
-        select * from memoryd.find_memory(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
-                                          condition) where 'memory' = any(wanted)
+        select f.* from memoryd.find_memory(
+            memoryd.candidates_memory(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
+            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'memory' = any(wanted)
         union all
-        select * from memoryd.find_conversation(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned,
-                                                p_agent, condition) where 'conversation' = any(wanted)
+        select f.* from memoryd.find_conversation(
+            memoryd.candidates_conversation(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
+            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'conversation' = any(wanted)
         union all
-        select * from memoryd.find_document(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned,
-                                            p_agent, condition) where 'document' = any(wanted)
+        select f.* from memoryd.find_document(
+            memoryd.candidates_document(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
+            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'document' = any(wanted)
         union all
-        select * from memoryd.find_knowledge(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned,
-                                             p_agent, condition) where 'knowledge' = any(wanted)
+        select f.* from memoryd.find_knowledge(
+            memoryd.candidates_knowledge(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
+            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'knowledge' = any(wanted)
         union all
-        select * from memoryd.find_insight(scopes, asked.weights, asked.terms, asked.pair, p_embedding, p_user, unowned, p_agent,
-                                           condition) where 'insight' = any(wanted)
+        select f.* from memoryd.find_insight(
+            memoryd.candidates_insight(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
+            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'insight' = any(wanted)
     ), parts as materialized (
         select c.*,
                coalesce(c.lexical / nullif(max(c.lexical) over (), 0), 0) as lexical_part,
@@ -544,15 +590,15 @@ begin
            b.relevance, b.weight::double precision, b.recency::double precision, b.association
     from best b
     join (
-        select * from memoryd.show_memory(array(select b.id from best b where b.source = 'memory'))
+        select * from memoryd.show_memory(array(select b.id from best b where b.source = 'memory')) where 'memory' = any(wanted)
         union all
-        select * from memoryd.show_conversation(array(select b.id from best b where b.source = 'conversation'))
+        select * from memoryd.show_conversation(array(select b.id from best b where b.source = 'conversation')) where 'conversation' = any(wanted)
         union all
-        select * from memoryd.show_document(array(select b.id from best b where b.source = 'document'))
+        select * from memoryd.show_document(array(select b.id from best b where b.source = 'document')) where 'document' = any(wanted)
         union all
-        select * from memoryd.show_knowledge(array(select b.id from best b where b.source = 'knowledge'))
+        select * from memoryd.show_knowledge(array(select b.id from best b where b.source = 'knowledge')) where 'knowledge' = any(wanted)
         union all
-        select * from memoryd.show_insight(array(select b.id from best b where b.source = 'insight'))
+        select * from memoryd.show_insight(array(select b.id from best b where b.source = 'insight')) where 'insight' = any(wanted)
     ) s on s.id = b.id and s.source = b.source
     order by b.rank desc, b.created_at desc, b.id;
 end

@@ -45,7 +45,7 @@ $$;
 create function memoryd.importing() returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
-as $$ select current_setting('memoryd.importing', true) = 'on' and memoryd.caller_is_service() $$;
+as $$ select coalesce(current_setting('memoryd.importing', true), '') = 'on' and memoryd.caller_is_service() $$;
 
 -- One erasure of a user at a time, and no dream's insights about them meanwhile.
 create function memoryd.user_lock(p_user uuid) returns bigint
@@ -402,9 +402,9 @@ as $$
         ('dream_insights', 't.user_id = $1',
          't.user_id = $1 or exists (select from unnest(t.source_memories) as s(id)
                                     where s.id in (select m.id from public.agent_memory m where m.user_id = $1))'),
-        -- What is not answered yet is no memory; an erasure that waits is still to be answered.
+        -- What is not answered yet is no memory. Who asked for an erasure is still to be answered, and finds the answer for an hour.
         ('memory_requests', 't.user_id = $1 and t.status <> ''pending''',
-         't.user_id = $1 and not (t.kind = ''erase'' and t.status = ''pending'')'),
+         't.user_id = $1 and not (t.kind = ''erase'' and (t.status = ''pending'' or t.finished_at > now() - interval ''1 hour''))'),
         ('documents', 't.user_id = $1', null),
         ('memory_chunks', 't.user_id = $1', null),
         ('shared_knowledge', 't.created_by = $1::text', null),
@@ -505,7 +505,7 @@ set timezone = 'UTC'
 set "memoryd.importing" = 'on'
 as $$
 declare
-    own constant text[] := memoryd.own_columns(p_table);
+    own text[];
     -- What is an agent's word in a user's conversation or session has no user.
     ownerless constant boolean := p_table in ('conversation_sessions', 'conversation_messages', 'agent_execution_logs');
     given text[];
@@ -521,6 +521,7 @@ begin
        or exists (select from jsonb_array_elements(p_rows) r where jsonb_typeof(r) <> 'object') then
         raise exception 'table % of the file is no array of rows', p_table using errcode = 'invalid_parameter_value';
     end if;
+    own := memoryd.own_columns(p_table);
     select array_agg(distinct k order by k) into given from jsonb_array_elements(p_rows) r, jsonb_object_keys(r) k;
     if given is null then
         return 0;
@@ -645,7 +646,7 @@ as $$
         select i.id from public.dream_insights i where i.user_id = p_user
         union all
         select r.id from public.memory_requests r
-        where r.user_id = p_user and not (r.kind = 'erase' and r.status = 'pending')
+        where r.user_id = p_user and r.kind <> 'erase'
         union all
         select m.id from public.conversation_messages m
         where m.user_id = p_user or (m.user_id is null and m.session_id in (select memoryd.sessions_of(p_user)))
@@ -694,6 +695,7 @@ declare
     counts jsonb := '{}';
     number bigint;
     sessions uuid[];
+    shared uuid[];
     memories uuid[];
     hashes bytea[];
     lexemes text[];
@@ -710,10 +712,14 @@ begin
     perform memoryd.take_jobs(whose);
 
     sessions := array(select memoryd.sessions_of(whose));
+    shared := array(select distinct m.session_id from public.conversation_messages m
+                    join public.conversation_sessions s on s.id = m.session_id
+                    where m.user_id = whose and s.user_id is distinct from whose and s.id <> all (sessions));
     memories := array(select m.id from public.agent_memory m where m.user_id = whose);
     refs := memories || sessions
         || array(select c.id from public.agent_commands c where c.user_id = whose)
-        || array(select r.id from public.memory_requests r where r.user_id = whose)
+        || array(select r.id from public.memory_requests r
+                 where r.user_id = whose and r.kind <> 'erase')
         || array(select i.id from public.dream_insights i where i.user_id = whose)
         || array(select d.id from public.documents d where d.user_id = whose)
         || array(select c.id from public.memory_chunks c where c.user_id = whose)
@@ -770,8 +776,9 @@ begin
       and not exists (select from public.conversation_messages m where m.session_id = s.id);
     get diagnostics number = row_count;
     counts := counts || jsonb_build_object('conversation_sessions', number);
-    -- Where others speak too, the conversation is theirs now.
+    -- Where others speak too, the conversation is theirs now; its title may have been about whom it loses.
     update public.conversation_sessions s set user_id = null, title = null where s.id = any(sessions);
+    update public.conversation_sessions s set title = null where s.id = any(shared) and s.user_id is null;
     -- That they want to be remembered no more is all that is kept of what they decided.
     update public.memory_settings s
     set memory_ttl_hours = null, task_memory_ttl_hours = null, conversation_retention_minutes = null

@@ -155,12 +155,13 @@ grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recenc
     memoryd.compose_context to memoryd_service, memoryd_user;
 -- What recall is made of.
 grant execute on function memoryd.scope_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
-    memoryd.weigh_text, memoryd.prior_of, memoryd.says_when, memoryd.question, memoryd.scopes_asked, memoryd.caller_serves, memoryd.search,
-    memoryd.lists_to_probe, memoryd.nearest_memory, memoryd.nearest_conversation, memoryd.nearest_document,
-    memoryd.nearest_knowledge, memoryd.nearest_insight,
+    memoryd.weigh_text, memoryd.prior_of, memoryd.says_when, memoryd.question, memoryd.scopes_asked, memoryd.caller_serves,
+    memoryd.search, memoryd.kind_weight, memoryd.recency,
+    memoryd.candidates_memory, memoryd.candidates_conversation, memoryd.candidates_document, memoryd.candidates_knowledge,
+    memoryd.candidates_insight,
     memoryd.find_memory, memoryd.find_conversation, memoryd.find_document, memoryd.find_knowledge, memoryd.find_insight,
     memoryd.show_memory, memoryd.show_conversation, memoryd.show_document, memoryd.show_knowledge, memoryd.show_insight
-    to memoryd_service, memoryd_user;
+    to memoryd_service, memoryd_user, memoryd_admin;
 
 -- User controls: what is decided about one's own memory, and what becomes of it.
 create policy own on public.memory_settings to memoryd_user
@@ -205,9 +206,3 @@ grant select on
 grant execute on function memoryd.note_admin_read to memoryd_admin;
 -- What they search with finds what they may read, and is on record with it.
 grant execute on function public.recall, public.explain_recall, public.load_context, public.extract_keywords to memoryd_admin;
-grant execute on function memoryd.scope_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
-    memoryd.weigh_text, memoryd.prior_of, memoryd.says_when, memoryd.question, memoryd.scopes_asked, memoryd.caller_serves,
-    memoryd.search, memoryd.find_memory, memoryd.find_conversation, memoryd.find_document, memoryd.find_knowledge,
-    memoryd.find_insight, memoryd.show_memory, memoryd.show_conversation, memoryd.show_document, memoryd.show_knowledge,
-    memoryd.show_insight, memoryd.relevance, memoryd.kind_weight, memoryd.recency, memoryd.score_memories
-    to memoryd_admin;

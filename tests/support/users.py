@@ -38,6 +38,8 @@ async def acting_as(
         if claims is not None:
             await connection.execute("select set_config('request.jwt.claims', $1, true)", claims)
         yield
+        # Within a test's own transaction they would stay.
+        await connection.execute("set local role none; set local request.jwt.claims = ''")
 
 
 async def found(connection: asyncpg.Connection, secret: str) -> dict[str, int]:
@@ -66,10 +68,19 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
         ids[table] = await insert(connection, table, values)
         return ids[table]
 
-    session = await add("agent_sessions", mine | {"session_data": said, "error_message": word, "current_step": word})
-    await connection.execute("update agent_sessions set completed_steps = array[$2] where id = $1", session, word)
+    session = await add(
+        "agent_sessions", mine | {"session_data": said, "error_message": word, "current_step": word}
+    )
+    await connection.execute(
+        "update agent_sessions set completed_steps = array[$2] where id = $1", session, word
+    )
     talk = await add("conversation_sessions", mine | {"title": word, "channel": "web"})
-    spoken: dict[str, object] = {"session_id": talk, "role": "user", "content": f"say {word} aloud", "metadata": said}
+    spoken: dict[str, object] = {
+        "session_id": talk,
+        "role": "user",
+        "content": f"say {word} aloud",
+        "metadata": said,
+    }
     await add("conversation_messages", mine | spoken | {"speaker": word, "visibility_tags": [word]})
     await insert(connection, "conversation_messages",
                  {"session_id": talk, "agent_id": "alice", "role": "assistant", "content": f"I heard {word}"})  # fmt: skip
@@ -79,7 +90,9 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
     await add("agent_commands", command | ended)
     one = await add("agent_memory", mine | {"content": f"{word} is a secret", "metadata": said, "source": word,
                                             "ttl_hours": None, "kind": "fact"})  # fmt: skip
-    two = await insert(connection, "agent_memory", mine | {"content": f"the secret about {word}", "kind": "note"})
+    two = await insert(
+        connection, "agent_memory", mine | {"content": f"the secret about {word}", "kind": "note"}
+    )
     link = {"memory_id": two, "related_memory_id": one, "association_type": "related", "strength": 0.5}
     await add("memory_associations", link)
     await connection.execute(
@@ -97,7 +110,13 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
                                 "context": word, "metadata": said, "visibility_tags": [word]})  # fmt: skip
     await add("shared_knowledge", {"tier": "working", "category": "decision", "title": word, "content": f"we use {word}",
                                    "created_by": str(user), "created_by_name": word, "source": word, "tags": [word]})  # fmt: skip
-    anchor = {"memory_id": one, "agent_id": "alice", "category": "decision", "payload": said, "content_hash": b"hash"}
+    anchor = {
+        "memory_id": one,
+        "agent_id": "alice",
+        "category": "decision",
+        "payload": said,
+        "content_hash": b"hash",
+    }
     await add("memory_anchors", anchor)
     await add("agent_execution_logs", mine | {"session_id": session, "step_name": word, "tool_name": word,
                                               "action_type": "tool_call", "input_data": said, "output_data": said,
@@ -116,8 +135,8 @@ async def kept_of(connection: asyncpg.Connection, user: UUID) -> dict[str, int]:
         "(select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r')"
     )
     return {
-        r["table_name"]: await connection.fetchval(f"select count(*) from {r['table_name']} where user_id = $1", user)
+        r["table_name"]: await connection.fetchval(
+            f"select count(*) from {r['table_name']} where user_id = $1", user
+        )
         for r in tables
     }
-
-

@@ -1,0 +1,489 @@
+"""What users decide about their memory: whether there is one, for how long, and whether they take it along."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tests.support.daemons import Daemons
+from tests.support.rows import ask, column, insert, one_row, remember
+from tests.support.users import ONE, OTHER, acting_as, kept_of, whole_user
+from tests.support.waiting import IDLE, until
+
+SET = "insert into memory_settings (user_id, {0}) values ($1, $2) on conflict (user_id) do update set {0} = excluded.{0}"
+
+
+async def decide(connection: asyncpg.Connection, user: UUID, **settings: object) -> None:
+    """Sets settings of a user."""
+    for name, value in settings.items():
+        await connection.execute(SET.format(name), user, value)
+
+
+async def export(connection: asyncpg.Connection, user: UUID) -> dict[str, list[dict[str, Any]]]:
+    """The tables of a user's export."""
+    document = json.loads(await connection.fetchval("select export_user_memory($1)", user))
+    assert (document["format"], document["version"], document["user_id"]) == ("memoryd-export", 1, str(user))
+    tables: dict[str, list[dict[str, Any]]] = document["tables"]
+    return tables
+
+
+async def put_back(
+    connection: asyncpg.Connection, tables: dict[str, Any], *, user: UUID = ONE, to: UUID | None = None
+) -> dict[str, int]:
+    """Imports tables; how many rows of each were new."""
+    known = await column(connection, "select name from memoryd.user_tables()")
+    async with connection.transaction():
+        return {
+            name: await connection.fetchval(
+                "select memoryd.import_rows($1, $2, $3, $4)", user, to or user, name, json.dumps(tables[name])
+            )
+            for name in sorted(tables, key=lambda n: known.index(n) if n in known else 0)
+        }
+
+
+# Settings.
+
+
+async def test_users_keep_their_own_settings_and_nobody_elses(scratch: asyncpg.Connection) -> None:
+    async with acting_as(scratch, ONE):
+        await decide(scratch, ONE, memory_enabled=False, memory_ttl_hours=12)
+        await decide(scratch, ONE, memory_enabled=True)
+    async with acting_as(scratch, OTHER):
+        assert await column(scratch, "select user_id from memory_settings") == []
+        assert await scratch.execute("update memory_settings set memory_enabled = false") == "UPDATE 0"
+        assert await scratch.execute("delete from memory_settings") == "DELETE 0"
+    for user in (OTHER, None):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with acting_as(scratch, user):
+                await decide(scratch, ONE, memory_enabled=False)
+    for statement in (
+        "update memory_settings set user_id = $1",
+        "update memory_settings set created_at = now()",
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with acting_as(scratch, ONE):
+                await scratch.execute(statement, *([OTHER] if "$1" in statement else []))
+    row = await one_row(scratch, "select * from memory_settings")
+    assert (row["user_id"], row["memory_enabled"], row["memory_ttl_hours"]) == (ONE, True, 12)
+    assert row["updated_at"] > row["created_at"]
+
+
+@pytest.mark.parametrize(
+    "name", ["memory_ttl_hours", "task_memory_ttl_hours", "conversation_retention_minutes"]
+)
+@pytest.mark.parametrize("value", [0, -1, 2**31 - 1])
+async def test_a_retention_is_within_bounds(scratch: asyncpg.Connection, name: str, value: int) -> None:
+    with pytest.raises(asyncpg.CheckViolationError, match=f"{name} is {value}"):
+        await decide(scratch, ONE, **{name: value})
+
+
+# How long: the default, the user's hours, and a limit to whatever is asked for.
+
+
+@pytest.mark.parametrize(
+    ("columns", "hours"),
+    [
+        ({"kind": "outcome"}, 12),
+        ({"kind": "fact"}, 12),
+        ({"kind": "fact", "ttl_hours": None}, 12),
+        ({"kind": "fact", "ttl_hours": 100}, 12),
+        ({"kind": "fact", "ttl_hours": 3}, 3),
+        ({"memory_type": "task_memory"}, 200),
+        ({"memory_type": "task_memory", "ttl_hours": 300}, 200),
+    ],
+)
+async def test_the_users_hours_hold(
+    scratch: asyncpg.Connection, columns: dict[str, object], hours: int
+) -> None:
+    await decide(scratch, ONE, memory_ttl_hours=12, task_memory_ttl_hours=200)
+    memory = await remember(scratch, "a", user_id=ONE, **columns)
+    row = await one_row(
+        scratch, "select ttl_hours, expires_at - now() as left from agent_memory where id = $1", memory
+    )
+    assert (row["ttl_hours"], row["left"]) == (hours, timedelta(hours=hours))
+    for somebody in (OTHER, None):
+        other = await remember(scratch, "a", user_id=somebody, kind="fact")
+        assert await scratch.fetchval("select expires_at from agent_memory where id = $1", other) is None
+
+
+async def test_longer_hours_stand_for_shorter_defaults(scratch: asyncpg.Connection) -> None:
+    await decide(scratch, ONE, memory_ttl_hours=1000)
+    memory = await remember(scratch, "a", user_id=ONE, kind="outcome")
+    assert await scratch.fetchval("select ttl_hours from agent_memory where id = $1", memory) == 1000
+
+
+async def test_no_end_is_put_off_beyond_the_users_hours(scratch: asyncpg.Connection) -> None:
+    await decide(scratch, ONE, memory_ttl_hours=12)
+    late = datetime.now(UTC) + timedelta(days=900)
+    memory = await remember(scratch, "a", user_id=ONE, expires_at=late)
+    for change in (
+        "expires_at = $2",
+        "ttl_hours = 5000 + 0 * length($2::text)",
+        "ttl_hours = null, expires_at = $2",
+    ):
+        await scratch.execute(f"update agent_memory set {change} where id = $1", memory, late)
+        left = await scratch.fetchval("select expires_at - now() from agent_memory where id = $1", memory)
+        assert left == timedelta(hours=12)
+    sooner = datetime.now(UTC) + timedelta(hours=1)
+    await scratch.execute("update agent_memory set expires_at = $2 where id = $1", memory, sooner)
+    assert await scratch.fetchval("select expires_at from agent_memory where id = $1", memory) == sooner
+
+
+async def test_a_bad_ttl_is_still_refused(scratch: asyncpg.Connection) -> None:
+    await decide(scratch, ONE, memory_ttl_hours=12)
+    with pytest.raises(asyncpg.CheckViolationError, match="ttl_hours is -3"):
+        await remember(scratch, "a", user_id=ONE, ttl_hours=-3)
+
+
+async def test_shorter_hours_hold_for_what_is_there(connection: asyncpg.Connection) -> None:
+    made = {
+        name: await remember(connection, name, **columns)
+        for name, columns in {
+            "outcome": {"user_id": ONE, "kind": "outcome"},
+            "fact": {"user_id": ONE, "kind": "fact"},
+            "short": {"user_id": ONE, "ttl_hours": 2},
+            "task": {"user_id": ONE, "memory_type": "task_memory"},
+            "other": {"user_id": OTHER, "kind": "fact"},
+            "nobody's": {"kind": "fact"},
+        }.items()
+    }
+
+    async def hours() -> dict[str, int | None]:
+        rows = await connection.fetch(
+            "select id, extract(epoch from expires_at - updated_at) / 3600 as h from agent_memory"
+        )
+        ends = {r["id"]: r["h"] for r in rows}
+        return {name: None if ends[i] is None else round(ends[i]) for name, i in made.items()}
+
+    before = await hours()
+    assert before == {"outcome": 72, "fact": None, "short": 2, "task": 2160, "other": None, "nobody's": None}
+    await decide(connection, ONE, conversation_retention_minutes=5)
+    assert await hours() == before
+    await decide(connection, ONE, memory_ttl_hours=24)
+    shorter = before | {"outcome": 24, "fact": 24}
+    assert await hours() == shorter
+    await decide(connection, ONE, task_memory_ttl_hours=48)
+    assert await hours() == shorter | {"task": 48}
+    # Longer ones bring no older end back; deleting the settings does not either.
+    await decide(connection, ONE, memory_ttl_hours=5000)
+    await connection.execute("delete from memory_settings")
+    assert await hours() == shorter | {"task": 48}
+
+
+# No memory.
+
+DROPPED = {
+    "agent_memory": "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, 'x')",
+    "agent_memory, permanent": "insert into agent_memory (agent_id, user_id, content, ttl_hours) values ('alice', $1, 'x', null)",
+    "conversation_messages":
+        "insert into conversation_messages (session_id, user_id, role, content) values (gen_random_uuid(), $1, 'user', 'x')",
+    "conversation_history":
+        "insert into conversation_history (session_id, user_id, speaker, message_text) values (gen_random_uuid(), $1, 'user', 'x')",
+    "documents": "insert into documents (user_id, title) values ($1, 'x')",
+    "memory_queries": "insert into memory_queries (agent_id, user_id) values ('alice', $1)",
+    "dream_insights":
+        "insert into dream_insights (user_id, insight, source_memories, category, confidence) values ($1, 'x', '{}', 'pattern', 1)",
+    "agent_execution_logs":
+        "insert into agent_execution_logs (user_id, step_name, action_type) values ($1, 'x', 'memory_write')",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", DROPPED)
+async def test_nothing_is_kept_of_whose_memory_is_off(scratch: asyncpg.Connection, door: str) -> None:
+    table = door.split(",", maxsplit=1)[0]
+    await decide(scratch, ONE, memory_enabled=False)
+    await decide(scratch, OTHER, memory_enabled=True)
+    await scratch.execute(DROPPED[door], ONE)
+    if table not in ("dream_insights", "agent_execution_logs"):
+        async with acting_as(scratch, ONE):
+            wanting = await scratch.fetchval(
+                "select has_any_column_privilege('memoryd_user', to_regclass($1), 'insert')", table
+            )
+            if wanting:
+                await scratch.execute(DROPPED[door].replace(", ttl_hours", "").replace(", null", ""), ONE)
+    assert await scratch.fetchval(f"select count(*) from {table} where user_id = $1", ONE) == 0
+    assert await scratch.fetchval("select count(*) from conversation_sessions") == 0
+    for somebody in (OTHER, uuid4()):
+        await scratch.execute(DROPPED[door], somebody)
+        assert await scratch.fetchval(f"select count(*) from {table} where user_id = $1", somebody) >= 1
+    await decide(scratch, ONE, memory_enabled=True)
+    await scratch.execute(DROPPED[door], ONE)
+    assert await scratch.fetchval(f"select count(*) from {table} where user_id = $1", ONE) >= 1
+
+
+async def test_an_agent_keeps_nothing_either_of_what_it_says_to_them(scratch: asyncpg.Connection) -> None:
+    session = await insert(scratch, "conversation_sessions", {"user_id": ONE})
+    document = await insert(scratch, "documents", {"user_id": ONE, "title": "x"})
+    await decide(scratch, ONE, memory_enabled=False)
+    await scratch.execute(
+        "insert into conversation_messages (session_id, role, content) values ($1, 'assistant', 'x')", session
+    )
+    await scratch.execute(
+        "insert into memory_chunks (document_id, chunk_index, chunk_text) values ($1, 0, 'x')", document
+    )
+    async with acting_as(scratch, ONE):
+        # Of a document that was dropped.
+        await scratch.execute(
+            "insert into memory_chunks (document_id, chunk_index, chunk_text) values (gen_random_uuid(), 0, 'x')"
+        )
+    for table in ("conversation_messages", "memory_chunks"):
+        assert await scratch.fetchval(f"select count(*) from {table}") == 0
+
+
+async def test_of_a_statement_for_many_only_theirs_is_dropped(scratch: asyncpg.Connection) -> None:
+    await decide(scratch, ONE, memory_enabled=False)
+    status = await scratch.execute(
+        "insert into agent_memory (agent_id, user_id, content) "
+        "select 'alice', case n % 2 when 0 then $1 else $2 end::uuid, 'note ' || n from generate_series(1, 100) n", ONE, OTHER,
+    )  # fmt: skip
+    assert status == "INSERT 0 50"
+
+
+async def test_a_stranger_to_memory_works_on(connection: asyncpg.Connection, daemons: Daemons) -> None:
+    """Commands run with empty contexts and leave nothing; what was there before is hidden, and comes back."""
+    await daemons.start()
+    await remember(connection, "the deploy password is under the doormat", user_id=ONE, kind="fact")
+    await until(connection, IDLE)
+    await connection.execute("delete from memory_queries")
+
+    async def deploy() -> str:
+        command = await ask(connection, "deploy with the password", user_id=ONE)
+        await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+        await connection.execute("select claim_command('alice')")
+        await connection.execute("select complete_command($1, 'deployed')", command)
+        await until(connection, IDLE)
+        context: str = await connection.fetchval("select context from agent_commands where id = $1", command)
+        return context
+
+    await decide(connection, ONE, memory_enabled=False)
+    assert await deploy() == ""
+    assert await connection.fetchval("select count(*) from agent_memory") == 1
+    assert await connection.fetchval("select count(*) from memory_queries") == 0
+    async with acting_as(connection, ONE):
+        assert await connection.fetchval("select build_context('alice', 'deploy password')") == ""
+    request = await insert(connection, "memory_requests",
+                           {"kind": "context", "agent_id": "alice", "user_id": ONE, "query": "deploy password"})  # fmt: skip
+    await until(
+        connection, "select status = 'done' and result = '\"\"' from memory_requests where id = $1", request
+    )
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+    await decide(connection, ONE, memory_enabled=True)
+    assert "under the doormat" in await deploy()
+    assert await connection.fetchval("select count(*) from agent_memory") == 2
+
+
+async def test_only_off_is_off(scratch: asyncpg.Connection) -> None:
+    off = "select memoryd.memory_is_off($1)"
+    assert [await scratch.fetchval(off, user) for user in (ONE, None)] == [False, False]
+    await decide(scratch, ONE, memory_ttl_hours=5)
+    assert await scratch.fetchval(off, ONE) is False
+    await decide(scratch, ONE, memory_enabled=False)
+    assert [await scratch.fetchval(off, user) for user in (ONE, OTHER, None)] == [True, False, False]
+    async with acting_as(scratch, ONE):
+        assert await scratch.fetchval(off, ONE) is True
+    async with acting_as(scratch, OTHER):
+        assert await scratch.fetchval(off, ONE) is False
+
+
+# Export and import.
+
+
+async def test_an_export_holds_every_table_that_has_users(connection: asyncpg.Connection) -> None:
+    ids = await whole_user(connection, ONE, "wombat")
+    await whole_user(connection, OTHER, "numbat")
+    await remember(connection, "the agents' own wombat")
+    tables = await export(connection, ONE)
+    assert {name for name, rows in tables.items() if not rows} == set()
+    assert set(await kept_of(connection, ONE)) <= set(tables)
+    for name, made in ids.items():
+        assert str(made) in {row.get("id") for row in tables[name]}, name
+    text = json.dumps(tables)
+    assert str(OTHER) not in text
+    assert "numbat" not in text
+    assert "the agents' own" not in text
+    # What is reckoned from the rest, and what the agents know.
+    columns = {column for rows in tables.values() for row in rows for column in row}
+    assert not columns & {
+        "embedding",
+        "sparse_embedding",
+        "dense_embedding",
+        "lexemes",
+        "keywords",
+        "context",
+        "code",
+        "scope",
+    } - {"context"}
+    assert not any("context" in row for row in tables["agent_commands"])
+
+
+async def test_an_export_does_not_hold_the_exports_before_it(connection: asyncpg.Connection) -> None:
+    await remember(connection, "once is enough", user_id=ONE)
+    await insert(
+        connection,
+        "memory_requests",
+        {"kind": "export", "user_id": ONE, "status": "done", "result": '["before"]'},
+    )
+    await insert(connection, "memory_requests", {"kind": "erase", "user_id": ONE})
+    (request,) = (await export(connection, ONE))["memory_requests"]
+    assert (request["kind"], request["result"]) == ("export", None)
+
+
+async def test_what_was_erased_comes_back_as_it_was(connection: asyncpg.Connection) -> None:
+    await whole_user(connection, ONE, "wombat")
+    await whole_user(connection, OTHER, "numbat")
+    await connection.execute(
+        "update agent_memory set created_at = '2024-02-29 12:34:56.789012+02' where user_id = $1", ONE
+    )
+    await decide(connection, ONE, conversation_retention_minutes=77)
+    others = await kept_of(connection, OTHER)
+    before = await export(connection, ONE)
+    await connection.execute("select erase_user_memory($1)", ONE)
+    assert not any((await export(connection, ONE)).values())
+    await connection.execute("delete from agent_execution_logs where user_id = $1", ONE)
+    await connection.execute("set timezone = 'Asia/Kathmandu'")
+    counts = await put_back(connection, before)
+    assert counts == {name: len(rows) for name, rows in before.items()}
+    assert await export(connection, ONE) == before
+    assert await kept_of(connection, OTHER) == others
+
+
+async def test_an_import_is_indexed_but_remembers_nothing_twice(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await daemons.start()
+    remembered = await ask(connection, "paint the shed", user_id=ONE, status="completed", output="green")
+    forgotten = await ask(connection, "paint the fence", user_id=ONE, status="completed", output="blue")
+    await until(connection, IDLE)
+    await connection.execute("delete from agent_memory where command_id = $1", forgotten)
+    tables = await export(connection, ONE)
+    await connection.execute("select erase_user_memory($1)", ONE)
+    await put_back(connection, tables)
+    await until(connection, IDLE)
+    rows = await connection.fetch("select command_id, embedding is not null as indexed from agent_memory")
+    assert [tuple(r) for r in rows] == [(remembered, True)]
+    assert await column(connection, "select distinct status from agent_commands") == ["completed"]
+
+
+async def test_importing_twice_changes_nothing(connection: asyncpg.Connection) -> None:
+    await whole_user(connection, ONE, "wombat")
+    tables = await export(connection, ONE)
+    await connection.execute("delete from agent_execution_logs where step_name = 'export'")
+    assert set((await put_back(connection, tables)).values()) == {0}
+    assert await export(connection, ONE) == tables
+
+
+async def test_an_import_under_another_name(connection: asyncpg.Connection) -> None:
+    await whole_user(connection, ONE, "wombat")
+    tables = await export(connection, ONE)
+    await connection.execute("select erase_user_memory($1)", ONE)
+    counts = await put_back(connection, tables, to=OTHER)
+    assert counts == {name: len(rows) for name, rows in tables.items()}
+    assert set((await kept_of(connection, ONE)).values()) == {0}
+    assert (await export(connection, OTHER))["agent_memory"][0]["user_id"] == str(OTHER)
+
+
+async def test_an_import_while_memory_is_off_stays_hidden(connection: asyncpg.Connection) -> None:
+    await remember(connection, "wombat", user_id=ONE)
+    await decide(connection, ONE, memory_enabled=False)
+    tables = await export(connection, ONE)
+    await connection.execute("select erase_user_memory($1)", ONE)
+    assert (await put_back(connection, tables))["agent_memory"] == 1
+    assert await connection.fetchval("select memoryd.memory_is_off($1)", ONE)
+
+
+async def test_a_file_overwrites_nothing_and_joins_nothing_of_others(connection: asyncpg.Connection) -> None:
+    """A forged file: its rows bear the ids of another's, or hang on them."""
+    theirs = await whole_user(connection, OTHER, "numbat")
+    mine = await whole_user(connection, ONE, "wombat")
+    everything = await export(connection, OTHER)
+    forged = await export(connection, ONE)
+    for name, rows in forged.items():
+        for row in rows:
+            if "id" in row and name in theirs:
+                row["id"] = str(theirs[name])
+    await connection.execute("select erase_user_memory($1)", ONE)
+    await connection.execute("delete from agent_execution_logs where action_type <> 'tool_call'")
+    counts = await put_back(
+        connection, {name: rows for name, rows in forged.items() if name in theirs and "id" in rows[0]}
+    )
+    logged = {"user_memory_access": 1}
+    assert counts == {name: logged.get(name, 0) for name in counts} | {
+        name: count
+        for name, count in counts.items()
+        if name in ("agent_commands", "agent_memory", "conversation_messages")
+    }
+    hung: dict[str, Any] = {
+        "conversation_messages": {"user_id": str(ONE), "session_id": str(theirs["conversation_sessions"]), "message_index": 99,
+                                  "role": "user", "content": "obey me"},
+        "memory_chunks": {"user_id": str(ONE), "document_id": str(theirs["documents"]), "chunk_index": 9, "chunk_text": "obey me"},
+        "agent_execution_logs": {"user_id": str(ONE), "session_id": str(theirs["agent_sessions"]), "step_name": "obey me",
+                                 "action_type": "decision"},
+        "memory_associations": {"memory_id": str(theirs["agent_memory"]), "related_memory_id": str(mine["agent_memory"]),
+                                "association_type": "causal", "strength": 1},
+        "memory_anchors": {"id": str(theirs["memory_anchors"]), "memory_id": str(theirs["agent_memory"]), "payload": "obey me",
+                           "agent_id": "alice", "category": "decision", "content_hash": "\\x68617368"},
+    }  # fmt: skip
+    for name, row in hung.items():
+        columns = {
+            "metadata": {},
+            "visibility_tags": [],
+            "status": "success",
+            "created_at": "2024-01-01T00:00:00+00:00",
+        }
+        own = await connection.fetchval("select memoryd.own_columns($1)", name)
+        row |= {"id": str(uuid4())} | row | {k: v for k, v in columns.items() if k in own}
+        assert await put_back(connection, {name: [row]}) == {name: 0}
+    outcome = {"id": str(uuid4()), "agent_id": "alice", "user_id": str(ONE), "kind": "outcome", "content": "it went wrong",
+               "command_id": str(theirs["agent_commands"]), "metadata": {}, "ttl_hours": 5,
+               "created_at": "2024-01-01T00:00:00Z", "updated_at": "2024-01-01T00:00:00Z"}  # fmt: skip
+    await put_back(connection, {"agent_memory": [outcome]})
+    assert await connection.fetchval("select count(*) from agent_memory where command_id is not null") == 0
+    await connection.execute("delete from agent_execution_logs where action_type <> 'tool_call'")
+    after = await export(connection, OTHER)
+    everything["agent_execution_logs"] = [
+        r for r in everything["agent_execution_logs"] if r["action_type"] == "tool_call"
+    ]
+    assert after == everything
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "error"),
+    [
+        ("jobs", [], "the file has a table 'jobs', which this memoryd does not know"),
+        ("agents", [{"agent_id": "x"}], "does not know"),
+        ("agent_memory", {}, "is no array of rows"),
+        ("agent_memory", [1], "is no array of rows"),
+        ("agent_memory", None, "is no array of rows"),
+        ("agent_memory", [{"content": "x", "embedding": "[1]"}], "has a column 'embedding'"),
+        ("agent_memory", [{"content": "x", "user_id); drop table agents; --": 1}], "has a column"),
+        ("agent_memory", [{"content": "x", "user_id": str(OTHER)}], "rows of another user than the file"),
+        ("agent_memory", [{"content": "x", "user_id": None}], "rows of another user"),
+        ("agent_memory", [{"content": "x"}], "rows of another user"),
+        ("shared_knowledge", [{"created_by": "alice"}], "rows of another user"),
+        ("agent_memory", [{"user_id": str(ONE), "id": "x"}], "invalid input syntax for type uuid"),
+        (
+            "memory_settings",
+            [{"user_id": str(ONE), "memory_ttl_hours": 10**12}],
+            "out of range for type integer",
+        ),
+    ],
+)
+async def test_what_is_no_export_is_refused(
+    scratch: asyncpg.Connection, table: str, rows: object, error: str
+) -> None:
+    with pytest.raises(asyncpg.DataError, match=error):
+        async with scratch.transaction():
+            await put_back(scratch, {table: rows})
+
+
+async def test_nobody_else_imports(scratch: asyncpg.Connection) -> None:
+    for role in ("memoryd_user", "memoryd_admin", "memoryd_service"):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with acting_as(scratch, ONE, role=role):
+                await scratch.execute("select memoryd.import_rows($1, $1, 'agent_memory', '[]')", ONE)
