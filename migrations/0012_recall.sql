@@ -475,7 +475,7 @@ begin
         wanted := array_remove(wanted, 'knowledge'); -- which is the agents'
     end if;
     select * into scopes, unowned from memoryd.scopes_asked(p_agent, p_user, serves);
-    select * into asked from memoryd.question(p_query, scopes, 1500, p_near);
+    select * into asked from memoryd.question(p_query, scopes, 400, p_near);
 
     return query
     with candidates as materialized (

@@ -121,12 +121,8 @@ async def test_no_end_is_put_off_beyond_the_users_hours(scratch: asyncpg.Connect
     await decide(scratch, ONE, memory_ttl_hours=12)
     late = datetime.now(UTC) + timedelta(days=900)
     memory = await remember(scratch, "a", user_id=ONE, expires_at=late)
-    for change in (
-        "expires_at = $2",
-        "ttl_hours = 5000 + 0 * length($2::text)",
-        "ttl_hours = null, expires_at = $2",
-    ):
-        await scratch.execute(f"update agent_memory set {change} where id = $1", memory, late)
+    for change in ("expires_at = $2", "ttl_hours = 5000", "ttl_hours = null, expires_at = null"):
+        await scratch.execute(f"update agent_memory set {change} where id = $1 or $2 < now()", memory, late)
         left = await scratch.fetchval("select expires_at - now() from agent_memory where id = $1", memory)
         assert left == timedelta(hours=12)
     sooner = datetime.now(UTC) + timedelta(hours=1)
@@ -239,7 +235,7 @@ async def test_of_a_statement_for_many_only_theirs_is_dropped(scratch: asyncpg.C
     await decide(scratch, ONE, memory_enabled=False)
     status = await scratch.execute(
         "insert into agent_memory (agent_id, user_id, content) "
-        "select 'alice', case n % 2 when 0 then $1 else $2 end::uuid, 'note ' || n from generate_series(1, 100) n", ONE, OTHER,
+        "select 'alice', case n % 2 when 0 then $1::uuid else $2::uuid end, 'note ' || n from generate_series(1, 100) n", ONE, OTHER,
     )  # fmt: skip
     assert status == "INSERT 0 50"
 
@@ -412,12 +408,7 @@ async def test_a_file_overwrites_nothing_and_joins_nothing_of_others(connection:
     counts = await put_back(
         connection, {name: rows for name, rows in forged.items() if name in theirs and "id" in rows[0]}
     )
-    logged = {"user_memory_access": 1}
-    assert counts == {name: logged.get(name, 0) for name in counts} | {
-        name: count
-        for name, count in counts.items()
-        if name in ("agent_commands", "agent_memory", "conversation_messages")
-    }
+    assert set(counts.values()) == {0}
     hung: dict[str, Any] = {
         "conversation_messages": {"user_id": str(ONE), "session_id": str(theirs["conversation_sessions"]), "message_index": 99,
                                   "role": "user", "content": "obey me"},

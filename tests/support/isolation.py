@@ -164,13 +164,13 @@ def key_of(relation: str) -> str:
 
 
 async def read_world(connection: asyncpg.Connection) -> World:
-    """The world as it is now."""
-    tables = {}
-    for table in await column(connection, TABLES):
-        name = str(table)
-        rows = await connection.fetch(f"select to_jsonb(t) as row from public.{name} t")
-        read = [json.loads(r["row"]) for r in rows]
-        tables[name] = {str(r[key_of(name)]): r for r in read}
+    """The world as it is now, but for what is written beside a row to search it by."""
+    tables: dict[str, dict[Key, Row]] = {str(name): {} for name in await column(connection, TABLES)}
+    each = [f"select '{table}' as name, to_jsonb(t) - $1::text[] as row from public.{table} t" for table in tables]
+    beside = ["embedding", "dense_embedding", "sparse_embedding", "lexemes", "code"]
+    for r in await connection.fetch(" union all ".join(each), beside):
+        row = json.loads(r["row"])
+        tables[r["name"]][str(row[key_of(r["name"])])] = row
     return World(tables)
 
 

@@ -31,27 +31,18 @@ class Place:
         return self.stranger if name == "stranger" else name
 
     @asynccontextmanager
-    async def undone(self) -> AsyncIterator[None]:
-        """A transaction that leaves nothing behind."""
-        transaction = self.connection.transaction()
-        await transaction.start()
+    async def acting(self, user: UUID | None, role: str = "memoryd_user") -> AsyncIterator[None]:
+        """As PostgREST would act for this user; nothing of it stays."""
+        await self.connection.execute(f"begin; {self.becoming(user, role)}")
         try:
             yield
         finally:
-            await transaction.rollback()
+            await self.connection.execute("rollback")
 
-    @asynccontextmanager
-    async def acting(self, user: UUID | None, role: str = "memoryd_user") -> AsyncIterator[None]:
-        """As PostgREST would act for this user; nothing of it stays."""
-        async with self.undone():
-            await self.become(user, role)
-            yield
-
-    async def become(self, user: UUID | None, role: str = "memoryd_user") -> None:
-        """From now on, in this transaction, that user."""
+    def becoming(self, user: UUID | None, role: str = "memoryd_user") -> str:
+        """What makes the rest of a transaction that user's."""
         claims = "" if user is None else json.dumps({"sub": str(user), "role": "authenticated"})
-        await self.connection.execute("select set_config('request.jwt.claims', $1, true)", claims)
-        await self.connection.execute(f"set local role {self.role(role)}")
+        return f"set local request.jwt.claims to '{claims}'; set local role {self.role(role)}"
 
     async def back(self) -> None:
         """The owner again."""
@@ -59,16 +50,17 @@ class Place:
 
     async def seen(self, relation: str) -> set[str]:
         """Keys of the rows that whoever this is sees; of a relation that is closed, none."""
+        await self.connection.execute("savepoint before")
         try:
-            async with self.connection.transaction():
-                return set(map(str, await column(self.connection, f"select {key_of(relation)} from public.{relation}")))
+            return set(map(str, await column(self.connection, f"select {key_of(relation)} from public.{relation}")))
         except asyncpg.InsufficientPrivilegeError as error:
             if "permission denied for" not in str(error):
                 raise
+            await self.connection.execute("rollback to before")
             return set()
 
     async def remember_versions(self) -> None:
-        """What is compared with by `wrongs`."""
+        """What `changes` compares with."""
         self.before = await self._versions()
 
     async def _versions(self) -> Version:
@@ -79,31 +71,35 @@ class Place:
         rows = await self.connection.fetch(" union all ".join(each))
         return {(r["name"], r["key"]): (r["born"], r["place"]) for r in rows}
 
-    async def wrongs(self, user: UUID | None, role: str) -> list[str]:
-        """What was written, added or deleted since the beginning that this user may not."""
+    async def changes(self, user: UUID | None, role: str) -> dict[str, bool]:
+        """What was written, added or deleted since the beginning, and whether this user may."""
         await self.back()
         after = await self._versions()
         changed = {k for k in self.before.keys() | after.keys() if self.before.get(k) != after.get(k)}
         if not changed:
-            return []
+            return {}
         now = await read_world(self.connection)
-        return sorted(f"{table} {key}" for table, key in changed if not self._right(now, user, role, table, key))
+        return {f"{table} {key}": self._right(now, user, role, table, key) for table, key in changed}
 
     def _right(self, now: World, user: UUID | None, role: str, table: str, key: str) -> bool:
         was, row = self.world.tables[table].get(key), now.tables[table].get(key)
-        if was is not None and (role != "memoryd_user" or not self.world.is_mine(user, table, key)):
-            return False
-        if row is None:
-            return True
-        if was is None and table == "agents":
-            # An agent is known from its first command or memory.
-            return role == "memoryd_user" and user is not None
-        if was is None and table == "agent_execution_logs":
+        if was is None and row is not None and table == "agent_execution_logs":
+            # The trail is written whatever one does.
             return row["action_type"] == "admin_read" if role == "memoryd_admin" else row["user_id"] == str(user)
+        if role != "memoryd_user" or user is None:
+            return False
+        if was is None and table == "agents":
+            return True  # an agent is known from its first command or memory
+        if was is not None and not self.world.is_mine(user, table, key):
+            return False
+        if row is None or (was is not None and table == "memory_anchors"):
+            return True
+        # It still is theirs, and nobody is shown what they were not shown before.
         others = [other for other in (ANN, BOB, None) if other != user]
-        hidden = not any(key in now.readable(other, table) for other in others)
-        shared_before = was is not None and any(key in self.world.readable(other, table) for other in others)
-        return role == "memoryd_user" and now.is_mine(user, table, key) and (hidden or shared_before)
+        return now.is_mine(user, table, key) and not any(
+            key in now.readable(other, table) and (was is None or key not in self.world.readable(other, table))
+            for other in others
+        )
 
 
 def foreign_marks(user: UUID | None) -> list[str]:

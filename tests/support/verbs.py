@@ -85,8 +85,8 @@ def _but(row: Row, *, key: str, user: UUID | None, into_own: bool = False) -> di
     else:
         made[key] = str(uuid4())
     if into_own:
-        # In a session of one's own, say, with a place of its own.
-        made |= {name: value for name, value in {"session_id": None, "message_index": 77, "chunk_index": 77}.items() if name in made}
+        # Beside what is there, in a session or document of the writer's own.
+        made |= {name: 77 for name in ("message_index", "chunk_index") if name in made}
     return made
 
 
