@@ -104,13 +104,11 @@ EXACT = """
 select array(select id from {table} where user_id = $1 order by embedding <=> $2 limit 10)
 """
 
-# The nearest of all that the search compares exactly, as it does.
+# What the dense half proposes, and of that the nearest, as the search compares them.
 FOUND = """
 select array(select t.id
-             from {table} t,
-                  (select array[memoryd.scope_of($1, null)] as scopes) s,
-                  unnest(memoryd.nearest_{source}(s.scopes, $2, 200, memoryd.lists_to_probe('{source}', s.scopes))) n
-             where t.id = n
+             from unnest(memoryd.candidates_{source}(array[memoryd.scope_of($1, null)], null, '{{}}', null, $2, 200)) n
+             join {table} t on t.id = n
              order by t.embedding <=> $2 limit 10)
 """
 

@@ -22,11 +22,12 @@ return case when p_created_at > now() - interval '24 hours' then 0.15
             else 0 end;
 
 -- score = min(1, relevance x kind_weight + recency + association), association = 0.2 x the strongest link (>= 0.3)
--- to a top memory (relevance > 0.3). Considered are the p_reach newest memories of each agent (or of everything the
--- caller may see, when p_agents is null), and whatever is linked to the best of them, however old.
--- p_only_user: memories of p_user alone (null: of anyone); else also those of no user.
+-- to a top memory (relevance > 0.3). Considered are the p_reach newest memories of each agent, those of p_older, and
+-- whatever is linked to the best of them, however old.
+-- p_only_user: memories of p_user alone; else also those of no user.
 create function memoryd.score_memories(
-    p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer, p_limit integer
+    p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer, p_limit integer,
+    p_older uuid[] default '{}'
 ) returns table (id uuid, kind text, content text, metadata jsonb, created_at timestamptz,
                  similarity double precision, relevance double precision, score double precision)
 language plpgsql stable
@@ -41,55 +42,40 @@ declare
     ids uuid[];
     relevances double precision[];
 begin
-    if p_agents is not null then
-        select array_agg(b.id), array_agg(b.relevance) into ids, relevances
-        from (
-            select w.id, r.relevance
-            from unnest(p_agents) a
-            cross join lateral (
-                (select m.id, m.kind, m.created_at, m.keywords, m.embedding
-                 from public.agent_memory m
-                 where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
-                 order by m.created_at desc, m.id desc
-                 limit p_reach)
-                union all
-                (select m.id, m.kind, m.created_at, m.keywords, m.embedding
-                 from public.agent_memory m
-                 where m.agent_id = a and m.user_id is null and not p_only_user
-                   and (m.expires_at is null or m.expires_at > now())
-                 order by m.created_at desc, m.id desc
-                 limit p_reach)
-            ) m
-            cross join lateral (
-                select m.id, m.kind, m.created_at, 1 - (m.embedding <=> p_embedding) as similarity,
-                       case when m.keywords && p_asked
-                            then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
-            ) w
-            cross join lateral (select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance) r
-            where r.relevance > 0
-            order by r.relevance * memoryd.kind_weight(w.kind) + memoryd.recency(w.created_at) desc
-            limit greatest(40, 2::bigint * p_limit)
-        ) b;
-    else
-        select array_agg(b.id), array_agg(b.relevance) into ids, relevances
-        from (
-            select w.id, r.relevance
-            from (
-                select m.id, m.kind, m.created_at, 1 - (m.embedding <=> p_embedding) as similarity,
-                       case when m.keywords && p_asked
-                            then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
-                from public.agent_memory m
-                where (p_user is null or m.user_id = p_user)
-                  and (m.expires_at is null or m.expires_at > now())
-                order by m.created_at at time zone 'utc' desc
-                limit p_reach
-            ) w
-            cross join lateral (select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance) r
-            where r.relevance > 0
-            order by r.relevance * memoryd.kind_weight(w.kind) + memoryd.recency(w.created_at) desc
-            limit greatest(40, 2::bigint * p_limit)
-        ) b;
-    end if;
+    select array_agg(b.id), array_agg(b.relevance) into ids, relevances
+    from (
+        select w.id, r.relevance
+        from unnest(p_agents) a
+        cross join lateral (
+            (select m.id, m.kind, m.created_at, m.keywords, m.embedding
+             from public.agent_memory m
+             where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
+             order by m.created_at desc, m.id desc
+             limit p_reach)
+            union all
+            (select m.id, m.kind, m.created_at, m.keywords, m.embedding
+             from public.agent_memory m
+             where m.agent_id = a and m.user_id is null and not p_only_user
+               and (m.expires_at is null or m.expires_at > now())
+             order by m.created_at desc, m.id desc
+             limit p_reach)
+            union all
+            (select m.id, m.kind, m.created_at, m.keywords, m.embedding
+             from unnest(p_older) o
+             join public.agent_memory m on m.id = o
+             where m.agent_id = a and (m.expires_at is null or m.expires_at > now())
+               and (m.user_id = p_user or (m.user_id is null and not p_only_user)))
+        ) m
+        cross join lateral (
+            select m.id, m.kind, m.created_at, 1 - (m.embedding <=> p_embedding) as similarity,
+                   case when m.keywords && p_asked
+                        then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
+        ) w
+        cross join lateral (select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance) r
+        where r.relevance > 0
+        order by r.relevance * memoryd.kind_weight(w.kind) + memoryd.recency(w.created_at) desc
+        limit greatest(40, 2::bigint * p_limit)
+    ) b;
     if ids is null then
         return;
     end if;
@@ -98,7 +84,8 @@ begin
     with top as materialized (
         select t.id from unnest(ids, relevances) as t(id, relevance)
         where t.relevance > 0.3
-        order by t.relevance desc
+        group by t.id
+        order by max(t.relevance) desc
         limit 20
     ), links as materialized (
         select l.id, max(l.strength) as strength
@@ -128,8 +115,8 @@ begin
                (select count(*) from unnest(p_asked) k where k = any(m.keywords)) as hits
     ) s
     cross join lateral (select memoryd.relevance(s.hits, cardinality(p_asked), s.similarity) as relevance) r
-    where (p_agents is null or m.agent_id = any(p_agents))
-      and (m.user_id = p_user or (p_only_user and p_user is null) or (not p_only_user and m.user_id is null))
+    where m.agent_id = any(p_agents)
+      and (m.user_id = p_user or (not p_only_user and m.user_id is null))
       and (m.expires_at is null or m.expires_at > now())
     order by score desc, m.created_at desc, m.id
     limit p_limit;
@@ -149,6 +136,10 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     asked text[] := public.extract_keywords(p_message);
+    scopes constant bigint[] :=
+        case when p_user is null then '{}' else array[memoryd.scope_of(p_user, null)] end
+        || case when p_only_user then '{}' else array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared')] end;
+    older uuid[] := '{}';
     insights text;
     memories text;
     retrieved uuid[];
@@ -185,8 +176,14 @@ begin
         limit 3
     ) i;
 
+    -- Where there is more than the newest, the indexes bring what bears on the task, however old.
+    if memoryd.rows_in(scopes, 'memory') > 250 then
+        select memoryd.candidates_memory(scopes, q.weights, q.terms, q.pair, p_embedding, 40) into older
+        from memoryd.question(p_message, scopes, 400, null) q;
+    end if;
+
     with scored as materialized (
-        select * from memoryd.score_memories(array[p_agent, '_shared'], p_user, p_only_user, asked, p_embedding, 250, 10)
+        select * from memoryd.score_memories(array[p_agent, '_shared'], p_user, p_only_user, asked, p_embedding, 250, 10, older)
     ), lines as (
         select s.id, s.score, s.created_at,
                case when s.score >= 0.5 then '★ ' else '- ' end

@@ -172,7 +172,12 @@ begin
     ), counts as materialized (
         select w.lexeme, s.scope, s.rows
         from (select distinct n.lexeme from near n) w
-        join memoryd.lexeme_statistics s on s.scope = any(counted) and s.lexeme = w.lexeme
+        -- One look-up each: joined as a whole, the scope's whole vocabulary would be read.
+        cross join lateral (
+            select s.scope, s.rows from memoryd.lexeme_statistics s
+            where s.scope = any(counted) and s.lexeme = w.lexeme
+            offset 0
+        ) s
     ), ranked as (
         select n.lexeme, n.similarity, coalesce(c.rows, 0) as rows,
                row_number() over (partition by n.asked order by n.similarity desc, n.lexeme) as place
@@ -219,6 +224,16 @@ create table memoryd.dense_indexes (
 );
 comment on table memoryd.dense_indexes is 'The IVFFlat indexes that stand, and of how many rows they were built.';
 
+-- Rows of a source in those of the scopes that the caller may have looked into.
+create function memoryd.rows_in(p_scopes bigint[], p_source text) returns bigint
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(sum(s.rows), 0)::bigint
+    from memoryd.lexeme_statistics s
+    where s.scope = any(memoryd.scopes_open(p_scopes)) and s.lexeme = '#' || p_source
+$$;
+
 -- How many lists of the index to probe; null: look through the codes.
 create function memoryd.lists_to_probe(p_source text, p_scopes bigint[]) returns integer
 language sql stable security definer
@@ -226,10 +241,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select 4 + d.lists / 80
     from memoryd.dense_indexes d
-    where d.source = p_source
-      and (p_scopes is null
-           or d.rows < 30 * (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
-                             where s.scope = any(memoryd.scopes_open(p_scopes)) and s.lexeme = '#' || p_source))
+    where d.source = p_source and (p_scopes is null or d.rows < 30 * memoryd.rows_in(p_scopes, p_source))
 $$;
 
 -- The candidates of one source; what each part of the search says of them; how a source's rows are shown: the same functions for
@@ -258,6 +270,8 @@ declare
     own constant uuid := memoryd.caller_id();
     access public.user_memory_access;
     probes constant integer := memoryd.lists_to_probe('%source%', scopes);
+    -- Reckoned once: under a generic plan an expression of a parameter is reckoned for each row.
+    sought constant bit(:dimensions) := binary_quantize(p_embedding)::bit(:dimensions);
     before text;
     found uuid[] := '{}';
 begin
@@ -276,18 +290,18 @@ begin
     elsif scopes is null then
         found := array(select t.id from public.%name% t
                        where t.code is not null
-                       order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit p_reach);
+                       order by t.code <~> sought limit p_reach);
     elsif serves or 0 <> all (scopes) then
         found := array(select t.id from public.%name% t
                        where t.scope = any(scopes) and t.code is not null
-                       order by t.code <~> binary_quantize(p_embedding)::bit(:dimensions) limit p_reach);
+                       order by t.code <~> sought limit p_reach);
     else
         found := array(select n.id from (
-            (select t.id, t.code <~> binary_quantize(p_embedding)::bit(:dimensions) as distance from public.%name% t
+            (select t.id, t.code <~> sought as distance from public.%name% t
              where t.scope = any(array_remove(scopes, 0)) and t.code is not null
              order by 2 limit p_reach)
             union all
-            (select t.id, t.code <~> binary_quantize(p_embedding)::bit(:dimensions) from public.%name% t
+            (select t.id, t.code <~> sought from public.%name% t
              where t.scope = 0 and t.code is not null and %granted%
              order by 2 limit p_reach)) n
             order by n.distance limit p_reach);
@@ -313,8 +327,10 @@ begin
             select n from unnest(found) n
             union
             -- What was written this moment is found by its words before it is indexed.
+            (select t.id from public.%name% t where t.lexemes is null and scopes is null limit 200)
+            union
             (select t.id from public.%name% t
-             where t.lexemes is null and (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
+             where t.lexemes is null and t.scope = any(scopes) and (serves or t.scope <> 0 or %granted%)
              limit 200)
             %beside%
         )
@@ -335,24 +351,16 @@ set enable_seqscan = off
 as $body$
 begin
     return query
-    select '%source%', t.id, greatest(0, -(t.sparse_embedding <#> p_weights)), 1 - (t.%embedding% <=> p_embedding),
-           t.prior, t.says_when, %session%, %speaker%, %born%
+    select '%source%', t.id, greatest(0, -(coalesce(t.sparse_embedding, w.weights) <#> p_weights)),
+           1 - (t.%embedding% <=> p_embedding), coalesce(t.prior, w.prior), coalesce(t.says_when, w.says_when),
+           %session%, %speaker%, %born%
     from unnest(p_ids) as f(id)
     join public.%name% t on t.id = f.id
-    where t.lexemes is not null
-      and (p_user is null or %owner% = p_user)
-      and (not p_unowned or %owner% is null)
-      and (p_agent is null or %agent%)
-      and %unexpired%
-      and (p_filter = '{}' or (%metadata%) @> p_filter)
-    union all
-    select '%source%', t.id, greatest(0, -(w.weights <#> p_weights)), 1 - (t.%embedding% <=> p_embedding),
-           w.prior, w.says_when, %session%, %speaker%, %born%
-    from unnest(p_ids) as f(id)
-    join public.%name% t on t.id = f.id
-    cross join lateral memoryd.weigh_text(%body%) w
-    where t.lexemes is null
-      and (p_user is null or %owner% = p_user)
+    left join lateral (
+        -- Of rows that are not indexed yet; the offset keeps it from being reckoned for all.
+        select w.* from (select 1 where t.lexemes is null offset 0) fresh cross join lateral memoryd.weigh_text(%body%) w
+    ) w on true
+    where (p_user is null or %owner% = p_user)
       and (not p_unowned or %owner% is null)
       and (p_agent is null or %agent%)
       and %unexpired%

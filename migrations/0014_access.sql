@@ -74,7 +74,8 @@ grant select on public.shared_memory to memoryd_service, memoryd_user;
 
 
 -- Conversations: their own; and what others share with them, by level and tags. What is shared is shown as it was when it was
--- shared: its user may delete it, not put other words in its place.
+-- shared: its user may delete it, not put other words in its place. What an agent is told to be (system) is not for its users
+-- to say.
 create policy own on public.conversation_sessions to memoryd_user
     using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
 create policy own_read on public.conversation_messages for select to memoryd_user
@@ -82,15 +83,10 @@ create policy own_read on public.conversation_messages for select to memoryd_use
 create policy own_delete on public.conversation_messages for delete to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy own_insert on public.conversation_messages for insert to memoryd_user
-    with check (user_id = (select memoryd.caller_id()) and memoryd.owns_session(session_id));
+    with check (user_id = (select memoryd.caller_id()) and role <> 'system' and memoryd.owns_session(session_id));
 create policy own_update on public.conversation_messages for update to memoryd_user
     using (user_id = (select memoryd.caller_id()) and access_level is null and role <> 'system')
-    with check (user_id = (select memoryd.caller_id()) and access_level is null);
--- What an agent is told to be is not for its users to say. (The names of these two are what the error says.)
-create policy only_agents_speak_as_system on public.conversation_messages as restrictive for insert to memoryd_user
-    with check (role <> 'system');
-create policy only_agents_speak_as_system_later on public.conversation_messages as restrictive for update to memoryd_user
-    using (true) with check (role <> 'system');
+    with check (user_id = (select memoryd.caller_id()) and access_level is null and role <> 'system');
 create policy shared_read on public.conversation_messages for select to memoryd_user
     using (access_level is not null
            and memoryd.grants_access((select memoryd.caller_access()), access_level, visibility_tags, metadata));
@@ -156,7 +152,7 @@ grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recenc
 -- What recall is made of.
 grant execute on function memoryd.scope_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
     memoryd.weigh_text, memoryd.prior_of, memoryd.says_when, memoryd.question, memoryd.scopes_asked, memoryd.caller_serves,
-    memoryd.search, memoryd.kind_weight, memoryd.recency,
+    memoryd.search, memoryd.rows_in, memoryd.kind_weight, memoryd.recency,
     memoryd.candidates_memory, memoryd.candidates_conversation, memoryd.candidates_document, memoryd.candidates_knowledge,
     memoryd.candidates_insight,
     memoryd.find_memory, memoryd.find_conversation, memoryd.find_document, memoryd.find_knowledge, memoryd.find_insight,

@@ -9,9 +9,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from tests.support.clients import ANN, BOB, signed_in
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, one_row
-from tests.support.users import ANN, BOB, signed_in
 
 RUNNING = [
     "initializing", "analyzing_brand", "researching_competitors", "analyzing_trends", "generating_concepts",
@@ -40,11 +40,15 @@ async def test_a_run_begins_as_its_design_has_it(scratch: asyncpg.Connection) ->
 
 
 @pytest.mark.parametrize("status", ENDED)
-async def test_a_run_that_ended_has_its_time_until_it_goes_on(scratch: asyncpg.Connection, status: str) -> None:
+async def test_a_run_that_ended_has_its_time_until_it_goes_on(
+    scratch: asyncpg.Connection, status: str
+) -> None:
     await begin(scratch)
     for running in RUNNING:
         assert (await change(scratch, f"status = '{running}'"))["completed_at"] is None
-    ended = await change(scratch, f"status = '{status}', completed_steps = '{{plan}}', progress_percentage = 40")
+    ended = await change(
+        scratch, f"status = '{status}', completed_steps = '{{plan}}', progress_percentage = 40"
+    )
     assert ended["completed_at"] is not None
     # What was said of the progress stands.
     assert ended["progress_percentage"] == 40
@@ -69,19 +73,61 @@ async def test_a_completed_run_has_made_all_its_progress(scratch: asyncpg.Connec
 @pytest.mark.parametrize(
     ("table", "columns", "state", "said", "hint"),
     [
-        ("agent_sessions", {"status": "done"}, "23514", "unknown status 'done'", "Statuses: initializing, analyzing_brand"),
+        (
+            "agent_sessions",
+            {"status": "done"},
+            "23514",
+            "unknown status 'done'",
+            "Statuses: initializing, analyzing_brand",
+        ),
         ("agent_sessions", {"status": None}, "23502", '"status"', ""),
-        ("agent_sessions", {"progress_percentage": 101}, "23514", "progress_percentage is 101", "From 0 to 100."),
-        ("agent_sessions", {"progress_percentage": -1}, "23514", "progress_percentage is -1", "From 0 to 100."),
+        (
+            "agent_sessions",
+            {"progress_percentage": 101},
+            "23514",
+            "progress_percentage is 101",
+            "From 0 to 100.",
+        ),
+        (
+            "agent_sessions",
+            {"progress_percentage": -1},
+            "23514",
+            "progress_percentage is -1",
+            "From 0 to 100.",
+        ),
         ("agent_sessions", {"total_steps": -1}, "23514", "total_steps is -1", "0 or more."),
-        ("agent_execution_logs", {"action_type": "thought"}, "23514", "unknown action_type 'thought'", "tool_call"),
+        (
+            "agent_execution_logs",
+            {"action_type": "thought"},
+            "23514",
+            "unknown action_type 'thought'",
+            "tool_call",
+        ),
         ("agent_execution_logs", {"action_type": None}, "23502", '"action_type"', ""),
         ("agent_execution_logs", {"step_name": " "}, "23514", "step_name is blank", "Say which step it was."),
-        ("agent_execution_logs", {"status": "ok"}, "23514", "unknown status 'ok'", "pending, running, success, error"),
-        ("agent_execution_logs", {"confidence_score": 1.01}, "23514", "confidence_score is 1.01", "From 0 to 1."),
+        (
+            "agent_execution_logs",
+            {"status": "ok"},
+            "23514",
+            "unknown status 'ok'",
+            "pending, running, success, error",
+        ),
+        (
+            "agent_execution_logs",
+            {"confidence_score": 1.01},
+            "23514",
+            "confidence_score is 1.01",
+            "From 0 to 1.",
+        ),
         ("agent_execution_logs", {"execution_time_ms": -1}, "23514", "execution_time_ms is -1", "0 or more"),
         ("agent_execution_logs", {"session_id": UUID(int=9)}, "23503", "session_id_fkey", ""),
-        ("memory_anchors", {"category": "party"}, "23514", "unknown category 'party'", "milestone, decision, incident"),
+        (
+            "memory_anchors",
+            {"category": "party"},
+            "23514",
+            "unknown category 'party'",
+            "milestone, decision, incident",
+        ),
     ],
 )
 async def test_a_row_that_makes_no_sense_is_told(
@@ -90,7 +136,12 @@ async def test_a_row_that_makes_no_sense_is_told(
     whole: dict[str, dict[str, object]] = {
         "agent_sessions": {"user_id": ANN},
         "agent_execution_logs": {"step_name": "plan", "action_type": "tool_call"},
-        "memory_anchors": {"agent_id": "alice", "category": "decision", "payload": "{}", "content_hash": bytes(32)},
+        "memory_anchors": {
+            "agent_id": "alice",
+            "category": "decision",
+            "payload": "{}",
+            "content_hash": bytes(32),
+        },
     }
     values = whole[table] | columns
     await insert(scratch, table, whole[table])

@@ -310,6 +310,20 @@ async def test_where_nothing_can_be_recorded_an_admin_reads_nothing(connection: 
             await connection.fetch("select * from agent_memory")
 
 
+async def test_what_is_rolled_back_is_in_the_servers_log(connection: asyncpg.Connection) -> None:
+    await remember(connection, "wombat", user_id=ONE)
+    heard: list[str] = []
+    connection.add_log_listener(lambda _connection, message: heard.append(str(message.message)))
+    await connection.execute("set client_min_messages = log")
+    with pytest.raises(ZeroDivisionError):
+        async with acting_as(connection, OTHER, role="memoryd_admin"):
+            await connection.fetch("select * from agent_memory")
+            raise ZeroDivisionError
+    login = await connection.fetchval("select session_user")
+    assert await logged(connection, "admin_read") == []
+    assert f"memoryd: admin_read of agent_memory about {ONE} by {OTHER} (login {login})" in heard
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from tests.support.clients import ANN, signed_in
 from tests.support.daemons import Daemons
 from tests.support.refusals import refused
 from tests.support.rows import column, embedding, insert, one_row
 from tests.support.schemas import connected
-from tests.support.users import ANN, signed_in
 from tests.support.waiting import BLOCKED, until
 
 NEAR = "select title from search_shared_knowledge($1::text::vector, 0.5, 10{})"
@@ -56,13 +56,24 @@ async def entry(connection: asyncpg.Connection, which: UUID) -> asyncpg.Record:
         ({"accessed_count": -1}, "23514", "accessed_count is -1", "touch_knowledge"),
         ({"related_ids": [UUID(int=1), None]}, "23514", "related_ids holds a null", "Give ids"),
         ({"id": UUID(int=1), "related_ids": [UUID(int=1)]}, "23514", "is related to itself", "other entries"),
-        ({"created_at": datetime(1800, 1, 1, tzinfo=UTC)}, "23514", "created_at is 1800", "from 1900 to 9999"),
+        (
+            {"created_at": datetime(1800, 1, 1, tzinfo=UTC)},
+            "23514",
+            "created_at is 1800",
+            "from 1900 to 9999",
+        ),
     ],
 )
 async def test_an_entry_that_makes_no_sense_is_told(
     scratch: asyncpg.Connection, columns: dict[str, object], state: str, said: str, hint: str
 ) -> None:
-    values: dict[str, object] = {"tier": "core", "category": "team", "title": "t", "content": "c", "created_by": "x"}
+    values: dict[str, object] = {
+        "tier": "core",
+        "category": "team",
+        "title": "t",
+        "content": "c",
+        "created_by": "x",
+    }
     values |= columns
     places = ", ".join(f"${n}" for n in range(1, len(values) + 1))
     sql = f"insert into shared_knowledge ({', '.join(values)}) values ({places})"
@@ -82,7 +93,12 @@ async def test_a_change_is_dated_and_a_look_is_not(scratch: asyncpg.Connection) 
     ):
         await scratch.execute(statement)
         assert (await entry(scratch, which))["updated_at"] == datetime(2026, 1, 1, tzinfo=UTC)
-    for change in ("outcome = '{\"success\": true}'", "expires_at = now()", "created_by_name = 'Saber'", "tags = '{a}'"):
+    for change in (
+        "outcome = '{\"success\": true}'",
+        "expires_at = now()",
+        "created_by_name = 'Saber'",
+        "tags = '{a}'",
+    ):
         before = (await entry(scratch, which))["updated_at"]
         await scratch.execute(f"update shared_knowledge set {change}")
         assert (await entry(scratch, which))["updated_at"] > before
@@ -132,7 +148,10 @@ async def test_learning_of_low_confidence_has_a_week(scratch: asyncpg.Connection
     week = datetime.now(UTC) + timedelta(days=7)
     for columns, expires in (
         ({"confidence": "low"}, week),
-        ({"confidence": "low", "expires_at": datetime(2030, 1, 1, tzinfo=UTC)}, datetime(2030, 1, 1, tzinfo=UTC)),
+        (
+            {"confidence": "low", "expires_at": datetime(2030, 1, 1, tzinfo=UTC)},
+            datetime(2030, 1, 1, tzinfo=UTC),
+        ),
         ({"confidence": "low", "tier": "core"}, None),
         ({"confidence": "medium"}, None),
     ):
@@ -151,7 +170,10 @@ async def test_learning_of_low_confidence_has_a_week(scratch: asyncpg.Connection
 async def test_what_nobody_used_in_time_is_archived(connection: asyncpg.Connection, daemons: Daemons) -> None:
     past = datetime.now(UTC) - timedelta(hours=1)
     low: dict[str, object] = {"confidence": "low", "expires_at": past}
-    gone = [await know(connection, "unread", **low), await know(connection, "unread too", **low, status="resolved")]
+    gone = [
+        await know(connection, "unread", **low),
+        await know(connection, "unread too", **low, status="resolved"),
+    ]
     kept = [
         await know(connection, "used", **low, accessed_count=1),
         await know(connection, "core", **low | {"tier": "core"}),
@@ -164,7 +186,9 @@ async def test_what_nobody_used_in_time_is_archived(connection: asyncpg.Connecti
     assert "unread" not in daemon.text()
     archived = await column(connection, "select id from shared_knowledge where status = 'archived'")
     assert set(archived) == set(gone)
-    assert set(await column(connection, "select id from shared_knowledge where status = 'active'")) == set(kept)
+    assert set(await column(connection, "select id from shared_knowledge where status = 'active'")) == set(
+        kept
+    )
     assert await connection.fetchval("select expire_low_confidence()") == 0
 
 
@@ -214,9 +238,17 @@ async def test_knowledge_is_found_most_similar_first(known: asyncpg.Connection) 
     assert rows[0]["similarity"] == 1
     assert rows[0]["created_by_name"] == "Saber"
     assert round(rows[2]["similarity"], 3) == 0.894
-    everything = "select title from search_shared_knowledge($1::text::vector, -1, 100, exclude_archived => false)"
+    everything = (
+        "select title from search_shared_knowledge($1::text::vector, -1, 100, exclude_archived => false)"
+    )
     # A similarity is above the threshold, not at it; what points nowhere has none.
-    assert await column(known, everything, embedding(1)) == ["exactly", "archived", "resolved", "nearly", "off"]
+    assert await column(known, everything, embedding(1)) == [
+        "exactly",
+        "archived",
+        "resolved",
+        "nearly",
+        "off",
+    ]
     assert await column(known, everything, embedding()) == []
 
 
@@ -234,7 +266,9 @@ async def test_knowledge_is_found_most_similar_first(known: asyncpg.Connection) 
         (", null, null, null, true", ["exactly", "resolved", "nearly"]),
     ],
 )
-async def test_what_is_found_can_be_narrowed(known: asyncpg.Connection, filter_: str, titles: list[str]) -> None:
+async def test_what_is_found_can_be_narrowed(
+    known: asyncpg.Connection, filter_: str, titles: list[str]
+) -> None:
     assert await column(known, NEAR.format(filter_), embedding(1)) == titles
 
 

@@ -8,9 +8,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from tests.support.clients import ANN, BOB, signed_in
 from tests.support.refusals import refused
 from tests.support.rows import column, embedding, remember
-from tests.support.users import ANN, BOB, signed_in
 
 MATCH = "select content from match_memory($1::text::vector{})"
 NEVER = datetime(2000, 1, 1, tzinfo=UTC)
@@ -74,7 +74,12 @@ async def test_the_agents_own_are_no_users(remembered: asyncpg.Connection) -> No
     [
         ("null", "22004", "query_embedding is null", "recall() takes words"),
         ("'[1,2,3]'", "22023", "query_embedding has 3 dimensions, this database 256", "MEMORYD_EMBEDDER"),
-        ("array_fill(0, '{1536}')::vector", "22023", "has 1536 dimensions, this database 256", "MEMORYD_EMBEDDER"),
+        (
+            "array_fill(0, '{1536}')::vector",
+            "22023",
+            "has 1536 dimensions, this database 256",
+            "MEMORYD_EMBEDDER",
+        ),
         ("$1::text::vector, -1.5", "22023", "match_threshold is -1.5", "from -1 to 1"),
         ("$1::text::vector, 'Infinity'", "22023", "match_threshold is Infinity", "from -1 to 1"),
         ("$1::text::vector, 'NaN'", "22023", "match_threshold is NaN", "from -1 to 1"),
@@ -122,5 +127,7 @@ async def test_a_user_among_many_is_found_by_the_index(scratch: asyncpg.Connecti
     counted = "select seq_scan from pg_stat_xact_user_tables where relname = 'agent_memory'"
     before = await scratch.fetchval(counted)
     for _ in range(6):
-        await scratch.fetch("select * from match_memory($1::text::vector, 0, 5, null, md5('7')::uuid)", embedding(1))
+        await scratch.fetch(
+            "select * from match_memory($1::text::vector, 0, 5, null, md5('7')::uuid)", embedding(1)
+        )
     assert await scratch.fetchval(counted) == before

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import pytest
 
+from tests.support.clients import ANN, BOB, signed_in
 from tests.support.daemons import Daemons
 from tests.support.rows import remember
-from tests.support.users import ANN, BOB, signed_in
 from tests.support.waiting import IDLE, until
 
 News = list[tuple[str | None, str | None, str]]
@@ -30,7 +29,8 @@ class Ear:
     async def listen(self) -> None:
         for channel in ("memory_updated", "end"):
             await self.listener.add_listener(
-                channel, lambda _connection, _pid, channel, payload: self._heard.put_nowait((channel, payload))
+                channel,
+                lambda _connection, _pid, channel, payload: self._heard.put_nowait((channel, payload)),
             )
 
     async def payloads(self) -> list[dict[str, Any]]:
@@ -49,10 +49,10 @@ class Ear:
 
 
 @pytest.fixture
-async def ear(connection: asyncpg.Connection, second: asyncpg.Connection) -> AsyncIterator[Ear]:
+async def ear(connection: asyncpg.Connection, second: asyncpg.Connection) -> Ear:
     opened = Ear(connection, second)
     await opened.listen()
-    yield opened
+    return opened
 
 
 async def test_each_combination_is_told_once_a_statement(connection: asyncpg.Connection, ear: Ear) -> None:
@@ -100,7 +100,9 @@ async def test_what_is_written_beside_a_memory_is_no_news(
     await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
     await until(connection, IDLE)
     assert await ear.news() == [(str(ANN), None, "INSERT")]
-    await connection.execute("update agent_memory set embedding = null, lexemes = null, sparse_embedding = null")
+    await connection.execute(
+        "update agent_memory set embedding = null, lexemes = null, sparse_embedding = null"
+    )
     await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
     assert await ear.news() == []
 
@@ -108,7 +110,9 @@ async def test_what_is_written_beside_a_memory_is_no_news(
 async def test_a_memory_that_changes_hands_is_news_to_both(connection: asyncpg.Connection, ear: Ear) -> None:
     memory = await remember(connection, "the spare key", user_id=ANN, memory_type="brand_memory")
     await ear.news()
-    await connection.execute("update agent_memory set user_id = $1, memory_type = null where id = $2", BOB, memory)
+    await connection.execute(
+        "update agent_memory set user_id = $1, memory_type = null where id = $2", BOB, memory
+    )
     assert await ear.news() == [(str(ANN), "brand_memory", "UPDATE"), (str(BOB), None, "UPDATE")]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
-from uuid import UUID
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.support.daemons import Daemons
 from tests.support.openai_server import OpenAIServer
 from tests.support.rows import DIMENSIONS, insert, one_row, remember
+from tests.support.users import ONE, OTHER, acting_as
 from tests.support.waiting import IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -104,7 +106,10 @@ async def test_a_context_is_answered_with_the_block(served: asyncpg.Connection) 
         ({"match_count": True}, "match_count is true. Give how many"),
         ({"match_count": 10**12}, "match_count is 1000000000000. Give how many"),
         ({"match_count": [1]}, "match_count is [1]. Give how many"),
-        ({"sources": ["memory", "web"]}, "unknown source web. Sources: memory, insight."),
+        (
+            {"sources": ["memory", "web"]},
+            "unknown source web. Sources: memory, conversation, document, knowledge, insight.",
+        ),
         (
             {"sources": "memory"},
             'sources is "memory". Give an array of names, such as ["memory", "insight"].',
@@ -187,3 +192,110 @@ async def test_without_its_embedder_a_request_is_answered_by_words(
         status, result, _ = await answer(connection, "recall", agent_id="alice", query="ferry")
         assert status == "done"
         assert [(UUID(row["id"]), row["similarity"]) for row in result] == [(memory, None)]
+
+
+async def test_users_export_and_erase_by_request(served: asyncpg.Connection) -> None:
+    user, other = uuid4(), uuid4()
+    for somebody in (user, other):
+        await remember(served, f"parrot of {somebody}", user_id=somebody)
+    await until(served, IDLE)
+    for kind in ("export", "erase"):
+        async with acting_as(served, user):
+            asked = await request(served, kind, user_id=user)
+        for somebody in (other, None):
+            with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.CheckViolationError)):
+                async with acting_as(served, user):
+                    await request(served, kind, user_id=somebody)
+        await until(served, ANSWERED, asked)
+        async with acting_as(served, user):
+            row = await one_row(
+                served, "select status, result, error from memory_requests where id = $1", asked
+            )
+        assert (row["status"], row["error"]) == ("done", None)
+        result = json.loads(row["result"])
+        if kind == "export":
+            assert [m["content"] for m in result["tables"]["agent_memory"]] == [f"parrot of {user}"]
+        else:
+            assert result["agent_memory"] == 1
+            assert "replica_paths" not in result
+    assert (
+        await served.fetchval("select count(*) from agent_memory where user_id = any($1)", [user, other]) == 1
+    )
+
+
+@pytest.mark.parametrize("kind", ["export", "erase"])
+async def test_whose_memory_it_is_has_to_be_said(served: asyncpg.Connection, kind: str) -> None:
+    with pytest.raises(asyncpg.CheckViolationError, match=f"a request of kind {kind} lacks its user_id"):
+        await request(served, kind)
+
+
+async def test_a_batch_for_many_users_is_answered_each_as_themselves(served: asyncpg.Connection) -> None:
+    users = [uuid4() for _ in range(4)]
+    for user in users:
+        await remember(served, f"cockatoo of {user}", user_id=user, kind="fact")
+    await remember(served, "cockatoo of the agents", agent_id="_shared", kind="fact")
+    await until(served, IDLE)
+    owners = [*users, None] * 3
+    await served.execute(
+        "insert into memory_requests (kind, user_id, query, options) "
+        "select 'recall', u, 'cockatoo', '{\"match_count\": 100, \"sources\": [\"memory\"]}' from unnest($1::uuid[]) u", owners,
+    )  # fmt: skip
+    await until(served, "select not exists (select from memory_requests where status = 'pending')")
+    rows = await served.fetch("select user_id, status, result from memory_requests where query = 'cockatoo'")
+    assert [r["status"] for r in rows] == ["done"] * 15
+    for row in rows:
+        contents = sorted(found["content"] for found in json.loads(row["result"]))
+        if row["user_id"] is None:
+            assert len(contents) == 5
+        else:
+            assert contents == [f"cockatoo of {row['user_id']}"]
+
+
+async def test_what_a_user_may_not_select_is_not_found_for_them(served: asyncpg.Connection) -> None:
+    """By the rights of the role, not by a condition that memoryd remembers to write: a policy of the operator's own holds."""
+    user = uuid4()
+    for text in ("a macaw for all to see", "a macaw under seal"):
+        await remember(served, text, user_id=user, kind="fact")
+    await until(served, IDLE)
+    await served.execute(
+        "create policy seal on agent_memory as restrictive for select to memoryd_user using (content not like '%under seal')"
+    )
+    try:
+        for kind in ("recall", "context"):
+            _, result, _ = await answer(served, kind, agent_id="alice", user_id=user, query="macaw")
+            assert "for all to see" in json.dumps(result)
+            assert "under seal" not in json.dumps(result)
+        _, result, _ = await answer(served, "recall", agent_id="alice", query="macaw")
+        assert "macaw" not in json.dumps(result)
+    finally:
+        await served.execute("drop policy seal on agent_memory")
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_a_daemon_that_may_not_act_for_users_says_so(
+    connection: asyncpg.Connection, database_url: str, daemons: Daemons
+) -> None:
+    """Rather than answer with its own rights. The roles were made by somebody who did not grant this one."""
+    name = f"keeper_{uuid4().hex[:8]}"
+    await connection.execute(
+        f"create role {name} login password 'keeper'; grant memoryd_service to {name}; grant usage, create on schema memoryd to {name}; "
+        f"grant all on all tables in schema memoryd to {name}; grant execute on all functions in schema memoryd to {name}"
+    )
+    await connection.execute(f"grant create on database {await connection.fetchval('select current_database()')} to {name}")
+    try:
+        parts = urlsplit(database_url)
+        host = parts.netloc.rpartition("@")[2]
+        daemon = await daemons.start(url=urlunsplit(parts._replace(netloc=f"{name}:keeper@{host}")))
+        await remember(connection, "toucan", user_id=ONE)
+        await remember(connection, "toucan", user_id=OTHER)
+        status, result, error = await answer(connection, "recall", user_id=ONE, query="toucan")
+        assert (status, result) == ("failed", None)
+        assert f'grant memoryd_user to "{name}"' in str(error)
+        assert (await answer(connection, "recall", query="toucan"))[0] == "done"
+        await connection.execute(f"grant memoryd_user to {name}")
+        status, result, _ = await answer(connection, "recall", user_id=ONE, query="toucan")
+        assert (status, len(result)) == ("done", 1)
+        await daemon.stop()
+    finally:
+        await daemons.kill_all()
+        await connection.execute(f"drop owned by {name}; drop role {name}")

@@ -71,21 +71,33 @@ class Place:
         rows = await self.connection.fetch(" union all ".join(each))
         return {(r["name"], r["key"]): (r["born"], r["place"]) for r in rows}
 
-    async def changes(self, user: UUID | None, role: str) -> dict[str, bool]:
-        """What was written, added or deleted since the beginning, and whether this user may."""
+    async def changes(self, user: UUID | None, role: str, *, erasing: bool = False) -> dict[str, bool]:
+        """What was written, added or deleted since the beginning, and whether this user may.
+
+        An erasure also takes conversations of no user in which only this one speaks, and is noted without a name.
+        """
         await self.back()
         after = await self._versions()
         changed = {k for k in self.before.keys() | after.keys() if self.before.get(k) != after.get(k)}
         if not changed:
             return {}
         now = await read_world(self.connection)
-        return {f"{table} {key}": self._right(now, user, role, table, key) for table, key in changed}
+        return {
+            f"{table} {key}": self._right(now, user, role, table, key) or (erasing and self._erased(now, user, table, key))
+            for table, key in changed
+        }
+
+    def _erased(self, now: World, user: UUID | None, table: str, key: str) -> bool:
+        if table == "agent_execution_logs":
+            return key not in self.world.tables[table] and now.tables[table][key]["step_name"] == "erase"
+        said = [m for m in self.world.tables["conversation_messages"].values() if m["session_id"] == key]
+        return table == "conversation_sessions" and {m["user_id"] for m in said} == {str(user)}
 
     def _right(self, now: World, user: UUID | None, role: str, table: str, key: str) -> bool:
         was, row = self.world.tables[table].get(key), now.tables[table].get(key)
         if was is None and row is not None and table == "agent_execution_logs":
-            # The trail is written whatever one does.
-            return row["action_type"] == "admin_read" if role == "memoryd_admin" else row["user_id"] == str(user)
+            # The trail is written whatever one does: by support about anybody's rows, by others about themselves.
+            return row["user_id"] == str(user) or (role == "memoryd_admin" and row["action_type"] == "admin_read")
         if role != "memoryd_user" or user is None:
             return False
         if was is None and table == "agents":

@@ -1,0 +1,199 @@
+"""memoryd export, import and erase: a user's memory as a file, and gone."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.support.commands import Commands
+from tests.support.rows import ask, insert, remember
+from tests.support.users import ONE, OTHER, found, kept_of, whole_user
+
+LARGE = "select sum(length(content)) from agent_memory"
+
+
+async def exported(memoryd: Commands, file: Path, user: uuid.UUID = ONE) -> dict[str, Any]:
+    """A user's export as a file, and parsed."""
+    done = await memoryd("export", str(user), "-o", str(file))
+    assert done.code == 0, done.err
+    assert done.out == ""
+    document: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return document
+
+
+async def test_export_erase_import_export(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await whole_user(connection, ONE, 'wombat ★ \\u0000 "quoted" 💾')
+    await whole_user(connection, OTHER, "numbat")
+    await connection.execute(
+        'update agent_memory set metadata = \'{"n": 1.10, "big": 12345678901234567890.123}\''
+    )
+    others = await kept_of(connection, OTHER)
+    before = await exported(memoryd, tmp_path / "one.json")
+    assert (before["format"], before["version"], before["user_id"]) == ("memoryd-export", 1, str(ONE))
+    assert (tmp_path / "one.json").stat().st_mode & 0o777 == 0o600
+    assert [f.name for f in tmp_path.glob("one*")] == ["one.json"]
+
+    refused = await memoryd("erase", str(ONE))
+    assert (refused.code, refused.out) == (1, "")
+    assert "--yes" in refused.err
+    erased = await memoryd("erase", str(ONE), "--yes")
+    assert erased.code == 0
+    assert ["2", "agent_memory"] in [line.split() for line in erased.out.splitlines()]
+    assert "/replica/" in erased.err
+    assert await found(connection, "wombat") == {}
+
+    imported = await memoryd("import", str(tmp_path / "one.json"))
+    assert imported.code == 0, imported.err
+    assert ["2", "0", "agent_memory"] in [line.split() for line in imported.out.splitlines()]
+    assert "user_memory_access" in imported.err
+    after = await exported(memoryd, tmp_path / "two.json")
+    assert after["tables"] == before["tables"]
+    assert '"n": 1.10' in (tmp_path / "two.json").read_text("utf-8")
+    assert '"big": 12345678901234567890.123' in (tmp_path / "two.json").read_text("utf-8")
+    assert await kept_of(connection, OTHER) == others
+
+    again = (await memoryd("import", str(tmp_path / "one.json"), "--json")).json
+    assert {c["imported"] for c in again["tables"].values()} == {0}
+    assert again["tables"]["agent_memory"] == {"imported": 0, "skipped": 2}
+
+
+async def test_a_file_may_be_piped_and_given_to_another(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    await remember(connection, "ein Käfer auf dem Löwenzahn", user_id=ONE, kind="fact")
+    piped = await memoryd("export", str(ONE))
+    assert piped.code == 0
+    await memoryd("erase", str(ONE), "--yes")
+    taken = await memoryd("import", "-", "--user", str(OTHER), stdin=piped.out.encode())
+    assert taken.code == 0
+    rows = await connection.fetch("select user_id, content from agent_memory")
+    assert [tuple(r) for r in rows] == [(OTHER, "ein Käfer auf dem Löwenzahn")]
+
+
+async def test_megabytes_go_out_and_come_back(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    for n in range(4):
+        await remember(connection, f"{n} " + "Ωmega " * 800_000, user_id=ONE)
+    await connection.execute(
+        "insert into agent_memory (agent_id, user_id, content) select 'alice', $1, 'note ' || n from generate_series(1, 1200) n",
+        ONE,
+    )
+    size = await connection.fetchval(LARGE)
+    await exported(memoryd, tmp_path / "large.json")
+    assert (await memoryd("erase", str(ONE), "--yes")).code == 0
+    done = await memoryd("import", str(tmp_path / "large.json"), "--json")
+    assert done.json["tables"]["agent_memory"] == {"imported": 1204, "skipped": 0}
+    assert await connection.fetchval(LARGE) == size
+
+
+async def test_of_nobody_nothing_is_exported_erased_or_imported(memoryd: Commands, tmp_path: Path) -> None:
+    document = await exported(memoryd, tmp_path / "nobody.json")
+    assert not any(document["tables"].values())
+    erased = await memoryd("erase", str(ONE), "--yes", "--json")
+    assert erased.json.pop("replica_paths") == []
+    assert "Nothing was kept" in (await memoryd("erase", str(ONE), "--yes")).out
+    assert "holds no rows" in (await memoryd("import", str(tmp_path / "nobody.json"))).out
+
+
+def changed(document: dict[str, Any], **values: Any) -> str:
+    """The document with other values."""
+    return json.dumps(document | values)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda d: json.dumps(d)[:-40], "is no whole JSON document"),
+        (lambda _: "", "is no whole JSON document"),
+        (lambda d: changed(d, format="pg_dump"), '"format" is not "memoryd-export"'),
+        (lambda _: "[]", '"format" is not "memoryd-export"'),
+        (lambda d: changed(d, version=2), "version 2; this memoryd reads version 1"),
+        (lambda d: changed(d, version="1"), 'version "1"; this memoryd reads'),
+        (lambda d: changed(d, version=True), "version true; this memoryd reads"),
+        (lambda d: changed(d, user_id="me"), '"user_id" is no uuid'),
+        (lambda d: changed(d, user_id=None), '"user_id" is no uuid'),
+        (lambda d: changed(d, user_id=str(OTHER)), "rows of another user than the file"),
+        (lambda d: changed(d, tables=None), 'no "tables" with rows'),
+        (lambda d: changed(d, tables={"agent_memory": {}}), 'no "tables" with rows'),
+        (lambda d: changed(d, tables={"pg_authid": []}), "does not know"),
+        (lambda d: json.dumps(d).replace("the last one", "the \\u0000 one"), "NUL character (\\u0000)"),
+        (lambda d: json.dumps(d).replace("the last one", "the \\ud800 one"), "lone surrogate"),
+        (lambda d: json.dumps(d).replace('"strength": 0.5', '"strength": 1e400'), "out of range"),
+        (lambda d: json.dumps(d).replace('"strength": 0.5', '"strength": NaN'), "is no whole JSON document"),
+        (lambda d: json.dumps(d).replace('"strength": 0.5', '"strength": 7'), "strength is 7"),
+        (lambda d: json.dumps(d).replace('"kind": "fact"', '"kind": "spell"'), "unknown kind 'spell'"),
+        (lambda _: "[" * 100_000, "is no whole JSON document"),
+    ],
+)
+async def test_a_file_that_is_spoilt_is_refused_whole(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, spoil: Any, said: str
+) -> None:
+    one = await remember(connection, "the first one", user_id=ONE, kind="note")
+    two = await remember(connection, "the last one", user_id=ONE, kind="fact")
+    link = {"memory_id": two, "related_memory_id": one, "association_type": "related", "strength": 0.5}
+    await insert(connection, "memory_associations", link)
+    await ask(connection, "paint", user_id=ONE, status="cancelled")
+    document = await exported(memoryd, tmp_path / "one.json")
+    await memoryd("erase", str(ONE), "--yes")
+    (tmp_path / "spoilt.json").write_text(spoil(document), "utf-8")
+    ended = await memoryd("import", str(tmp_path / "spoilt.json"))
+    assert ended.code == 1
+    assert ended.out == ""
+    assert ended.err.count("\n") == 1
+    assert said in ended.err
+    assert set((await kept_of(connection, ONE)).values()) == {0}
+    assert (
+        await connection.fetchval(
+            "select count(*) from memoryd.jobs where topic in ('index', 'context', 'capture')"
+        )
+        == 0
+    )
+
+
+async def test_files_that_cannot_be_are_one_sentence(memoryd: Commands, tmp_path: Path) -> None:
+    missing = await memoryd("import", str(tmp_path / "missing.json"))
+    assert (missing.code, missing.err.count("\n")) == (1, 1)
+    assert "cannot be read: No such file" in missing.err
+    (tmp_path / "latin.json").write_bytes(b'{"format": "\xe4"}')
+    assert "is not UTF-8" in (await memoryd("import", str(tmp_path / "latin.json"))).err
+    nowhere = await memoryd("export", str(ONE), "-o", str(tmp_path / "no" / "folder.json"))
+    assert (nowhere.code, nowhere.err.count("\n")) == (1, 1)
+    assert "cannot be written: No such file" in nowhere.err
+    assert (await memoryd("export", "me")).code == 2
+    assert (await memoryd("erase", "me", "--yes")).code == 2
+
+
+async def test_an_export_that_fails_leaves_the_file_that_was_there(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "one.json").write_text("the one before")
+    await connection.execute("alter function memoryd.user_rows rename to gone")
+    ended = await memoryd("export", str(ONE), "-o", str(tmp_path / "one.json"))
+    assert ended.code == 1
+    assert [f.name for f in tmp_path.glob("one*")] == ["one.json"]
+    assert (tmp_path / "one.json").read_text() == "the one before"
+
+
+async def test_what_is_imported_and_erased_is_on_record_without_a_name(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await remember(connection, "wombat", user_id=ONE)
+    await exported(memoryd, tmp_path / "one.json")
+    await memoryd("erase", str(ONE), "--yes")
+    await memoryd("import", str(tmp_path / "one.json"))
+    rows = await connection.fetch(
+        "select * from agent_execution_logs where user_id is null order by created_at"
+    )
+    assert [(r["step_name"], json.loads(r["output_data"])["agent_memory"]) for r in rows] == [
+        ("erase", 1),
+        ("import", 1),
+    ]
+    assert "wombat" not in str([dict(r) for r in rows])

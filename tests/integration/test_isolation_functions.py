@@ -1,0 +1,151 @@
+"""What comes back from functions depends on rows that the caller may read, and on no others: every function that end users
+or support may execute, found in the catalog, is asked twice, with all rows there and with the caller's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tests.support.calls import CALLS, EXECUTABLE, PURE, WORDS
+from tests.support.isolation import ANN, BOB, CAT, MARKS, build_world, key_of, read_world
+from tests.support.place import Place
+from tests.support.rows import column, embedding
+from tests.support.schemas import connected
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+VECTOR = f"{embedding(0.8, 0.6)!r}::vector"
+
+# What one of BOB's rows alone says, and a word of ANN's that is near to it. The index is one that a big table would have.
+NEAR = """
+insert into agent_memory (agent_id, user_id, content) values
+    ('alice', '{bob}', 'pregnancy of markbob'), ('alice', '{ann}', 'the baby of markann');
+update agent_memory t set lexemes = w.lexemes, sparse_embedding = w.weights
+from (select m.id, l.* from agent_memory m cross join lateral memoryd.weigh_text(m.content) l where m.lexemes is null) w
+where w.id = t.id;
+select memoryd.learn_words('{{pregnancy,baby,secret,recipe}}');
+insert into memoryd.lexeme_neighbours (lexeme, neighbour, similarity)
+select a.lexeme, b.lexeme, 0.8 from memoryd.lexicon a, memoryd.lexicon b
+where a.word in ('pregnancy', 'baby') and b.word in ('pregnancy', 'baby') and a.word <> b.word;
+select memoryd.fold_lexeme_changes();
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def place(shared_url: str) -> AsyncIterator[Place]:
+    """The world, and somebody in it."""
+    async with connected(shared_url) as connection:
+        await build_world(connection)
+        await connection.execute(NEAR.format(ann=ANN, bob=BOB))
+        stranger = f"stranger_{uuid4().hex[:8]}"
+        await connection.execute(f"create role {stranger}")
+        made = Place(connection, await read_world(connection), stranger)
+        await made.remember_versions()
+        try:
+            yield made
+        finally:
+            await connection.execute(f"drop role {stranger}")
+
+
+def written(call: str, place: Place, user: UUID | None) -> str:
+    """The call with what it is about."""
+    call = call.replace("<words>", WORDS).replace("<vector>", VECTOR)
+    call = call.replace("<me>", str(user or CAT)).replace("<other>", str(ANN if user == BOB else BOB))
+    for table, rows in place.world.tables.items():
+        ids = ",".join(sorted(rows))
+        call = call.replace(f"<{table}>", f"'{{{ids}}}'::uuid[]")
+    return call
+
+
+async def answer(place: Place, statement: str) -> str:
+    """What comes back, as text; an error's words where it is refused. Nothing of it stays."""
+    await place.connection.execute("savepoint before")
+    try:
+        rows = await place.connection.fetch(f"select r::text from ({statement}) r") if statement.startswith("select") else []
+        return "\n".join(str(r[0]) for r in rows)
+    except asyncpg.PostgresError as error:
+        return f"{error.sqlstate} {error}"
+    finally:
+        await place.connection.execute("rollback to before")
+
+
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin"])
+async def test_every_function_has_a_call(place: Place, role: str) -> None:
+    executable = set(await column(place.connection, EXECUTABLE, role))
+    assert executable - PURE <= CALLS.keys()
+    if role == "memoryd_user":
+        both = executable | set(await column(place.connection, EXECUTABLE, "memoryd_admin"))
+        assert both == PURE | CALLS.keys()
+
+
+async def test_what_is_pure_reads_no_table(place: Place) -> None:
+    impure = await column(
+        place.connection,
+        "select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace "
+        "where n.nspname || '.' || p.proname = any($1) and (p.prosecdef or p.prosrc ~* '\\m(public|memoryd)\\.[a-z0-9_]+(?![a-z0-9_(])')",
+        sorted(PURE),
+    )
+    assert impure == []
+
+
+async def test_a_role_without_grants_calls_nothing(place: Place) -> None:
+    assert await column(place.connection, EXECUTABLE, place.stranger) == []
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_function_tells_of_ones_own_rows_alone(place: Place, name: str) -> None:
+    for user in (ANN, BOB, CAT, None):
+        calls = [written(call, place, user) for call in CALLS[name]]
+        hidden = [mark for owner, mark in MARKS.items() if owner != user and mark not in await shown(place, user)]
+        async with place.acting(user):
+            with_all = [await answer(place, call) for call in calls]
+            await place.back()
+            await forget_all_but(place, user)
+            await place.connection.execute(place.becoming(user))
+            with_own = [await answer(place, call) for call in calls]
+        for call, one, other in zip(calls, with_all, with_own, strict=True):
+            assert one == other, (user, call)
+            assert not [mark for mark in hidden if mark in one], (user, call)
+
+
+async def shown(place: Place, user: UUID | None) -> str:
+    """All that a user is granted."""
+    tables = place.world.tables
+    return str([tables[t][key] for t in tables for key in place.world.readable(user, t)])
+
+
+async def forget_all_but(place: Place, user: UUID | None) -> None:
+    """Deletes what the user may not read, but for the sessions and documents of what they may."""
+    kept = {table: place.world.readable(user, table) for table in place.world.tables}
+    for child, parent, key in (
+        ("conversation_messages", "conversation_sessions", "session_id"),
+        ("memory_chunks", "documents", "document_id"),
+        ("conversation_messages", "chat_groups", "chat_id"),
+    ):
+        kept[parent] |= {str(place.world.tables[child][row][key]) for row in kept[child]}
+    # The trail last: the others write into it.
+    for table in sorted(kept, key=lambda name: name == "agent_execution_logs"):
+        await place.connection.execute(
+            f"delete from public.{table} where {key_of(table)}::text <> all ($1)", sorted(kept[table])
+        )
+    while await place.connection.fetchval("select memoryd.fold_lexeme_changes()"):
+        pass
+
+
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin", "nobody"])
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_function_changes_ones_own_rows_alone(place: Place, name: str, role: str) -> None:
+    user, acts_as = (None, "memoryd_user") if role == "nobody" else (ANN, role)
+    for call in CALLS[name]:
+        async with place.acting(user, acts_as):
+            try:
+                await place.connection.execute(written(call, place, user))
+            except asyncpg.PostgresError:
+                continue
+            changes = await place.changes(user, acts_as, erasing="erase" in call)
+            assert [row for row, right in changes.items() if not right] == [], call

@@ -1,0 +1,79 @@
+"""A database as Supabase makes it: roles that do not inherit, everything granted to clients by default, pgvector in a schema of
+its own, and an owner that is no superuser.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
+
+import asyncpg
+
+from tests.support.schemas import connected
+
+CLIENTS = "anon, authenticated, service_role"
+ROLES = [
+    "create role anon nologin noinherit",
+    "create role authenticated nologin noinherit",
+    "create role service_role nologin noinherit bypassrls",
+    "create role authenticator login noinherit",
+    f"grant {CLIENTS} to authenticator",
+    "create role project_owner login createrole createdb bypassrls",
+    f"grant {CLIENTS} to project_owner with admin option",
+]
+DATABASE = [
+    "create schema extensions authorization project_owner",
+    "create extension vector with schema extensions",
+    f"grant usage on schema extensions to project_owner, {CLIENTS}",
+    f"grant usage on schema public to {CLIENTS}",
+    "grant all on schema public to project_owner",
+    "create schema auth",
+    f"grant usage on schema auth to {CLIENTS}",
+    (
+        "create function auth.uid() returns uuid language sql stable "
+        "as $$ select (current_setting('request.jwt.claims', true)::jsonb ->> 'sub')::uuid $$"
+    ),
+    *(
+        f"alter default privileges for role project_owner {where} grant all on {kind} to {CLIENTS}"
+        for kind in ("tables", "functions", "sequences")
+        for where in ("in schema public", "")
+    ),
+]
+
+
+class Project:
+    """A server with databases as Supabase makes them."""
+
+    def __init__(self, admin_url: str) -> None:
+        self._admin_url = admin_url
+
+    def url(self, database: str = "app", user: str = "project_owner") -> str:
+        """The address of a database, for one of its users."""
+        return urlunsplit(urlsplit(self._admin_url)._replace(netloc=f"{user}@", path=f"/{database}"))
+
+    async def make(self, database: str, *statements: str) -> None:
+        """A database, and what these statements add to it; not migrated."""
+        async with connected(self.url("memoryd", "postgres")) as admin:
+            await admin.execute(f"create database {database} owner project_owner")
+        async with connected(self.url(database, "postgres")) as admin:
+            for statement in (*DATABASE, *statements):
+                await admin.execute(statement)
+
+    @asynccontextmanager
+    async def client(
+        self, role: str, claims: dict[str, Any] | None = None
+    ) -> AsyncIterator[asyncpg.Connection]:
+        """A request as PostgREST makes it: as authenticator, which becomes the role; committed at the end."""
+        async with connected(self.url(user="authenticator")) as connection, connection.transaction():
+            await connection.execute(f"set local role {role}; set local search_path = public, extensions")
+            text = json.dumps((claims or {}) | {"role": role})
+            await connection.execute("select set_config('request.jwt.claims', $1, true)", text)
+            yield connection
+
+    def user(self, who: UUID) -> AbstractAsyncContextManager[asyncpg.Connection]:
+        """A request of an end user."""
+        return self.client("authenticated", {"sub": str(who)})
