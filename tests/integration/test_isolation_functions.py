@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.calls import CALLS, EXECUTABLE, PURE, WORDS
-from tests.support.isolation import ANN, BOB, CAT, MARKS, build_world, key_of, read_world
+from tests.support.isolation import ANN, BOB, CAT, MARKS, READS, build_world, key_of, read_world
+from tests.support.lookalikes import ENTER, MAKE, TRAPPED
 from tests.support.place import Place
 from tests.support.rows import column, embedding
 from tests.support.schemas import connected
@@ -149,3 +150,63 @@ async def test_a_function_changes_ones_own_rows_alone(place: Place, name: str, r
                 continue
             changes = await place.changes(user, acts_as, erasing="erase" in call)
             assert [row for row, right in changes.items() if not right] == [], call
+
+
+# --- Whatever the caller's search_path.
+
+OWN_WRITES = (
+    "insert into public.agent_memory (agent_id, user_id, content, kind) values ('alice', '<me>', 'a note', 'outcome')",
+    "insert into public.agent_commands (agent_id, user_id, message) values ('alice', '<me>', 'a task')",
+    "insert into public.memory_requests (kind, user_id, query) values ('recall', '<me>', 'a question')",
+    "insert into public.memory_queries (agent_id, user_id) values ('alice', '<me>')",
+    "insert into public.documents (title, user_id) values ('a title', '<me>')",
+    "insert into public.agent_sessions (user_id, status) values ('<me>', 'completed')",
+    "insert into public.conversation_sessions (user_id) values ('<me>')",
+    "insert into public.conversation_messages (session_id, role, content) values ('{session}', 'user', 'a word')",
+    "update public.agent_memory set content = 'other words'",
+    "update public.conversation_messages set content = 'other words'",
+    "update public.memory_settings set memory_ttl_hours = 5",
+    "update public.agent_sessions set status = 'error'",
+    "delete from public.conversation_sessions",
+    "delete from public.documents",
+    "delete from public.agent_memory",
+)
+
+
+async def test_look_alikes_are_asked_by_no_function(place: Place) -> None:
+    """The calls are parsed before, so that what a look-alike could catch is what our functions say."""
+    connection = place.connection
+    calls = [written(call, place, ANN) for calls in CALLS.values() for call in calls]
+    async with place.acting(None, "none"):
+        await connection.execute(MAKE)
+        await connection.execute(place.becoming(ANN))
+        for number, call in enumerate(calls):
+            await connection.execute(
+                f"create function pg_temp.call_{number}() returns setof text begin atomic select r::text from ({call}) r; end"
+            )
+        asked = [f"select r from pg_temp.call_{number}() r" for number in range(len(calls))]
+        before = [await answer(place, one) for one in asked]
+        await connection.execute(ENTER)
+        after = [await answer(place, one) for one in asked]
+    for call, one, other in zip(calls, before, after, strict=True):
+        assert one == other, call
+        assert TRAPPED not in other, call
+    assert sum(bool(one) for one in before) > len(before) / 2
+
+
+async def test_look_alikes_are_asked_by_no_policy_and_no_trigger(place: Place) -> None:
+    connection = place.connection
+    session = min(place.world.readable(ANN, "conversation_sessions"))
+    async with place.acting(None, "none"):
+        await connection.execute(MAKE)
+        await connection.execute(place.becoming(ANN))
+        await connection.execute(ENTER)
+        for relation in READS:
+            assert await place.seen(relation) == place.world.readable(ANN, relation)
+        for statement in OWN_WRITES:
+            await connection.execute("savepoint one")
+            await connection.execute(statement.replace("<me>", str(ANN)).replace("{session}", session))
+            changes = await place.changes(ANN, "memoryd_user")
+            assert changes, statement
+            assert [row for row, right in changes.items() if not right] == [], statement
+            await connection.execute("rollback to one")
