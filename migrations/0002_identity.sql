@@ -28,10 +28,6 @@ begin
             end;
         end if;
     end loop;
-    -- A user's request is answered as that user; by nothing that it inherits.
-    if not pg_has_role(current_user, 'memoryd_user', 'set') then
-        execute format('grant memoryd_user to %I with inherit false, set true', current_user);
-    end if;
     -- Supabase's roles do not inherit what they are granted, unless that is said.
     if exists (select from pg_roles where rolname = 'service_role' and not pg_has_role(oid, 'memoryd_service', 'usage')) then
         grant memoryd_service to service_role with inherit true;

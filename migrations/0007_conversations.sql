@@ -200,6 +200,8 @@ begin
         select m.role, m.speaker, m.content, m.message_index, m.created_at, m.metadata
         from public.conversation_messages m
         where m.session_id = load_context.session_id
+          -- Who has switched memory off is not remembered, in words of old either.
+          and not exists (select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
         order by m.message_index desc
         limit load_context.max_messages
     ) n

@@ -158,10 +158,15 @@ begin
         select a.lexeme, n.neighbour, n.similarity
         from unnest(asked) as a(lexeme)
         cross join lateral (
-            select n.neighbour, n.similarity from memoryd.lexeme_neighbours n
-            where n.lexeme = a.lexeme and n.similarity >= 0.3
-            order by n.similarity desc
-            limit 40
+            -- The nearest eight of those that these scopes know.
+            select n.neighbour, n.similarity
+            from (select n.neighbour, n.similarity from memoryd.lexeme_neighbours n
+                  where n.lexeme = a.lexeme and n.similarity >= 0.3
+                  order by n.similarity desc
+                  limit 40) n
+            where exists (select from memoryd.lexeme_statistics s
+                          where s.scope = any(counted) and s.lexeme = n.neighbour offset 0)
+            limit 8
         ) n
         -- That the lexicon knows a word tells that somebody's rows have it: an end user learns it of their own alone.
         where serves or exists (select from memoryd.lexeme_statistics s where s.scope = any(counted) and s.lexeme = a.lexeme)
@@ -266,18 +271,28 @@ set enable_seqscan = off
 as $body$
 declare
     scopes constant bigint[] := memoryd.scopes_open(p_scopes);
-    serves constant boolean := memoryd.caller_serves();
-    own constant uuid := memoryd.caller_id();
+    serves boolean;
+    own uuid;
     access public.user_memory_access;
-    probes constant integer := memoryd.lists_to_probe('%source%', scopes);
+    probes integer;
     -- Reckoned once: under a generic plan an expression of a parameter is reckoned for each row.
     sought constant bit(:dimensions) := binary_quantize(p_embedding)::bit(:dimensions);
     before text;
     found uuid[] := '{}';
 begin
+    -- Most scopes have rows of one or two sources.
+    if scopes is not null
+       and not exists (select from public.%name% t where t.scope = any(scopes) and t.code is not null)
+       and not exists (select from public.%name% t where t.scope = any(scopes) and t.lexemes is null)
+       and memoryd.rows_in(scopes, '%source%') = 0 then
+        return '{}';
+    end if;
+    serves := memoryd.caller_serves();
     if not serves then
+        own := memoryd.caller_id();
         access := memoryd.caller_access();
     end if;
+    probes := memoryd.lists_to_probe('%source%', scopes);
     if p_embedding is null then
         null;
     elsif probes is not null then
@@ -343,7 +358,7 @@ $template$;
 create function memoryd.find_%source%(
     p_ids uuid[], p_weights sparsevec, p_embedding vector, p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb)
 returns table (source text, id uuid, lexical double precision, similarity double precision, prior real, says_when boolean,
-               session_id uuid, speaker text, created_at timestamptz)
+               session_id uuid, speaker text, created_at timestamptz, weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -353,7 +368,7 @@ begin
     return query
     select '%source%', t.id, greatest(0, -(coalesce(t.sparse_embedding, w.weights) <#> p_weights)),
            1 - (t.%embedding% <=> p_embedding), coalesce(t.prior, w.prior), coalesce(t.says_when, w.says_when),
-           %session%, %speaker%, %born%
+           %session%, %speaker%, %born%, %weight%
     from unnest(p_ids) as f(id)
     join public.%name% t on t.id = f.id
     left join lateral (
@@ -379,20 +394,20 @@ $template$;
 begin
     for source in
         select * from jsonb_to_recordset($sources$[
-            {"source": "memory", "name": "agent_memory", "embedding": "embedding",
+            {"source": "memory", "weight": "memoryd.kind_weight(t.kind)", "name": "agent_memory", "embedding": "embedding",
              "content": "t.content", "body": "t.content", "owner": "t.user_id",
              "agent": "(t.agent_id = p_agent or t.agent_id = '_shared')",
              "unexpired": "(t.expires_at is null or t.expires_at > now())", "live": "", "granted": "false",
              "session": "null::uuid", "speaker": "null::text", "born": "t.created_at", "beside": "",
              "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('kind', t.kind, 'memory_type', t.memory_type))"},
-            {"source": "conversation", "name": "conversation_messages", "embedding": "embedding",
+            {"source": "conversation", "weight": "1::double precision", "name": "conversation_messages", "embedding": "embedding",
              "content": "t.content", "body": "t.content", "owner": "t.user_id",
              "agent": "(t.agent_id is null or t.agent_id = p_agent)", "unexpired": "true", "live": "",
              "granted": "(t.user_id = own or memoryd.grants_access(access, t.access_level, t.visibility_tags, t.metadata))",
              "session": "t.session_id", "speaker": "t.speaker", "born": "t.created_at",
              "beside": "union select t.id from (select * from worded limit 150) w join public.conversation_messages m on m.id = w.id join public.conversation_messages t on t.session_id = m.session_id and t.message_index between m.message_index - 1 and m.message_index + 3 where (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)",
              "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('session_id', t.session_id, 'message_index', t.message_index, 'role', t.role, 'speaker', t.speaker))"},
-            {"source": "document", "name": "memory_chunks", "embedding": "dense_embedding",
+            {"source": "document", "weight": "1::double precision", "name": "memory_chunks", "embedding": "dense_embedding",
              "content": "t.chunk_text", "body": "concat_ws(E'\\n', t.context, t.chunk_text)", "owner": "t.user_id",
              "agent": "true",
              "unexpired": "true",
@@ -400,19 +415,19 @@ begin
              "granted": "(t.user_id = own or memoryd.grants_access(access, t.access_level, t.visibility_tags, t.metadata))",
              "session": "null::uuid", "speaker": "null::text", "born": "t.created_at", "beside": "",
              "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('document_id', t.document_id, 'chunk_index', t.chunk_index, 'context', t.context, 'title', (select d.title from public.documents d where d.id = t.document_id)))"},
-            {"source": "knowledge", "name": "shared_knowledge", "embedding": "embedding",
+            {"source": "knowledge", "weight": "1::double precision", "name": "shared_knowledge", "embedding": "embedding",
              "content": "t.content", "body": "concat_ws(E'\\n', t.title, t.content)", "owner": "null::uuid",
              "agent": "true", "unexpired": "t.status <> 'archived'", "live": "", "granted": "false",
              "session": "null::uuid", "speaker": "null::text", "born": "t.created_at", "beside": "",
              "metadata": "jsonb_strip_nulls(jsonb_build_object('tier', t.tier, 'category', t.category, 'title', t.title, 'tags', t.tags, 'confidence', t.confidence, 'status', t.status, 'created_by', t.created_by, 'created_by_name', t.created_by_name))"},
-            {"source": "insight", "name": "dream_insights", "embedding": "embedding",
+            {"source": "insight", "weight": "t.confidence", "name": "dream_insights", "embedding": "embedding",
              "content": "t.insight", "body": "t.insight", "owner": "t.user_id",
              "agent": "(t.agent_id is null or t.agent_id = p_agent)", "unexpired": "true", "live": "", "granted": "false",
              "session": "null::uuid", "speaker": "null::text", "born": "t.generated_at", "beside": "",
              "metadata": "jsonb_build_object('category', t.category, 'confidence', t.confidence, 'source_memories', t.source_memories)"}
         ]$sources$) as s(source text, name text, embedding text, content text, body text, owner text, agent text, live text,
                          session text, speaker text, born text, beside text, metadata text,
-                         unexpired text, granted text)
+                         unexpired text, granted text, weight text)
     loop
         foreach body in array array[candidates, find, show] loop
             -- The parts that hold parts come first.
@@ -441,6 +456,7 @@ create function memoryd.search(
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -456,6 +472,11 @@ declare
     unowned boolean;
     asked record;
     unknown text[];
+    memory_ids uuid[] := '{}';
+    message_ids uuid[] := '{}';
+    chunk_ids uuid[] := '{}';
+    knowledge_ids uuid[] := '{}';
+    insight_ids uuid[] := '{}';
 begin
     if p_count is null or p_count < 0 then
         raise exception 'match_count is %', coalesce(p_count::text, 'null')
@@ -485,27 +506,38 @@ begin
     select * into scopes, unowned from memoryd.scopes_asked(p_agent, p_user, serves);
     select * into asked from memoryd.question(p_query, scopes, 400, p_near);
 
+    if 'memory' = any(wanted) then
+        memory_ids := memoryd.candidates_memory(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+    end if;
+    if 'conversation' = any(wanted) then
+        message_ids := memoryd.candidates_conversation(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+    end if;
+    if 'document' = any(wanted) then
+        chunk_ids := memoryd.candidates_document(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+    end if;
+    if 'knowledge' = any(wanted) then
+        knowledge_ids := memoryd.candidates_knowledge(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+    end if;
+    if 'insight' = any(wanted) then
+        insight_ids := memoryd.candidates_insight(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+    end if;
+
     return query
     with candidates as materialized (
-        select f.* from memoryd.find_memory(
-            memoryd.candidates_memory(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
-            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'memory' = any(wanted)
+        select f.* from memoryd.find_memory(memory_ids, asked.weights, p_embedding, p_user, unowned, p_agent, condition) f
+        where memory_ids <> '{}'
         union all
-        select f.* from memoryd.find_conversation(
-            memoryd.candidates_conversation(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
-            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'conversation' = any(wanted)
+        select f.* from memoryd.find_conversation(message_ids, asked.weights, p_embedding, p_user, unowned, p_agent, condition) f
+        where message_ids <> '{}'
         union all
-        select f.* from memoryd.find_document(
-            memoryd.candidates_document(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
-            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'document' = any(wanted)
+        select f.* from memoryd.find_document(chunk_ids, asked.weights, p_embedding, p_user, unowned, p_agent, condition) f
+        where chunk_ids <> '{}'
         union all
-        select f.* from memoryd.find_knowledge(
-            memoryd.candidates_knowledge(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
-            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'knowledge' = any(wanted)
+        select f.* from memoryd.find_knowledge(knowledge_ids, asked.weights, p_embedding, p_user, unowned, p_agent, condition) f
+        where knowledge_ids <> '{}'
         union all
-        select f.* from memoryd.find_insight(
-            memoryd.candidates_insight(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach),
-            asked.weights, p_embedding, p_user, unowned, p_agent, condition) f where 'insight' = any(wanted)
+        select f.* from memoryd.find_insight(insight_ids, asked.weights, p_embedding, p_user, unowned, p_agent, condition) f
+        where insight_ids <> '{}'
     ), parts as materialized (
         select c.*,
                coalesce(c.lexical / nullif(max(c.lexical) over (), 0), 0) as lexical_part,
@@ -528,22 +560,23 @@ begin
         from sessions s
     ), ranked as materialized (
         select h.* from hybrids h
-        order by h.hybrid desc, h.created_at desc, h.id
+        order by h.hybrid * h.weight desc, h.created_at desc, h.id
         limit greatest(100, 2::bigint * p_count)
     ), weighed as materialized (
         select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part, r.named_part, r.timed_part,
                r.session_part,
-               case when p_embedding is null and k.keywords && asked_keywords
+               case when k.keywords && asked_keywords
                     then (select count(*) from unnest(asked_keywords) w where w = any(k.keywords))::double precision
                          / cardinality(asked_keywords)
                     else r.hybrid end as relevance,
-               coalesce(k.weight, 1) as weight
+               r.weight
         from ranked r
         left join lateral (
-            select m.keywords, memoryd.kind_weight(m.kind) as weight from public.agent_memory m
-            where r.source = 'memory' and m.id = r.id
+            select m.keywords from public.agent_memory m
+            where p_embedding is null and r.source = 'memory' and m.id = r.id
             union all
-            select i.keywords, i.confidence from public.dream_insights i where r.source = 'insight' and i.id = r.id
+            select i.keywords from public.dream_insights i
+            where p_embedding is null and r.source = 'insight' and i.id = r.id
         ) k on true
     ), top as materialized (
         select w.id from weighed w
@@ -598,15 +631,15 @@ begin
            b.relevance, b.weight::double precision, b.recency::double precision, b.association
     from best b
     join (
-        select * from memoryd.show_memory(array(select b.id from best b where b.source = 'memory')) where 'memory' = any(wanted)
+        select * from memoryd.show_memory(array(select b.id from best b where b.source = 'memory'))
         union all
-        select * from memoryd.show_conversation(array(select b.id from best b where b.source = 'conversation')) where 'conversation' = any(wanted)
+        select * from memoryd.show_conversation(array(select b.id from best b where b.source = 'conversation')) where message_ids <> '{}'
         union all
-        select * from memoryd.show_document(array(select b.id from best b where b.source = 'document')) where 'document' = any(wanted)
+        select * from memoryd.show_document(array(select b.id from best b where b.source = 'document')) where chunk_ids <> '{}'
         union all
-        select * from memoryd.show_knowledge(array(select b.id from best b where b.source = 'knowledge')) where 'knowledge' = any(wanted)
+        select * from memoryd.show_knowledge(array(select b.id from best b where b.source = 'knowledge')) where knowledge_ids <> '{}'
         union all
-        select * from memoryd.show_insight(array(select b.id from best b where b.source = 'insight')) where 'insight' = any(wanted)
+        select * from memoryd.show_insight(array(select b.id from best b where b.source = 'insight')) where insight_ids <> '{}'
     ) s on s.id = b.id and s.source = b.source
     order by b.rank desc, b.created_at desc, b.id;
 end

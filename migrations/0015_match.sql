@@ -48,6 +48,9 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Types: brand_memory, user_preferences, competitive_memory, task_memory, performance_memory; or null for all.';
     end if;
+    if memoryd.memory_is_off(match_memory.filter_user_id) then
+        return;
+    end if;
     return query
     select s.id, s.content, s.similarity, s.metadata, s.created_at
     from (

@@ -317,6 +317,21 @@ async def test_in_a_group_chat_everybody_speaks_for_themselves(scratch: asyncpg.
         assert await scratch.fetch("select * from chat_groups") == []
 
 
+async def test_who_switched_memory_off_is_not_in_the_context(scratch: asyncpg.Connection) -> None:
+    session = uuid4()
+    chat = await insert(scratch, "chat_groups", {"platform": "telegram"})
+    for user, text in ((ANN, "ann's"), (BOB, "bob's"), (None, "the agent's")):
+        await say(scratch, session, text, user_id=user, chat_id=chat)
+    await scratch.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", ANN)
+    assert await column(scratch, LAST, session) == ["bob's", "the agent's"]
+    async with signed_in(scratch, ANN):
+        assert await column(scratch, LAST, session) == []
+    await scratch.execute("update memory_settings set memory_enabled = true")
+    assert await column(scratch, "select content from load_context($1)", session) == [
+        "ann's", "bob's", "the agent's",
+    ]  # fmt: skip
+
+
 async def test_a_session_given_to_a_user_takes_its_messages_along(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     for text in ("who are you", "an agent"):

@@ -122,7 +122,7 @@ async def test_support_sees_everything_and_the_trail_says_so(place: Place) -> No
             )
         owners = {r.get("user_id") for r in place.world.tables[SOURCES.get(relation, relation)].values()}
         if relation == "shared_memory":
-            owners = {str(ANN), str(BOB)}
+            owners = {str(BOB)}
         assert {str(n) for n in noted} >= owners - {None}, relation
 
 

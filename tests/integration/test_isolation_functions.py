@@ -67,9 +67,8 @@ async def answer(place: Place, statement: str) -> str:
     """What comes back, as text; an error's words where it is refused. Nothing of it stays."""
     await place.connection.execute("savepoint before")
     try:
-        rows = await place.connection.fetch(f"select r::text from ({statement}) r") if statement.startswith("select") else []
-        return "\n".join(str(r[0]) for r in rows)
-    except asyncpg.PostgresError as error:
+        return "\n".join(map(str, await column(place.connection, f"select r::text from ({statement}) r")))
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.NullValueNotAllowedError) as error:
         return f"{error.sqlstate} {error}"
     finally:
         await place.connection.execute("rollback to before")

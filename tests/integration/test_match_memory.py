@@ -64,6 +64,19 @@ async def test_a_caller_finds_their_own_whomever_they_name(remembered: asyncpg.C
             assert await column(remembered, MATCH.format(other), embedding(1)) == []
 
 
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_service"])
+async def test_of_who_switched_memory_off_nothing_is_found(remembered: asyncpg.Connection, role: str) -> None:
+    await remembered.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", ANN)
+    found = {}
+    for user in (ANN, BOB):
+        async with signed_in(remembered, user):
+            await remembered.execute(f"set local role {role}")
+            found[user] = await column(
+                remembered, MATCH.format(f", filter_user_id => '{user}'"), embedding(1)
+            )
+    assert found == {ANN: [], BOB: ["bob exactly", "bob nearly"]}
+
+
 async def test_the_agents_own_are_no_users(remembered: asyncpg.Connection) -> None:
     await remembered.execute("set local role memoryd_service")
     assert await column(remembered, MATCH.format(""), embedding(1)) == []

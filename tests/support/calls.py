@@ -130,13 +130,21 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.scopes_asked": tuple(
             f"select * from memoryd.scopes_asked('alice', {user}, {serves})" for user in _USERS for serves in _YES_NO
         ),
+        "memoryd.rows_in": tuple(
+            f"select memoryd.rows_in({scopes}, '{source}')" for scopes in _SCOPES for source in SOURCES
+        ),
         "memoryd.score_memories": tuple(
             f"select * from memoryd.score_memories({agents}, {user}, {only}, '{{secret,recipe}}', <vector>, 250, 100)"
             for agents in ("'{alice,_shared}'", "null")
             for user in _USERS
             for only in _YES_NO
         ),
-        "memoryd.search": tuple(c for c in _asked("memoryd.search") if "1000" in c),
+        "memoryd.search": tuple(
+            f"select * from memoryd.search('<words>', {agent}, {user}, {vector}, 1000, null, '{{}}')"
+            for agent in ("'alice'", "null")
+            for user in _USERS
+            for vector in ("<vector>", "null")
+        ),
     }
 )
 """By schema and name."""

@@ -214,7 +214,8 @@ async def _rows_of(connection: asyncpg.Connection, owner: UUID | None) -> UUID:
     own: dict[str, object] = {"user_id": owner, "agent_id": "alice"}
     text = f"The secret recipe of {mark} since May"
     one = await insert(connection, "agent_memory", own | {"content": text, "kind": "fact"})
-    shared = own | {"agent_id": "_shared", "content": f"Another secret {mark}", "embedding": embedding(1.0)}
+    # ANN may write all that is hers: what is under _shared, only its author's agents may.
+    shared = own | {"agent_id": "alice" if owner == ANN else "_shared", "content": f"Another secret {mark}", "embedding": embedding(1.0)}
     two = await insert(connection, "agent_memory", shared)
     await insert(connection, "memory_associations", _link(one, two))
     command = {"message": text, "context": text, "output": text, "status": "completed"}
