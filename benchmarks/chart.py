@@ -51,7 +51,9 @@ def draw(file: Path, title: str, x_title: str, y_title: str, lines: Sequence[Lin
         colour = COLOURS[number % len(COLOURS)]
         path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in line.points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{across(x):.1f}" cy="{down(y):.1f}" r="3" fill="{colour}"/>' for x, y in line.points]
+        parts += [
+            f'<circle cx="{across(x):.1f}" cy="{down(y):.1f}" r="3" fill="{colour}"/>' for x, y in line.points
+        ]
         parts.append(_text(WIDTH - RIGHT + 10, down(line.points[-1][1]) + 4, line.name, colour=colour))
     file.write_text("\n".join([*parts, "</svg>", ""]), encoding="utf-8")
 

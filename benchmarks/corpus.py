@@ -8,9 +8,7 @@ import random
 from dataclasses import dataclass
 from itertools import accumulate
 
-FUNCTION_WORDS = (
-    "the a and of to in that it was for on with as at by we they he she this but from or had not were then there about into".split()
-)
+FUNCTION_WORDS = "the a and of to in that it was for on with as at by we they he she this but from or had not were then there about into".split()
 PLAIN = (
     "people time year way day thing world life hand part child eye place week case point company number group problem fact "
     "house money story month night study book word business issue side kind head service friend father power hour game line "
@@ -65,7 +63,10 @@ class Corpus:
         fixed.shuffle(plain)
         self.words = (plain + compounds)[:words]
         self._cumulative = list(accumulate(1 / (n + RANK_SHIFT) for n in range(len(self.words))))
-        self._subjects = [fixed.choices(self.words, cum_weights=self._cumulative, k=3) + fixed.sample(self.words, 12) for _ in range(subjects)]
+        self._subjects = [
+            fixed.choices(self.words, cum_weights=self._cumulative, k=3) + fixed.sample(self.words, 12)
+            for _ in range(subjects)
+        ]
         self._choices = rng.choices
 
     def text(self) -> str:
@@ -87,7 +88,9 @@ class Corpus:
         if kind == "common":
             words = rng.sample(self.words[:30], count)
         elif kind == "mixed":
-            words = self._choices(self.words, cum_weights=self._cumulative, k=count - 1) + [rng.choice(self.words[500:])]
+            words = self._choices(self.words, cum_weights=self._cumulative, k=count - 1) + [
+                rng.choice(self.words[500:])
+            ]
         else:
             words = rng.sample(rng.choice(self._subjects), count)
         return Question(" ".join(["what about the", *words]) + "?", kind)

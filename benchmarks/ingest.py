@@ -65,7 +65,10 @@ def batches(table: str, rows: int, seed: int) -> Iterator[list[list[object]]]:
         if table == "agent_memory":
             yield [[f"agent{rng.randrange(AGENTS)}" for _ in texts], texts]
             continue
-        sessions = [(uuid.UUID(int=rng.getrandbits(128)), uuid.UUID(int=rng.randrange(USERS) + 1)) for _ in range(0, len(texts), SESSION)]
+        sessions = [
+            (uuid.UUID(int=rng.getrandbits(128)), uuid.UUID(int=rng.randrange(USERS) + 1))
+            for _ in range(0, len(texts), SESSION)
+        ]
         places = [divmod(n, SESSION) for n in range(len(texts))]
         yield [
             [sessions[s][0] for s, _ in places],
@@ -97,7 +100,9 @@ class Progress:
     def tenths(self) -> list[int]:
         """Rows a second over each tenth of the rows."""
         marks = [next(at for at, done in self.points if done >= self.rows * n / 10) for n in range(11)]
-        return [round(self.rows / 10 / (b - a)) if b > a else 0 for a, b in zip(marks, marks[1:], strict=False)]
+        return [
+            round(self.rows / 10 / (b - a)) if b > a else 0 for a, b in zip(marks, marks[1:], strict=False)
+        ]
 
 
 async def insert(url: str, table: str, rows: int, seed: int, progress: Progress) -> None:
@@ -115,7 +120,8 @@ async def findable(connection: asyncpg.Connection, table: str) -> float:
     await register_vector(connection)
     agent = "agent_id" if table == "agent_memory" else "null::text"
     rows = await connection.fetch(
-        f"select id, content, user_id, {agent} as agent_id from {table} order by md5(id::text) limit $1", SAMPLE  # noqa: S608
+        f"select id, content, user_id, {agent} as agent_id from {table} order by md5(id::text) limit $1",
+        SAMPLE,  # noqa: S608
     )
     vectors = await LocalEmbedder().embed([r["content"] for r in rows])
     found = []
@@ -136,7 +142,9 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
         progress.began = time.perf_counter()
         watching = asyncio.create_task(progress.watch(connection, table))
         shares = [rows // clients + (n < rows % clients) for n in range(clients)]
-        await asyncio.gather(*(insert(url, table, share, seed, progress) for seed, share in enumerate(shares)))
+        await asyncio.gather(
+            *(insert(url, table, share, seed, progress) for seed, share in enumerate(shares))
+        )
         inserted = time.perf_counter() - progress.began
         await watching
         await wait_for(connection, WORK, ["index", "statistics"], pause=0.02)

@@ -69,7 +69,9 @@ def rows_of(conversation: dict[str, Any]) -> tuple[list[list[object]], dict[str,
     return [list(column) for column in zip(*rows, strict=True)], ids
 
 
-async def ask(database: Database, conversation: dict[str, Any], user: uuid.UUID, ids: dict[str, uuid.UUID], tally: Tally) -> None:
+async def ask(
+    database: Database, conversation: dict[str, Any], user: uuid.UUID, ids: dict[str, uuid.UUID], tally: Tally
+) -> None:
     """Asks every question of one conversation."""
     embedder = LocalEmbedder()
     questions = Questions(reader=database, embedding=Embedding(embedder, database), words=embedder)
@@ -121,7 +123,9 @@ async def run(url: str, data: list[dict[str, Any]]) -> dict[str, object]:
 def main() -> None:
     """Runs the benchmark."""
     parser = arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, required=True, metavar="FILE", help="conversations with questions")
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="FILE", help="conversations with questions"
+    )
     options = parser.parse_args()
     data = json.loads(options.data.read_text(encoding="utf-8"))
     with database(options.database_url) as url:

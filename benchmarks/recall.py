@@ -208,7 +208,11 @@ async def learn(connection: asyncpg.Connection, url: str, table: str, *, lists_f
 
 
 async def ask(
-    connection: asyncpg.Connection, users: Sequence[uuid.UUID], questions: Sequence[tuple[Question, Vector]], *, role: str
+    connection: asyncpg.Connection,
+    users: Sequence[uuid.UUID],
+    questions: Sequence[tuple[Question, Vector]],
+    *,
+    role: str,
 ) -> dict[str, list[float]]:
     """Seconds of each recall, by kind of question; the first tenth, which pays for plans and cold pages, left out."""
     await connection.execute(f"set role {role}")
@@ -220,7 +224,9 @@ async def ask(
         if not serves:
             await connection.execute("select set_config('request.jwt.claim.sub', $1, false)", str(user))
         began = time.perf_counter()
-        found = await (statement.fetch(question.text, user, vector) if serves else statement.fetch(question.text, vector))
+        found = await (
+            statement.fetch(question.text, user, vector) if serves else statement.fetch(question.text, vector)
+        )
         took = time.perf_counter() - began
         if not found:
             raise RuntimeError("recall found nothing")
@@ -232,7 +238,10 @@ async def ask(
 
 
 async def compare(
-    connection: asyncpg.Connection, table: str, users: Sequence[uuid.UUID], questions: Sequence[tuple[Question, Vector]]
+    connection: asyncpg.Connection,
+    table: str,
+    users: Sequence[uuid.UUID],
+    questions: Sequence[tuple[Question, Vector]],
 ) -> float:
     """Which part of the ten nearest by an exact scan the dense half finds, the mean over questions."""
     parts = []
@@ -261,13 +270,24 @@ async def run(url: str, options: argparse.Namespace) -> list[dict[str, object]]:
             await load(connection, options.table, rows, size - there)
             await learn(connection, url, options.table, lists_from=options.lists_from)
         there = size
-        one: dict[str, object] = {"table": options.table, "rows": size, "scopes": options.scopes, "load_s": round(time.perf_counter() - began)}
+        one: dict[str, object] = {
+            "table": options.table,
+            "rows": size,
+            "scopes": options.scopes,
+            "load_s": round(time.perf_counter() - began),
+        }
         for role in ("memoryd_service", "memoryd_user"):
             seconds = await ask(connection, users, questions, role=role)
             one |= {f"{role} {k}": v for k, v in percentiles(seconds["all"]).items()}
             if role == "memoryd_service":
-                one |= {f"{kind} words p50_ms": percentiles(s)["p50_ms"] for kind, s in seconds.items() if kind != "all"}
-        one["dense recall@10"] = round(await compare(connection, options.table, users, questions[: options.compared]), 4)
+                one |= {
+                    f"{kind} words p50_ms": percentiles(s)["p50_ms"]
+                    for kind, s in seconds.items()
+                    if kind != "all"
+                }
+        one["dense recall@10"] = round(
+            await compare(connection, options.table, users, questions[: options.compared]), 4
+        )
         report("recall", one, None)
         figures.append(one)
     await connection.close()
@@ -281,10 +301,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--scopes", type=int, default=1, help="users that the rows are shared out to")
     parser.add_argument("--questions", type=int, default=500)
-    parser.add_argument("--compared", type=int, default=100, help="questions whose dense half is compared with an exact scan")
-    parser.add_argument("--lists-from", type=int, default=10_000, help="rows from which on the table gets lists")
+    parser.add_argument(
+        "--compared", type=int, default=100, help="questions whose dense half is compared with an exact scan"
+    )
+    parser.add_argument(
+        "--lists-from", type=int, default=10_000, help="rows from which on the table gets lists"
+    )
     parser.add_argument("--loaded", action="store_true", help="the database has the rows, from a run before")
-    parser.add_argument("--growth", action="store_true", help=f"at {', '.join(f'{n:,}' for n in GROWTH)} rows")
+    parser.add_argument(
+        "--growth", action="store_true", help=f"at {', '.join(f'{n:,}' for n in GROWTH)} rows"
+    )
     parser.add_argument("--plot", type=Path, help="draw the growth into this SVG file")
     options = parser.parse_args()
     with database(options.database_url) as url:
@@ -292,8 +318,15 @@ def main() -> None:
     if options.json is not None:
         options.json.write_text("".join(json.dumps({"benchmark": "recall", **one}) + "\n" for one in figures))
     if options.plot is not None:
-        names = {"memoryd_service p50_ms": "service p50", "memoryd_service p99_ms": "service p99", "memoryd_user p50_ms": "user p50", "memoryd_user p99_ms": "user p99"}
-        lines = [Line(name, [(float(f["rows"]), float(f[key])) for f in figures]) for key, name in names.items()]  # type: ignore[arg-type]
+        names = {
+            "memoryd_service p50_ms": "service p50",
+            "memoryd_service p99_ms": "service p99",
+            "memoryd_user p50_ms": "user p50",
+            "memoryd_user p99_ms": "user p99",
+        }
+        lines = [
+            Line(name, [(float(f["rows"]), float(f[key])) for f in figures]) for key, name in names.items()
+        ]  # type: ignore[arg-type]
         draw(options.plot, "recall() by rows in the scope", "rows", "ms", lines)
 
 

@@ -158,7 +158,12 @@ def _complaint(row: Mapping[str, Any]) -> str | None:
             f"A user's request is answered with the user's rights, and the daemon's role \"{row['stranger']}\" may not take "
             f'them. An administrator runs once: grant memoryd_user to "{row["stranger"]}".'
         )
-    return _complaint_of_options(json.loads(row["options"]))
+    try:
+        options = json.loads(row["options"])
+    except (ValueError, RecursionError):
+        # jsonb takes numbers of thousands of digits, and nests without end.
+        return "options cannot be read: too deep, or a number too long. Give match_count, sources and filter."
+    return _complaint_of_options(options)
 
 
 def _complaint_of_options(options: Mapping[str, Any]) -> str | None:

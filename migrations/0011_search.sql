@@ -13,7 +13,9 @@ return case when p_user is not null then hashtextextended('user ' || p_user::tex
 -- parts, which is what is asked for. Nobody searches for the 33rd kilobyte.
 create function memoryd.lexemes_of(p_text text) returns tsvector
 language sql immutable parallel safe
-return to_tsvector('pg_catalog.english'::regconfig, translate(left(p_text, 32768), '/\_.:@=#', '        '));
+return to_tsvector('pg_catalog.english'::regconfig,
+                   -- The last three, which nobody sees, go.
+                   translate(left(p_text, 32768), E'/\\_.:@=#\u200b\u00ad\ufeff\u2060', '         '));
 
 -- A lexeme's place in a sparse vector: 1 to a milliard, which is pgvector's limit.
 create function memoryd.sparse_index(p_lexeme text) returns integer
@@ -39,9 +41,9 @@ as $$
         from (select l.lexeme, l.count, sum(l.count) over () as length
               from unnest(p_lexemes, p_counts) as l(lexeme, count)) c
         group by 1
-        -- The heaviest: pgvector ends at 16,000, and a listing of everything answers nothing.
+        -- The heaviest: a sparsevec ends at 16,000.
         order by 2 desc, 1
-        limit 4000
+        limit 16000
     ) s
 $$;
 

@@ -31,7 +31,7 @@ begin
 end
 $$;
 
--- The speakers, in these scopes, one of whose names is among the lexemes; null when there is none.
+-- The speakers, in these scopes (null: in any), one of whose names is among the lexemes; null when there is none.
 create function memoryd.speakers_named(p_lexemes text[], p_scopes bigint[]) returns text[]
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -41,7 +41,8 @@ as $$
     cross join lateral (
         select substr(s.lexeme, length(a.lexeme) + 3) as speaker
         from memoryd.lexeme_statistics s
-        where s.scope = any(p_scopes) and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
+        where (p_scopes is null or s.scope = any(p_scopes))
+          and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
         limit 20
     ) n
 $$;
@@ -229,14 +230,15 @@ create table memoryd.dense_indexes (
 );
 comment on table memoryd.dense_indexes is 'The IVFFlat indexes that stand, and of how many rows they were built.';
 
--- Rows of a source in those of the scopes that the caller may have looked into.
+-- Rows of a source in the scopes; to an end user of their own alone.
 create function memoryd.rows_in(p_scopes bigint[], p_source text) returns bigint
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select coalesce(sum(s.rows), 0)::bigint
     from memoryd.lexeme_statistics s
-    where s.scope = any(memoryd.scopes_open(p_scopes)) and s.lexeme = '#' || p_source
+    where s.scope = any(case when memoryd.caller_serves() then p_scopes else array_remove(memoryd.scopes_open(p_scopes), 0) end)
+      and s.lexeme = '#' || p_source
 $$;
 
 -- How many lists of the index to probe; null: look through the codes.
@@ -284,7 +286,7 @@ begin
     if scopes is not null
        and not exists (select from public.%name% t where t.scope = any(scopes) and t.code is not null)
        and not exists (select from public.%name% t where t.scope = any(scopes) and t.lexemes is null)
-       and memoryd.rows_in(scopes, '%source%') = 0 then
+       and not exists (select from memoryd.lexeme_statistics s where s.scope = any(scopes) and s.lexeme = '#%source%') then
         return '{}';
     end if;
     serves := memoryd.caller_serves();

@@ -202,7 +202,13 @@ METADATA = (
     7,
 )
 GRANTS = tuple(
-    {"user_role": role, "access_level": level, "visibility_scope": scope, "allowed_tags": tags, "allowed_contexts": contexts}
+    {
+        "user_role": role,
+        "access_level": level,
+        "visibility_scope": scope,
+        "allowed_tags": tags,
+        "allowed_contexts": contexts,
+    }
     for role, level, scope, tags, contexts in itertools.product(
         ("client", "employee", "admin"),
         (0, 1),
@@ -229,8 +235,12 @@ async def test_shared_rows_are_read_by_whom_they_are_granted(place: Place, table
         await connection.execute("set local role memoryd_user")
         found = 0
         for number, grant in enumerate(GRANTS, 1):
-            await connection.execute("select set_config('request.jwt.claim.sub', $1, true)", str(UUID(int=number)))
-            seen = set(await column(connection, f"select id from {table} where user_id = $1", UUID(int=2**100)))
+            await connection.execute(
+                "select set_config('request.jwt.claim.sub', $1, true)", str(UUID(int=number))
+            )
+            seen = set(
+                await column(connection, f"select id from {table} where user_id = $1", UUID(int=2**100))
+            )
             assert seen == {key for key, row in rows.items() if grants(grant, row)}, grant
             found += len(seen)
         assert found > len(GRANTS)
@@ -240,7 +250,11 @@ async def shared_rows(connection: asyncpg.Connection, table: str) -> dict[UUID, 
     """One row of somebody's for each level, tags and metadata."""
     owner = UUID(int=2**100)
     name, parent, text = {
-        "conversation_messages": ("session_id", "conversation_sessions (user_id)", "role, content, message_index"),
+        "conversation_messages": (
+            "session_id",
+            "conversation_sessions (user_id)",
+            "role, content, message_index",
+        ),
         "memory_chunks": ("document_id", "documents (user_id, title)", "chunk_text, context, chunk_index"),
     }[table]
     values = "$1, 'x'" if "title" in parent else "$1"
@@ -273,7 +287,11 @@ async def test_no_statement_writes_what_is_not_ones_own(
     source, name, key = SOURCES.get(relation, relation), f"public.{relation}", key_of(relation)
     # One row of each owner's.
     rows = {r.get("user_id"): {c: r.get(c) for c in columns} for r in place.world.tables[source].values()}
-    statements = [s for row in rows.values() for s in writes(name, columns=columns, allowed=allowed, key=key, row=row, users=USERS)]
+    statements = [
+        s
+        for row in rows.values()
+        for s in writes(name, columns=columns, allowed=allowed, key=key, row=row, users=USERS)
+    ]
     changed = 0
     for statement in (*dict.fromkeys(statements), *(s.format(name=name) for s in DDL)):
         async with place.acting(user, role):
@@ -409,7 +427,11 @@ async def test_a_parent_that_is_anothers_is_refused_like_one_that_is_not_there(p
     """By the same words, so that nobody learns by trying which ids there are."""
     for table, parent, rest in (
         ("memory_chunks", "documents", "document_id, chunk_index, chunk_text) values ('{id}', 99, 'x')"),
-        ("memory_chunks", "documents", "document_id, chunk_index, chunk_text) values ('{id}', 0, 'x') on conflict do nothing"),
+        (
+            "memory_chunks",
+            "documents",
+            "document_id, chunk_index, chunk_text) values ('{id}', 0, 'x') on conflict do nothing",
+        ),
     ):
         theirs = [k for k, r in place.world.tables[parent].items() if r["user_id"] != str(ANN)]
         told = []
@@ -443,6 +465,8 @@ async def test_whether_somebody_wants_to_be_remembered_is_theirs_to_know(place: 
         f"insert into conversation_messages (session_id, role, content, user_id) values ('{uuid4()}', 'user', 'x', '{BOB}')",
     ):
         async with place.acting(None, "none"):
-            await place.connection.execute("update memory_settings set memory_enabled = $1 where user_id = $2", not off, BOB)
+            await place.connection.execute(
+                "update memory_settings set memory_enabled = $1 where user_id = $2", not off, BOB
+            )
             await place.connection.execute(place.becoming(ANN))
             assert (await refusal(place, statement))["sqlstate"] == "42501"

@@ -101,7 +101,9 @@ async def test_a_role_without_grants_calls_nothing(place: Place) -> None:
 async def test_a_function_tells_of_ones_own_rows_alone(place: Place, name: str) -> None:
     for user in (ANN, BOB, CAT, None):
         calls = [written(call, place, user) for call in CALLS[name]]
-        hidden = [mark for owner, mark in MARKS.items() if owner != user and mark not in await shown(place, user)]
+        hidden = [
+            mark for owner, mark in MARKS.items() if owner != user and mark not in await shown(place, user)
+        ]
         async with place.acting(user):
             with_all = [await answer(place, call) for call in calls]
             await place.back()

@@ -85,7 +85,9 @@ async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(
     assert await connection.fetchval(words) == 2
 
 
-async def test_rows_are_found_by_their_words_while_the_embedder_is_down(empty_url: str, tmp_path: Path) -> None:
+async def test_rows_are_found_by_their_words_while_the_embedder_is_down(
+    empty_url: str, tmp_path: Path
+) -> None:
     with OpenAIServer(dimensions=8) as server:
         server.stop()
         async with connected(empty_url) as connection:
@@ -93,7 +95,10 @@ async def test_rows_are_found_by_their_words_while_the_embedder_is_down(empty_ur
             daemons = Daemons(empty_url, tmp_path)
             try:
                 daemon = await daemons.start(
-                    embedder="openai/test", embedding_dimensions=8, openai_base_url=server.base_url, poll_seconds=0.5
+                    embedder="openai/test",
+                    embedding_dimensions=8,
+                    openai_base_url=server.base_url,
+                    poll_seconds=0.5,
                 )
                 ids = await one_of_each(connection, "The heron built a nest near the lighthouse.")
                 await daemon.event("provider_lost")
@@ -105,7 +110,9 @@ async def test_rows_are_found_by_their_words_while_the_embedder_is_down(empty_ur
                 await until(connection, IDLE)
                 assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
                 for source, (table, _) in TABLES.items():
-                    assert await connection.fetchval(f"select count(*) from {table} where code is null") == 0, source
+                    assert (
+                        await connection.fetchval(f"select count(*) from {table} where code is null") == 0
+                    ), source
                 assert await found(connection, "otters swimming") == all_of(ids)
             finally:
                 await daemons.kill_all()
@@ -135,7 +142,20 @@ Step = tuple[str, str, int, int]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["insert", "insert", "change", "delete", "index", "index", "rename", "give", "share", "undo", "keep", "fold"]
+            [
+                "insert",
+                "insert",
+                "change",
+                "delete",
+                "index",
+                "index",
+                "rename",
+                "give",
+                "share",
+                "undo",
+                "keep",
+                "fold",
+            ]
         ),
         st.sampled_from(sorted(TABLES)),
         st.integers(0, 6),
@@ -166,17 +186,23 @@ async def step(connection: asyncpg.Connection, what: str, source: str, text: int
             said: dict[str, object] = {"session_id": uuid4(), "role": "user", "speaker": "Mary Fish"}
             await insert(connection, table, owner | said | {"content": SENTENCES[text]})
         elif owner:
-            await connection.execute(f"update {table} set user_id = $1 where id = $2", USERS[user], ids[source])
+            await connection.execute(
+                f"update {table} set user_id = $1 where id = $2", USERS[user], ids[source]
+            )
     elif what == "change":
         await connection.execute(f"update {table} set {name} = $1 where ('x' || left(id::text, 1))::bit(4)::int % 3 = $2",
                                  SENTENCES[text], user)  # fmt: skip
     elif what == "delete":
         parent = {"conversation": "conversation_sessions", "document": "documents"}.get(source, table)
-        await connection.execute(f"delete from {parent} where ('x' || left(id::text, 1))::bit(4)::int % 3 = $1", user)
+        await connection.execute(
+            f"delete from {parent} where ('x' || left(id::text, 1))::bit(4)::int % 3 = $1", user
+        )
     elif what == "index":
         await connection.execute(INDEX[source])
     elif what == "rename":
-        await connection.execute("update conversation_messages set speaker = $1", ("Fish", "mary fish", None)[user])
+        await connection.execute(
+            "update conversation_messages set speaker = $1", ("Fish", "mary fish", None)[user]
+        )
     elif what == "give" and owner:
         await connection.execute(f"update {table} set user_id = $1", USERS[user])
     elif what == "give" and source == "document":
@@ -187,9 +213,15 @@ async def step(connection: asyncpg.Connection, what: str, source: str, text: int
         await connection.fetchval("select memoryd.fold_lexeme_changes($1)", text + 1)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=STEPS)
-async def test_statistics_equal_a_count_from_scratch(connection: asyncpg.Connection, steps: list[Step]) -> None:
+async def test_statistics_equal_a_count_from_scratch(
+    connection: asyncpg.Connection, steps: list[Step]
+) -> None:
     outer = connection.transaction()
     await outer.start()
     try:
@@ -202,7 +234,10 @@ async def test_statistics_equal_a_count_from_scratch(connection: asyncpg.Connect
                 await inner.start()
             else:
                 await step(connection, what, source, text, user)
-                assert await connection.fetchval("select coalesce(min(rows), 1) from memoryd.lexeme_statistics") > 0
+                assert (
+                    await connection.fetchval("select coalesce(min(rows), 1) from memoryd.lexeme_statistics")
+                    > 0
+                )
         await inner.commit()
         while await connection.fetchval("select memoryd.fold_lexeme_changes()"):
             pass
@@ -247,7 +282,9 @@ HAPPENINGS = (
 async def happen(connection: asyncpg.Connection, dice: random.Random, times: int) -> None:
     """So many things, one after the other."""
     for _ in range(times):
-        words = " ".join(dice.choices(("red", "fish", "blue", "tomorrow", "in May", "boats", "?"), k=dice.randint(1, 5)))
+        words = " ".join(
+            dice.choices(("red", "fish", "blue", "tomorrow", "in May", "boats", "?"), k=dice.randint(1, 5))
+        )
         try:
             await connection.execute(dice.choice(HAPPENINGS), str(dice.random()), f"on {words}")
         except (asyncpg.UniqueViolationError, asyncpg.CheckViolationError):

@@ -281,7 +281,9 @@ async def test_a_daemon_that_may_not_act_for_users_says_so(
         f"create role {name} login password 'keeper'; grant memoryd_service to {name}; grant usage, create on schema memoryd to {name}; "
         f"grant all on all tables in schema memoryd to {name}; grant execute on all functions in schema memoryd to {name}"
     )
-    await connection.execute(f"grant create on database {await connection.fetchval('select current_database()')} to {name}")
+    await connection.execute(
+        f"grant create on database {await connection.fetchval('select current_database()')} to {name}"
+    )
     try:
         parts = urlsplit(database_url)
         host = parts.netloc.rpartition("@")[2]

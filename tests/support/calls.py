@@ -91,7 +91,9 @@ def _find(source: str, table: str) -> tuple[str, ...]:
 
 CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "public.build_context": tuple(f"select build_context('{agent}', '<words>')" for agent in ("alice", "_shared")),
+        "public.build_context": tuple(
+            f"select build_context('{agent}', '<words>')" for agent in ("alice", "_shared")
+        ),
         "public.erase_user_memory": tuple(f"select erase_user_memory({user})" for user in _USERS),
         "public.explain_recall": _asked("explain_recall"),
         "public.export_user_memory": tuple(f"select export_user_memory({user})" for user in _USERS),
@@ -117,10 +119,17 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         **{f"memoryd.candidates_{source}": _candidates(source) for source in SOURCES},
         **{f"memoryd.find_{source}": _find(source, table) for source, table in SOURCES.items()},
-        **{f"memoryd.show_{source}": (f"select * from memoryd.show_{source}(<{table}>)",) for source, table in SOURCES.items()},
+        **{
+            f"memoryd.show_{source}": (f"select * from memoryd.show_{source}(<{table}>)",)
+            for source, table in SOURCES.items()
+        },
         "memoryd.memory_is_off": tuple(f"select memoryd.memory_is_off({user})" for user in _USERS),
-        "memoryd.note_admin_read": tuple(f"select memoryd.note_admin_read('agent_memory', {user})" for user in _USERS),
-        "memoryd.note_read": tuple(f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in _USERS),
+        "memoryd.note_admin_read": tuple(
+            f"select memoryd.note_admin_read('agent_memory', {user})" for user in _USERS
+        ),
+        "memoryd.note_read": tuple(
+            f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in _USERS
+        ),
         "memoryd.owns_session": _each("memoryd.owns_session(i.id)", "conversation_sessions"),
         "memoryd.question": tuple(
             f"select * from memoryd.question('{words}', {scopes}, 1500, null)"
@@ -128,7 +137,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for scopes in _SCOPES
         ),
         "memoryd.scopes_asked": tuple(
-            f"select * from memoryd.scopes_asked('alice', {user}, {serves})" for user in _USERS for serves in _YES_NO
+            f"select * from memoryd.scopes_asked('alice', {user}, {serves})"
+            for user in _USERS
+            for serves in _YES_NO
         ),
         "memoryd.rows_in": tuple(
             f"select memoryd.rows_in({scopes}, '{source}')" for scopes in _SCOPES for source in SOURCES

@@ -50,7 +50,9 @@ class World:
     def readable_by_support(self, relation: str) -> set[Key]:
         """Keys of all rows."""
         rows = self.tables[SOURCES.get(relation, relation)]
-        return {key for key, row in rows.items() if relation != "shared_memory" or row["agent_id"] == "_shared"}
+        return {
+            key for key, row in rows.items() if relation != "shared_memory" or row["agent_id"] == "_shared"
+        }
 
     def is_mine(self, user: UUID | None, table: str, key: Key) -> bool:
         """Whether a statement of this user's may change or delete a row: it is theirs, or hangs on what is."""
@@ -69,7 +71,9 @@ class World:
 
     def grant(self, user: UUID | None) -> Row | None:
         """A user's row of user_memory_access."""
-        return next((r for r in self.tables["user_memory_access"].values() if r["user_id"] == str(user)), None)
+        return next(
+            (r for r in self.tables["user_memory_access"].values() if r["user_id"] == str(user)), None
+        )
 
 
 def grants(access: Row | None, row: Row) -> bool:
@@ -166,7 +170,9 @@ def key_of(relation: str) -> str:
 async def read_world(connection: asyncpg.Connection) -> World:
     """The world as it is now, but for what is written beside a row to search it by."""
     tables: dict[str, dict[Key, Row]] = {str(name): {} for name in await column(connection, TABLES)}
-    each = [f"select '{table}' as name, to_jsonb(t) - $1::text[] as row from public.{table} t" for table in tables]
+    each = [
+        f"select '{table}' as name, to_jsonb(t) - $1::text[] as row from public.{table} t" for table in tables
+    ]
     beside = ["embedding", "dense_embedding", "sparse_embedding", "lexemes", "code"]
     for r in await connection.fetch(" union all ".join(each), beside):
         row = json.loads(r["row"])
@@ -215,7 +221,11 @@ async def _rows_of(connection: asyncpg.Connection, owner: UUID | None) -> UUID:
     text = f"The secret recipe of {mark} since May"
     one = await insert(connection, "agent_memory", own | {"content": text, "kind": "fact"})
     # ANN may write all that is hers: what is under _shared, only its author's agents may.
-    shared = own | {"agent_id": "alice" if owner == ANN else "_shared", "content": f"Another secret {mark}", "embedding": embedding(1.0)}
+    shared = own | {
+        "agent_id": "alice" if owner == ANN else "_shared",
+        "content": f"Another secret {mark}",
+        "embedding": embedding(1.0),
+    }
     two = await insert(connection, "agent_memory", shared)
     await insert(connection, "memory_associations", _link(one, two))
     command = {"message": text, "context": text, "output": text, "status": "completed"}
@@ -229,10 +239,18 @@ async def _rows_of(connection: asyncpg.Connection, owner: UUID | None) -> UUID:
     session = await insert(connection, "agent_sessions", own | {"current_step": text})
     step = {"session_id": session, "step_name": text, "action_type": "reasoning"}
     await insert(connection, "agent_execution_logs", own | step)
-    anchor = {"memory_id": one, "agent_id": "alice", "category": "decision", "payload": json.dumps(text), "content_hash": b"x"}
+    anchor = {
+        "memory_id": one,
+        "agent_id": "alice",
+        "category": "decision",
+        "payload": json.dumps(text),
+        "content_hash": b"x",
+    }
     await insert(connection, "memory_anchors", anchor)
     if owner is not None:
-        await connection.execute("insert into memory_settings (user_id, memory_ttl_hours) values ($1, 99999)", owner)
+        await connection.execute(
+            "insert into memory_settings (user_id, memory_ttl_hours) values ($1, 99999)", owner
+        )
     chat = await insert(connection, "chat_groups", {"platform": "slack", "group_name": mark})
     talk = await insert(connection, "conversation_sessions", own | {"title": text})
     group = await insert(connection, "conversation_sessions", {"title": text, "chat_id": chat})

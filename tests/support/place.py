@@ -46,13 +46,17 @@ class Place:
 
     async def back(self) -> None:
         """The owner again."""
-        await self.connection.execute("reset role; set local search_path to default; set local row_security = on")
+        await self.connection.execute(
+            "reset role; set local search_path to default; set local row_security = on"
+        )
 
     async def seen(self, relation: str) -> set[str]:
         """Keys of the rows that whoever this is sees; of a relation that is closed, none."""
         await self.connection.execute("savepoint before")
         try:
-            return set(map(str, await column(self.connection, f"select {key_of(relation)} from public.{relation}")))
+            return set(
+                map(str, await column(self.connection, f"select {key_of(relation)} from public.{relation}"))
+            )
         except asyncpg.InsufficientPrivilegeError as error:
             if "permission denied for" not in str(error):
                 raise
@@ -83,7 +87,8 @@ class Place:
             return {}
         now = await read_world(self.connection)
         return {
-            f"{table} {key}": self._right(now, user, role, table, key) or (erasing and self._erased(now, user, table, key))
+            f"{table} {key}": self._right(now, user, role, table, key)
+            or (erasing and self._erased(now, user, table, key))
             for table, key in changed
         }
 
@@ -97,7 +102,9 @@ class Place:
         was, row = self.world.tables[table].get(key), now.tables[table].get(key)
         if was is None and row is not None and table == "agent_execution_logs":
             # The trail is written whatever one does: by support about anybody's rows, by others about themselves.
-            return row["user_id"] == str(user) or (role == "memoryd_admin" and row["action_type"] == "admin_read")
+            return row["user_id"] == str(user) or (
+                role == "memoryd_admin" and row["action_type"] == "admin_read"
+            )
         if role != "memoryd_user" or user is None:
             return False
         if was is None and table == "agents":
@@ -109,7 +116,8 @@ class Place:
         # It still is theirs, and nobody is shown what they were not shown before.
         others = [other for other in (ANN, BOB, None) if other != user]
         return now.is_mine(user, table, key) and not any(
-            key in now.readable(other, table) and (was is None or key not in self.world.readable(other, table))
+            key in now.readable(other, table)
+            and (was is None or key not in self.world.readable(other, table))
             for other in others
         )
 

@@ -42,5 +42,7 @@ async def one_of_each(connection: asyncpg.Connection, text: str) -> dict[str, UU
 async def found(connection: asyncpg.Connection, query: str, *more: object) -> dict[str, set[UUID]]:
     """What recall finds, by source."""
     places = "".join(f", ${n}" for n in range(2, len(more) + 2))
-    rows = await connection.fetch(f"select source, id from recall($1{places}, match_count => 1000)", query, *more)
+    rows = await connection.fetch(
+        f"select source, id from recall($1{places}, match_count => 1000)", query, *more
+    )
     return {source: {r["id"] for r in rows if r["source"] == source} for source in TABLES}

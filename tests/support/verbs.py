@@ -30,7 +30,13 @@ DDL = (
 
 
 def writes(
-    name: str, *, columns: Sequence[str], allowed: dict[str, set[str]], key: str, row: Row, users: Sequence[UUID | None]
+    name: str,
+    *,
+    columns: Sequence[str],
+    allowed: dict[str, set[str]],
+    key: str,
+    row: Row,
+    users: Sequence[UUID | None],
 ) -> Iterator[str]:
     """Statements that write; `row` is somebody else's, `allowed` the columns that the writer may select, insert, update."""
     theirs = _literal(row[key])
@@ -52,7 +58,13 @@ def writes(
 
 
 def _inserts(
-    name: str, columns: Sequence[str], updatable: Sequence[str], *, key: str, given: dict[str, Any], theirs: object
+    name: str,
+    columns: Sequence[str],
+    updatable: Sequence[str],
+    *,
+    key: str,
+    given: dict[str, Any],
+    theirs: object,
 ) -> Iterator[str]:
     if not columns:
         return
