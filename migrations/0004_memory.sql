@@ -171,7 +171,7 @@ begin
                case when new.memory_type = 'task_memory' then s.task_memory_ttl_hours else s.memory_ttl_hours end
         into remembered, most
         from public.memory_settings s where s.user_id = new.user_id;
-        if tg_op = 'INSERT' and not remembered and not memoryd.importing() then
+        if tg_op = 'INSERT' and not remembered and memoryd.may_write_for(new.user_id) and not memoryd.importing() then
             return null;
         end if;
     end if;

@@ -104,18 +104,19 @@ create function memoryd.answer_as_user(
 ) returns jsonb
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
-set role = memoryd_user
 as $$
 declare
-    -- Put back by hand: as options of the function they would need the right to set parameters.
+    -- Set and put back by hand: as options of the function they would need rights already where it is made.
+    role_before constant text := current_setting('role');
     claims_before constant text := coalesce(current_setting('request.jwt.claims', true), '');
     sub_before constant text := coalesce(current_setting('request.jwt.claim.sub', true), '');
     answer jsonb;
 begin
     perform set_config('request.jwt.claims', json_build_object('sub', p_user, 'role', 'memoryd_user')::text, true),
-            set_config('request.jwt.claim.sub', '', true);
+            set_config('request.jwt.claim.sub', '', true), set_config('role', 'memoryd_user', true);
     answer := memoryd.answer(p_kind, p_agent, p_user, p_query, p_options, p_embedding, p_near);
-    perform set_config('request.jwt.claims', claims_before, true), set_config('request.jwt.claim.sub', sub_before, true);
+    perform set_config('role', role_before, true), set_config('request.jwt.claims', claims_before, true),
+            set_config('request.jwt.claim.sub', sub_before, true);
     return answer;
 end
 $$;

@@ -70,6 +70,12 @@ $$;
 
 -- Settings.
 
+-- Whether the caller may write for a user at all: others learn nothing of what that user decided, they are refused as ever.
+create function memoryd.may_write_for(p_user uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select memoryd.caller_is_service() or coalesce(memoryd.caller_id() = p_user, false) $$;
+
 create function memoryd.memory_is_off(p_user uuid) returns boolean
 language sql stable
 return exists (select from public.memory_settings s where s.user_id = p_user and not s.memory_enabled);
@@ -127,7 +133,7 @@ begin
         owner := coalesce(owner, memoryd.caller_id());
     end if;
     if exists (select from public.memory_settings s where s.user_id = owner and not s.memory_enabled)
-       and not memoryd.importing() then
+       and memoryd.may_write_for(owner) and not memoryd.importing() then
         return null;
     end if;
     return new;
@@ -502,7 +508,6 @@ create function memoryd.import_rows(p_from uuid, p_to uuid, p_table text, p_rows
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set timezone = 'UTC'
-set "memoryd.importing" = 'on'
 as $$
 declare
     own text[];
@@ -522,8 +527,11 @@ begin
         raise exception 'table % of the file is no array of rows', p_table using errcode = 'invalid_parameter_value';
     end if;
     own := memoryd.own_columns(p_table);
+    -- Until the function's end. As an option of the function it would need the right to set parameters.
+    perform set_config('memoryd.importing', 'on', true);
     select array_agg(distinct k order by k) into given from jsonb_array_elements(p_rows) r, jsonb_object_keys(r) k;
     if given is null then
+        perform set_config('memoryd.importing', '', true);
         return 0;
     end if;
     select k into strange from unnest(given) k where k <> all (own) limit 1;
@@ -552,6 +560,7 @@ begin
             returning a.id
         )
         select array_agg(r.id) into added from restored r;
+        perform set_config('memoryd.importing', '', true);
         return coalesce(cardinality(added), 0);
     end if;
 
@@ -598,6 +607,7 @@ begin
         -- Their outcomes were remembered once, and come back, or were forgotten since.
         delete from memoryd.jobs j where j.topic = 'capture' and j.ref = any(added);
     end if;
+    perform set_config('memoryd.importing', '', true);
     return cardinality(added);
 end
 $$;
@@ -756,7 +766,9 @@ begin
     counts := counts || jsonb_build_object('memory_anchors', number);
 
     for each in
-        select u.name, coalesce(u.erased, u.exported) as condition
+        -- Links and insights of others go too, but how many there were is theirs to know.
+        select u.name, coalesce(u.erased, u.exported) as condition,
+               case when u.name = 'memory_requests' then 'true' else u.exported end as counted
         from unnest(array['agent_execution_logs', 'memory_queries', 'memory_associations', 'dream_insights', 'agent_memory',
                           'agent_commands', 'memory_requests', 'conversation_messages', 'memory_chunks', 'documents',
                           'shared_knowledge', 'agent_sessions', 'user_memory_access', 'memory_settings'])
@@ -764,8 +776,9 @@ begin
         join memoryd.user_tables() u using (name)
         order by o.place
     loop
-        execute format('delete from public.%I t where %s', each.name, each.condition) using whose;
-        get diagnostics number = row_count;
+        execute format('with gone as (delete from public.%I t where %s returning %s as counted)
+                        select count(*) from gone where counted', each.name, each.condition, each.counted)
+        into number using whose;
         counts := counts || jsonb_build_object(each.name, number);
     end loop;
     update public.memory_requests r

@@ -31,7 +31,6 @@ from tests.support.isolation import (
 from tests.support.place import Place, foreign_marks
 from tests.support.rows import column
 from tests.support.schemas import connected
-
 from tests.support.verbs import DDL, writes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -337,7 +336,7 @@ async def test_nothing_is_copied_in(place: Place, relation: str) -> None:
         some = [c for c in columns if c in allowed["insert"]] or [key_of(relation)]
         row = next(iter(source.values()))
         async with place.acting(ANN, role):
-            with pytest.raises((asyncpg.PostgresError)):
+            with pytest.raises(asyncpg.PostgresError):
                 await place.connection.copy_to_table(
                     relation, schema_name="public", columns=some, format="csv",
                     source=io.BytesIO(",".join(f'"{row.get(c)}"' for c in some).encode()),

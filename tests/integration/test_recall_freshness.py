@@ -214,7 +214,7 @@ async def step(connection: asyncpg.Connection, what: str, source: str, text: int
 
 
 @settings(
-    max_examples=25,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -291,22 +291,46 @@ async def happen(connection: asyncpg.Connection, dice: random.Random, times: int
             continue
 
 
-@pytest.mark.parametrize("seed", range(4))
+async def check_windows(connection: asyncpg.Connection) -> None:
+    """Once nothing is left to do, every message is indexed as it would be now."""
+    await until(connection, IDLE)
+    assert await column(connection, STALE) == []
+    assert await far_from_window(connection) == []
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+
+async def talks(connection: asyncpg.Connection) -> None:
+    """Three conversations."""
+    await connection.execute("insert into conversation_sessions (title) values ('one'), ('two'), ('three')")
+    await connection.execute(
+        "insert into conversation_messages (session_id, role, content) "
+        "select s.id, 'user', s.title || ' fish ' || n from conversation_sessions s, generate_series(1, 8) n"
+    )
+
+
+@pytest.mark.usefixtures("daemon")
+async def test_whatever_happens_to_a_message_is_seen_in_those_around_it(
+    connection: asyncpg.Connection,
+) -> None:
+    await talks(connection)
+    await check_windows(connection)
+    for number in range(24):
+        await connection.execute(HAPPENINGS[number % len(HAPPENINGS)], str(number), f"boats {number}")
+        await check_windows(connection)
+
+
+@pytest.mark.parametrize("seed", range(2))
 async def test_every_message_is_indexed_with_those_around_it(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, seed: int
 ) -> None:
     """While two daemons index, two writers write; in the end each window is as if it had been indexed last."""
     await asyncio.gather(daemons.start(), daemons.start())
-    await connection.execute("insert into conversation_sessions (title) values ('one'), ('two'), ('three')")
-    await happen(connection, random.Random(seed), 3)
-    for round_ in range(4):
+    await talks(connection)
+    for round_ in range(5):
         dice = [random.Random(seed * 100 + round_ * 10 + n) for n in range(2)]
-        await asyncio.gather(happen(connection, dice[0], 15), happen(second, dice[1], 15))
-        await until(connection, IDLE)
-        assert await column(connection, STALE) == []
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+        await asyncio.gather(happen(connection, dice[0], 12), happen(second, dice[1], 12))
+        await check_windows(connection)
     assert await connection.fetchval("select count(*) from conversation_messages") > 10
-    assert await far_from_window(connection) == []
     counted = await connection.fetch("select scope, lexeme, rows from memoryd.lexeme_statistics")
     assert {tuple(r) for r in counted} == {tuple(r) for r in await connection.fetch(RECOUNT)}
 

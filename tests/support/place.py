@@ -13,7 +13,6 @@ import asyncpg
 from tests.support.isolation import ANN, BOB, MARKS, World, key_of, read_world
 from tests.support.rows import column
 
-
 Version = dict[tuple[str, str], tuple[str, str]]
 
 
