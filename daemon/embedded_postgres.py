@@ -31,7 +31,7 @@ from urllib.parse import quote
 
 from daemon.embedded_account import Account, EmbeddedPostgresError, account_for
 from daemon.embedded_process import Postmaster, clear_leftovers, find_postmaster
-from daemon.embedded_programs import find_programs
+from daemon.embedded_programs import Programs, find_programs
 
 if sys.platform != "win32":
     import fcntl
@@ -87,16 +87,17 @@ class EmbeddedPostgres:
         *,
         port: int | None = None,
         options: Mapping[str, str] | None = None,
-        version: int = 18,
+        programs: Programs | None = None,
     ) -> None:
         """`port`: None is the last one, else 54329, else any free one. `options`: go over `SETTINGS`.
+        `programs`: None is the newest version that is brought along.
 
-        Raises EmbeddedPostgresError when that version is not here, ValueError for what cannot be an option.
+        Raises EmbeddedPostgresError when there is none here, ValueError for what cannot be an option.
         """
         for name in options or {}:
             if name in _OURS or not re.fullmatch(r"[a-z_][a-z0-9_.]*", name):
                 raise ValueError(f"{name!r} cannot be given as an option of the embedded Postgres")
-        self._programs = find_programs(version)
+        self._programs = programs or find_programs()
         self._folder = data_dir.expanduser().resolve()
         self._cluster = self._folder / "pg"
         self._wanted_port = port

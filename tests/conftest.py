@@ -1,80 +1,82 @@
 """A real Postgres for every test that needs one: a fresh, migrated database each, and real daemons on it.
 
-MEMORYD_TEST_POSTGRES says which: nothing or `embedded` (the default), `testcontainers`, or the URL of a server on
-which databases may be created.
+Each such test runs on every server that `tests/support/servers.py` names.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
 
 import asyncpg
 import pytest
 
-from daemon.embedded_postgres import EmbeddedPostgres
 from daemon.migrator import migrate
 from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.servers import Run, Server, wanted
 
 DIMENSIONS = 256
 EMBEDDER = "local/wordllama-256"
 
+MOST_WORKERS = 8
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A Postgres on which tests make their databases."""
-
-    admin_url: str
-
-    def url_of(self, database: str) -> str:
-        """The URL of one of its databases."""
-        parts = urlsplit(self.admin_url)
-        return urlunsplit(parts._replace(path=f"/{database}"))
+RUN = pytest.StashKey[Run]()
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def pytest_configure(config: pytest.Config) -> None:
+    """Begins the test run, or joins it: of its processes, one leads."""
+    led = getattr(config, "workerinput", None)
+    config.stash[RUN] = Run(Path(led["run"])) if led is not None else Run.begin()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a process where the run's things are."""
+    node.workerinput["run"] = str(node.config.stash[RUN].folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ends the run once all its processes have ended."""
+    if RUN in config.stash and not hasattr(config, "workerinput"):
+        config.stash[RUN].end()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes `-n auto` is: one more than cores, since tests also wait."""
+    return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
+
+
+@pytest.fixture(scope="session", params=wanted())
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The server that all tests share."""
-    choice = os.environ.get("MEMORYD_TEST_POSTGRES", "embedded")
-    if choice == "embedded":
-        # Not under pytest's own folder, which the next session closes to others, and so to the server's user.
-        with tempfile.TemporaryDirectory(prefix="memoryd-test-") as folder:
-            # A test never pulls the plug on the machine, so nothing need reach the disk.
-            options = {"fsync": "off", "max_connections": "200"}
-            postgres = EmbeddedPostgres(Path(folder), options=options)
-            postgres.start()
-            try:
-                yield Server(postgres.socket_url)
-            finally:
-                postgres.stop()
-    elif choice == "testcontainers":
-        # Only where an engine is there to talk to.
-        from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415
-
-        with PostgresContainer("pgvector/pgvector:pg18", driver=None) as container:
-            yield Server(container.get_connection_url())
-    else:
-        yield Server(choice)
+    with request.config.stash[RUN].server(request.param) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
-def template(server: Server) -> str:
-    """A migrated database to copy."""
-    name = f"memoryd_template_{uuid.uuid4().hex[:8]}"
+def template(server: Server, pytestconfig: pytest.Config) -> str:
+    """A migrated database to copy: the first process that needs it makes it."""
+    name = pytestconfig.stash[RUN].template
 
     async def make() -> None:
         admin = await asyncpg.connect(server.admin_url)
-        await admin.execute(f"create database {name}")
-        await admin.close()
-        connection = await asyncpg.connect(server.url_of(name))
-        await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
-        await connection.close()
+        try:
+            await admin.execute("select pg_advisory_lock(hashtext($1))", name)
+            if await admin.fetchval("select exists (select from pg_database where datname = $1)", name):
+                return
+            await admin.execute(f"drop database if exists {name}_half")
+            await admin.execute(f"create database {name}_half")
+            connection = await asyncpg.connect(server.url_of(f"{name}_half"))
+            await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+            await connection.close()
+            await admin.execute(f"alter database {name}_half rename to {name}")
+        finally:
+            await admin.close()
 
     asyncio.run(make())
     return name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,15 +12,16 @@ import psutil
 import pytest
 
 from tests.support.commands import Commands
+from tests.support.folders import server_folder
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A short temporary folder of its own, to see what is left in it."""
-    with tempfile.TemporaryDirectory(prefix="demo-", dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        monkeypatch.setenv("TMPDIR", folder)
-        yield Path(folder)
+    with server_folder() as folder:
+        folder.chmod(0o755)
+        monkeypatch.setenv("TMPDIR", str(folder))
+        yield folder
 
 
 def left(folder: Path) -> list[str]:

@@ -13,20 +13,28 @@ import pytest
 from daemon.embedded_postgres import EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
+from tests.support.folders import server_folder
 
 
 @pytest.fixture
-def postgres(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
+def folder() -> Iterator[Path]:
+    """Where the commands run and have their data."""
+    with server_folder() as path:
+        yield path
+
+
+@pytest.fixture
+def postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
     """The server of the test's data folder, not started; stopped at the end whatever happens."""
-    server = EmbeddedPostgres(tmp_path / "data", options={"shared_buffers": "16MB"})
+    server = EmbeddedPostgres(folder / "data", options={"shared_buffers": "16MB"})
     yield server
     server.stop("immediate")
 
 
 @pytest.fixture
-async def memoryd(tmp_path: Path, postgres: EmbeddedPostgres) -> Commands:
+async def memoryd(folder: Path, postgres: EmbeddedPostgres) -> Commands:
     """Commands on a migrated database of memoryd's own, whose server does not run."""
-    commands = Commands(None, tmp_path)
+    commands = Commands(None, folder)
     made = await commands("migrate")
     assert made.code == 0, made.err
     assert not postgres.is_running()

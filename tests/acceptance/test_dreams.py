@@ -14,7 +14,7 @@ from tests.support.daemons import Daemons
 from tests.support.dreams import dream, failures
 from tests.support.openai_server import Fault, OpenAIServer
 from tests.support.rows import ask, column, one_row, remember
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, beats, until
 
 IDLY: dict[str, Any] = {"heartbeat_seconds": 0.1, "dream_idle_hours": 0.0001}
 """A daemon that dreams when nothing was asked for a third of a second."""
@@ -24,16 +24,6 @@ IDLY: dict[str, Any] = {"heartbeat_seconds": 0.1, "dream_idle_hours": 0.0001}
 async def awake(connection: asyncpg.Connection) -> None:
     """There was something to do a moment ago: nobody dreams unless asked to."""
     await ask(connection, "stay awake", status="cancelled")
-
-
-async def three_beats(connection: asyncpg.Connection) -> None:
-    """Waits until every daemon has had occasion to dream."""
-    since = await connection.fetchval("select clock_timestamp()")
-    await until(
-        connection,
-        "select min(seen_at) > $1::timestamptz + interval '0.3 seconds' from memoryd.daemons",
-        since,
-    )
 
 
 async def test_an_idle_fleet_dreams_once_in_a_while(connection: asyncpg.Connection, daemons: Daemons) -> None:
@@ -46,7 +36,7 @@ async def test_an_idle_fleet_dreams_once_in_a_while(connection: asyncpg.Connecti
     # The next one is due in six hours, by the database: another daemon knows as well.
     await daemon.stop()
     again = await daemons.start(**IDLY)
-    await three_beats(connection)
+    await beats(connection)
     assert again.events("dream_started") == []
     await connection.execute("update dream_sessions set finished_at = finished_at - interval '7 hours'")
     assert (await again.event("dream_ended"))["status"] == "completed"
@@ -72,19 +62,19 @@ async def test_nobody_dreams_while_something_stands_against_it(
         await remember(connection, f"an old memory {n}", created_at=old, ttl_hours=None)
     await failures(connection, 2)
     daemon = await daemons.start(**IDLY)
-    await three_beats(connection)  # two memories of the last two days are too few
+    await beats(connection)  # two memories of the last two days are too few
 
     async with connection.transaction():
         await connection.execute(
             "insert into dream_sessions (trigger, lease_until) values ('manual', now() + interval '1 hour')"
         )
         await failures(connection, 1)
-    await three_beats(connection)  # another dream is running
+    await beats(connection)  # another dream is running
 
     async with connection.transaction():
         command = await ask(connection, "takes days", status="running", created_at=old)
         await connection.execute("update dream_sessions set lease_until = now() - interval '1 second'")
-    await three_beats(connection)  # a command is running
+    await beats(connection)  # a command is running
     assert daemon.events("dream_started") == []
 
     await connection.execute("update agent_commands set status = 'cancelled' where id = $1", command)
@@ -97,7 +87,7 @@ async def test_a_fleet_that_was_asked_an_hour_ago_is_not_idle(
     await failures(connection, 3)
     await ask(connection, "done since", status="cancelled", created_at=datetime.now(UTC) - timedelta(hours=1))
     daemon = await daemons.start(heartbeat_seconds=0.1)
-    await three_beats(connection)
+    await beats(connection)
     assert daemon.events("dream_started") == []
     await connection.execute("update agent_commands set created_at = created_at - interval '6 hours'")
     assert (await daemon.event("dream_ended"))["status"] == "completed"
@@ -106,7 +96,7 @@ async def test_a_fleet_that_was_asked_an_hour_ago_is_not_idle(
 async def test_of_many_daemons_one_dreams(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await failures(connection, 3)
     started = await asyncio.gather(*(daemons.start(**IDLY) for _ in range(3)))
-    await three_beats(connection)
+    await beats(connection)
     await until(connection, "select exists (select from dream_sessions where status = 'completed')")
     assert await column(connection, "select status from dream_sessions") == ["completed"]
     assert sum(len(one.events("dream_started")) for one in started) == 1

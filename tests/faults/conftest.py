@@ -17,7 +17,9 @@ from daemon.embedded_postgres import EmbeddedPostgres
 from daemon.migrator import migrate
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.support.daemons import Daemons
+from tests.support.folders import server_folder
 from tests.support.openai_server import Fault, OpenAIServer
+from tests.support.servers import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,16 @@ def _quiet_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+def own_server(server: Server) -> Iterator[EmbeddedPostgres]:
     """A server beside the shared one, for tests that restart it or send signals to its processes."""
-    server = EmbeddedPostgres(
-        tmp_path_factory.mktemp("own-postgres"), port=_quiet_port(), options={"fsync": "off"}
-    )
-    try:
-        yield server
-    finally:
-        server.stop()
+    # Without TCP the port is but a part of the socket's name, and no other server takes it while this one is down.
+    options = {"fsync": "off", "listen_addresses": ""}
+    with server_folder() as folder:
+        postgres = EmbeddedPostgres(folder, port=_quiet_port(), options=options, programs=server.programs)
+        try:
+            yield postgres
+        finally:
+            postgres.stop()
 
 
 @pytest.fixture
@@ -96,7 +99,7 @@ class Remote:
             "embedder": "openai/test",
             "embedding_dimensions": self.server.dimensions,
             "openai_base_url": self.server.base_url,
-            "provider_timeout_seconds": 5,
+            "provider_timeout_seconds": 20,
         }
 
 

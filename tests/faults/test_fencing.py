@@ -38,9 +38,10 @@ async def test_a_claim_that_ran_out_settles_nothing_once_another_has_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 3)
-    zombie = await queue.claim(database, "test", most=3, seconds=0.1)
+    zombie = await queue.claim(database, "test", most=3, seconds=30)
     assert [job.id for job in zombie] == ids
-    assert await queue.claim(database, "test", most=3, seconds=0.1) == []
+    assert await queue.claim(database, "test", most=3, seconds=30) == []
+    await queue.renew(database, zombie, seconds=0.1)
     await until(connection, CLAIMS_OVER)
 
     heirs = [(await queue.claim(database, "test", most=3, seconds=30))[0] for _ in ids]
@@ -73,9 +74,10 @@ async def test_a_lease_that_ran_out_settles_nothing_once_another_has_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 3, lanes=["a"] * 3)
-    zombie = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=0.1)
+    zombie = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
     assert [job.id for job in zombie] == ids
-    assert await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=0.1) == []
+    assert await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30) == []
+    await queue.renew(database, zombie, seconds=0.1)
     await until(connection, LEASES_OVER)
 
     heir = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)

@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.conftest import Server
 from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.servers import Server
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -219,6 +219,8 @@ async def test_a_near_neighbour_by_meaning_is_linked(
 
 async def test_paraphrases_are_linked_by_the_daemons_own_embeddings(served: asyncpg.Connection) -> None:
     first = await remember(served, "car engine repair", agent_id="mechanic", created_at=NOON)
+    # A neighbour is found among those that have their embedding.
+    await until(served, IDLE)
     second = await remember(
         served, "automobile motor fixing", agent_id="mechanic", created_at=NOON + timedelta(days=3)
     )

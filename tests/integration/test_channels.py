@@ -105,7 +105,7 @@ async def test_an_agent_id_of_any_length_can_be_told(connection: asyncpg.Connect
 async def test_the_channels_can_be_switched_off(
     connection: asyncpg.Connection, ear: Ear, daemons: Daemons
 ) -> None:
-    daemon = await daemons.start(public_notifications="false")
+    daemon = await daemons.start(public_notifications="false", poll_seconds=3600)
     command = await ask(connection, "quietly")
     await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
     await connection.execute("select claim_command('alice')")
@@ -117,7 +117,7 @@ async def test_the_channels_can_be_switched_off(
     assert await ear.everything(connection) == []
     # The daemon's own doorbell is not one of them.
     memory = await remember(connection, "still heard")
-    await until(connection, "select embedding is not null from agent_memory where id = $1", memory, timeout=4)
+    await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
 
     await daemon.stop()
     await daemons.start()

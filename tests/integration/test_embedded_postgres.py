@@ -13,7 +13,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -23,6 +22,8 @@ import asyncpg
 import pytest
 
 from daemon.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
+from daemon.embedded_programs import find_programs
+from tests.support.folders import server_folder
 
 LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}
 
@@ -36,9 +37,8 @@ print(EmbeddedPostgres(Path(sys.argv[1]), options={"shared_buffers": "16MB"}).st
 
 @pytest.fixture(scope="module")
 def short_folder() -> Iterator[Path]:
-    # pytest's own folders are too long for a socket, and it closes them to other users with each new session.
-    with tempfile.TemporaryDirectory(prefix="pg-") as name:
-        yield Path(name).resolve()
+    with server_folder() as path:
+        yield path
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,7 @@ def server(shared: EmbeddedPostgres) -> EmbeddedPostgres:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """An empty folder, whose server is stopped at the end."""
-    with tempfile.TemporaryDirectory(prefix="pg-") as name:
-        path = Path(name).resolve()
+    with server_folder() as path:
         yield path
         EmbeddedPostgres(path).kill()
 
@@ -306,9 +305,9 @@ def test_a_folder_with_something_else_in_it_is_refused(folder: Path) -> None:
     assert (folder / "pg" / "letter.txt").read_text() == "dear all"
 
 
-def test_a_version_that_is_not_here_is_refused(tmp_path: Path) -> None:
+def test_a_version_that_is_not_here_is_refused() -> None:
     with pytest.raises(EmbeddedPostgresError, match="no embedded PostgreSQL 17"):
-        EmbeddedPostgres(tmp_path, version=17)
+        find_programs(17)
 
 
 def test_addresses_before_the_first_start_say_what_to_do(tmp_path: Path) -> None:
@@ -345,7 +344,7 @@ async def test_what_an_interrupted_first_start_left_is_cleared_away(folder: Path
 
 
 async def test_the_oldest_version_on_offer_works_too(folder: Path) -> None:
-    server = EmbeddedPostgres(folder, options=LIGHT, version=16)
+    server = EmbeddedPostgres(folder, options=LIGHT, programs=find_programs(16))
     assert server.start() is True
     assert str(await ask(server.tcp_url, "show server_version")).startswith("16.")
     assert await ask(server.socket_url, "select lower('ÄÉ')") == "äé"

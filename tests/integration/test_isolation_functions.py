@@ -5,18 +5,17 @@ or support may execute, found in the catalog, is asked twice, with all rows ther
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
 import pytest
 import pytest_asyncio
 
 from tests.support.calls import CALLS, EXECUTABLE, PURE, WORDS
-from tests.support.isolation import ANN, BOB, CAT, MARKS, READS, build_world, key_of, read_world
+from tests.support.isolation import ANN, BOB, CAT, MARKS, READS, key_of
 from tests.support.lookalikes import ENTER, MAKE, TRAPPED
-from tests.support.place import Place
+from tests.support.place import Place, open_place
 from tests.support.rows import column, embedding
-from tests.support.schemas import connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -40,17 +39,8 @@ select memoryd.fold_lexeme_changes();
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(shared_url: str) -> AsyncIterator[Place]:
     """The world, and somebody in it."""
-    async with connected(shared_url) as connection:
-        await build_world(connection)
-        await connection.execute(NEAR.format(ann=ANN, bob=BOB))
-        stranger = f"stranger_{uuid4().hex[:8]}"
-        await connection.execute(f"create role {stranger}")
-        made = Place(connection, await read_world(connection), stranger)
-        await made.remember_versions()
-        try:
-            yield made
-        finally:
-            await connection.execute(f"drop role {stranger}")
+    async with open_place(shared_url, also=NEAR.format(ann=ANN, bob=BOB)) as made:
+        yield made
 
 
 def written(call: str, place: Place, user: UUID | None) -> str:

@@ -21,7 +21,8 @@ select (select embedding from agent_memory where id = $1) = (select embedding fr
 """
 BLOCKED = """
 select exists (
-    select from pg_stat_activity where pid <> pg_backend_pid() and cardinality(pg_blocking_pids(pid)) > 0)
+    select from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and cardinality(pg_blocking_pids(pid)) > 0)
 """
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,8 +13,10 @@ import pytest
 from daemon.embedded_postgres import EmbeddedPostgres
 from daemon.migrator import MigrationError, load_migrations
 from tests.support.daemons import Daemons
+from tests.support.folders import server_folder
 from tests.support.rows import column, remember
 from tests.support.schemas import apply, connected, lives
+from tests.support.servers import Server
 
 ROLES = "select rolname from pg_roles where rolname like 'memoryd%' order by 1"
 
@@ -38,10 +39,10 @@ class Lone:
 
 
 @pytest.fixture(scope="module")
-def lone() -> Iterator[Lone]:
-    # pytest's own folders are too long for a socket, and it closes them to other users with each new session.
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        postgres = EmbeddedPostgres(Path(folder) / "data", options={"fsync": "off", "shared_buffers": "32MB"})
+def lone(server: Server) -> Iterator[Lone]:
+    with server_folder() as folder:
+        options = {"fsync": "off", "shared_buffers": "32MB"}
+        postgres = EmbeddedPostgres(folder, options=options, programs=server.programs)
         postgres.start()
         try:
             yield Lone(postgres)

