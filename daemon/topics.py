@@ -12,7 +12,6 @@ from handlers.context import ContextHandler
 from handlers.dream import Dreamer, DreamHandler
 from handlers.embedding import Embedding
 from handlers.index import IndexHandler
-from handlers.index_words import Words
 from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
 from handlers.statistics import StatisticsHandler
@@ -30,12 +29,11 @@ def build_topics(
 ) -> list[Topic]:
     """The topics of a daemon. A remote embedder is waited for in more places at once; the local one keeps a core busy."""
     calls = 4 if remote else 2
-    lexicon = Words(database)
     return [
         Topic("context", ContextHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
         Topic(
             "capture",
-            CaptureHandler(reader=database, embedding=embedding, words=lexicon),
+            CaptureHandler(reader=database, embedding=embedding),
             batch=256,
             parallel=calls,
             lanes=64,
@@ -43,7 +41,7 @@ def build_topics(
         ),
         Topic(
             "index",
-            IndexHandler(reader=database, embedding=embedding, words=lexicon),
+            IndexHandler(reader=database, embedding=embedding),
             batch=64,
             parallel=calls,
             follow_ups=("associate", "statistics"),

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from handlers.embedding import Embedding
-from handlers.index_words import Words
+from handlers.index_words import learn_words
 from handlers.ports import AnyConnection, Commit, Job, Reader
 from memory.outcome import summarise_outcome
 
@@ -39,10 +39,9 @@ on conflict (command_id) where command_id is not null do nothing
 class CaptureHandler:
     """completed | failed -> a memory of kind outcome | error."""
 
-    def __init__(self, *, reader: Reader, embedding: Embedding, words: Words) -> None:
+    def __init__(self, *, reader: Reader, embedding: Embedding) -> None:
         self._reader = reader
         self._embedding = embedding
-        self._words = words
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Summarises the outcomes and embeds the summaries."""
@@ -53,7 +52,7 @@ class CaptureHandler:
             )
             for i, r in rows.items()
         }
-        await self._words.learn(summaries.values())
+        await learn_words(self._reader, summaries.values())
         embeddings = await self._embedding.if_local(summaries)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 from handlers.embedding import Embedding
 from handlers.index_messages import MessageIndex
 from handlers.index_rows import RowIndex
-from handlers.index_words import Words
+from handlers.index_words import learn_words
 from handlers.ports import AnyConnection, Commit, Index, Job, Reader
 from providers.ports import Unavailable
 
@@ -37,10 +37,9 @@ INDEXES: Mapping[str, Index] = MappingProxyType(
 class IndexHandler:
     """A row without an index gets one."""
 
-    def __init__(self, *, reader: Reader, embedding: Embedding, words: Words) -> None:
+    def __init__(self, *, reader: Reader, embedding: Embedding) -> None:
         self._reader = reader
         self._embedding = embedding
-        self._words = words
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Embeds the texts. Raises Unavailable or Rejected; of rows whose embedder is unavailable the words are indexed."""
@@ -49,7 +48,7 @@ class IndexHandler:
             for source, ids in _by_source(jobs).items()
         }
         texts = list(dict.fromkeys(text for rows in read.values() for text in rows.texts()))
-        await self._words.learn(texts)
+        await learn_words(self._reader, texts)
         try:
             vectors = dict(zip(texts, await self._embedding.of(texts), strict=True)) if texts else {}
         except Unavailable:

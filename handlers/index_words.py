@@ -8,23 +8,13 @@ from collections.abc import Iterable
 from handlers.ports import Reader
 
 WORD = re.compile(r"[a-z]{3,24}")
-MOST_KNOWN = 200_000
 
+# Nothing is remembered here of what is known: the database forgets a word whose last row went.
 LEARN = "select memoryd.learn_words($1)"
 
 
-class Words:
-    """Learns each word once in the life of this process."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._known: set[str] = set()
-
-    async def learn(self, texts: Iterable[str]) -> None:
-        """Adds the words that are new to the lexicon; a job embeds them."""
-        new = {word for text in texts for word in WORD.findall(text.lower())} - self._known
-        if new:
-            await self._reader.execute(LEARN, sorted(new))
-            if len(self._known) > MOST_KNOWN:
-                self._known.clear()
-            self._known |= new
+async def learn_words(reader: Reader, texts: Iterable[str]) -> None:
+    """Adds the words that are new to the lexicon; a job embeds them."""
+    words = {word for text in texts for word in WORD.findall(text.lower())}
+    if words:
+        await reader.execute(LEARN, sorted(words))

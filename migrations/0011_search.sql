@@ -212,7 +212,7 @@ begin
     from unnest(p_words) as w(word)
     cross join lateral (select (ts_lexize('english_stem', w.word))[1] as lexeme) s
     where s.lexeme is not null
-      and not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme)
+      and not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme offset 0)
     order by s.lexeme, w.word
     on conflict do nothing;
     get diagnostics learnt = row_count;

@@ -26,7 +26,7 @@ from tests.support.isolation import (
     grants,
     key_of,
 )
-from tests.support.place import Place, foreign_marks
+from tests.support.place import Place, foreign_marks, open_place
 from tests.support.rows import column
 from tests.support.schemas import connected
 from tests.support.verbs import DDL, writes
@@ -216,10 +216,11 @@ async def test_shared_rows_are_read_by_whom_they_are_granted(place: Place, table
         rows = await shared_rows(connection, table)
         await connection.execute("delete from user_memory_access")
         await connection.execute(
-            "insert into user_memory_access (user_id, user_role, access_level, visibility_scope, allowed_tags, allowed_contexts) "
-            "select lpad(to_hex(n), 32, '0')::uuid, g.* from jsonb_array_elements($1) with ordinality as e(item, n) "
-            "cross join lateral jsonb_to_record(e.item) as g(user_role text, access_level integer, visibility_scope text, "
-            "allowed_tags text[], allowed_contexts text[])",
+            "insert into user_memory_access "
+            "select (jsonb_populate_record(null::user_memory_access, e.item || jsonb_build_object("
+            "    'id', gen_random_uuid(), 'created_at', now(), 'updated_at', now(), "
+            "    'user_id', lpad(to_hex(e.n), 32, '0')))).* "
+            "from jsonb_array_elements($1) with ordinality as e(item, n)",
             json.dumps(GRANTS),
         )
         await connection.execute("set local role memoryd_user")

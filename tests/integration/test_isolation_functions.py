@@ -77,7 +77,8 @@ async def test_what_is_pure_reads_no_table(place: Place) -> None:
     impure = await column(
         place.connection,
         "select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace "
-        "where n.nspname || '.' || p.proname = any($1) and (p.prosecdef or p.prosrc ~* '\\m(public|memoryd)\\.[a-z0-9_]+(?![a-z0-9_(])')",
+        "where n.nspname || '.' || p.proname = any($1) "
+        "and (p.prosecdef or p.prosrc ~* '\\m(public|memoryd)\\.[a-z0-9_]+(?![a-z0-9_(])')",
         sorted(PURE),
     )
     assert impure == []

@@ -1,4 +1,4 @@
-"""What could be learnt of others' rows beside reading them: as another role, by the planner's eye, by what is refused and how."""
+"""What could be learnt of others' rows beside reading them: as another role, by the planner's eye, by how one is refused."""
 
 from __future__ import annotations
 

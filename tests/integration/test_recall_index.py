@@ -29,7 +29,8 @@ select scope, lexeme, count(*)::integer as rows
 from (
     select scope, unnest(text '#memory' || tsvector_to_array(lexemes)) as lexeme from agent_memory where lexemes is not null
     union all
-    select scope, unnest(text '#conversation' || tsvector_to_array(lexemes)) from conversation_messages where lexemes is not null
+    select scope, unnest(text '#conversation' || tsvector_to_array(lexemes))
+    from conversation_messages where lexemes is not null
     union all
     select scope, unnest(text '#document' || tsvector_to_array(lexemes)) from memory_chunks where lexemes is not null
     union all
@@ -80,41 +81,33 @@ INDEX = {
 }
 
 
+THIRD = "('x' || left(id::text, 1))::bit(4)::int % 3"
+"""A part of the rows, by chance."""
+
+
 async def step(connection: asyncpg.Connection, what: str, source: str, text: int, user: int) -> None:
-    """One thing that happens to the rows; several rows at once where there are."""
+    """One thing that happens to the rows; to several rows at once where there are."""
     table, name = TABLES[source]
-    owner: dict[str, object] = {} if source in ("knowledge", "document") else {"user_id": USERS[user]}
+    parent = {"conversation": "conversation_sessions", "document": "documents"}.get(source, table)
+    whose = {"document": "documents", "knowledge": "agent_memory"}.get(source, table)
+    shared = "conversation_messages" if source == "conversation" else "memory_chunks"
     if what == "insert":
-        ids = await one_of_each(connection, SENTENCES[text])
-        if source == "conversation":
-            said: dict[str, object] = {"session_id": uuid4(), "role": "user", "speaker": "Mary Fish"}
-            await insert(connection, table, owner | said | {"content": SENTENCES[text]})
-        elif owner:
-            await connection.execute(
-                f"update {table} set user_id = $1 where id = $2", USERS[user], ids[source]
-            )
-    elif what == "change":
-        await connection.execute(f"update {table} set {name} = $1 where ('x' || left(id::text, 1))::bit(4)::int % 3 = $2",
-                                 SENTENCES[text], user)  # fmt: skip
-    elif what == "delete":
-        parent = {"conversation": "conversation_sessions", "document": "documents"}.get(source, table)
-        await connection.execute(
-            f"delete from {parent} where ('x' || left(id::text, 1))::bit(4)::int % 3 = $1", user
+        await one_of_each(connection, SENTENCES[text])
+        said: dict[str, object] = {"session_id": uuid4(), "role": "user", "speaker": "Mary Fish"}
+        await insert(
+            connection, "conversation_messages", said | {"content": SENTENCES[text], "user_id": USERS[user]}
         )
-    elif what == "index":
-        await connection.execute(INDEX[source])
-    elif what == "rename":
-        await connection.execute(
-            "update conversation_messages set speaker = $1", ("Fish", "mary fish", None)[user]
-        )
-    elif what == "give" and owner:
-        await connection.execute(f"update {table} set user_id = $1", USERS[user])
-    elif what == "give" and source == "document":
-        await connection.execute("update documents set user_id = $1", USERS[user])
-    elif what == "share" and source in ("conversation", "document"):
-        await connection.execute(f"update {table} set access_level = $1", (None, 0, 5)[user])
-    elif what == "fold":
-        await connection.fetchval("select memoryd.fold_lexeme_changes($1)", text + 1)
+        return
+    statement, arguments = {
+        "change": (f"update {table} set {name} = $1 where {THIRD} = $2", [SENTENCES[text], user]),
+        "delete": (f"delete from {parent} where {THIRD} = $1", [user]),
+        "index": (INDEX[source], []),
+        "rename": ("update conversation_messages set speaker = $1", [("Fish", "mary fish", None)[user]]),
+        "give": (f"update {whose} set user_id = $1 where {THIRD} = $2", [USERS[user], text % 3]),
+        "share": (f"update {shared} set access_level = $1", [(None, 0, 5)[user]]),
+        "fold": ("select memoryd.fold_lexeme_changes($1)", [text + 1]),
+    }[what]
+    await connection.execute(statement, *arguments)
 
 
 @settings(
@@ -173,14 +166,16 @@ HAPPENINGS = (
         "from conversation_sessions s order by md5(s.id::text || $1::text) limit 1"
     ),
     (
-        "insert into conversation_messages (session_id, role, content, message_index) select m.session_id, 'user', $2, m.message_index + 1 "
+        "insert into conversation_messages (session_id, role, content, message_index) "
+        "select m.session_id, 'user', $2, m.message_index + 1 "
         f"from conversation_messages m where m.id = {ANY} on conflict do nothing"
     ),
     f"update conversation_messages set content = $2 where id = {ANY}",
     f"update conversation_messages set speaker = $2 where id = {ANY}",
     f"update conversation_messages set message_index = message_index + 1000 where id = {ANY} and $2 <> ''",
     (
-        "update conversation_messages m set session_id = (select id from conversation_sessions order by md5(id::text || $2) limit 1), "
+        "update conversation_messages m set session_id = "
+        "(select id from conversation_sessions order by md5(id::text || $2) limit 1), "
         f"message_index = 5000 + length($2) * 100 + m.message_index where id = {ANY}"
     ),
     f"delete from conversation_messages where id = {ANY} and $2 <> ''",

@@ -69,7 +69,8 @@ class Place:
 
     async def _versions(self) -> Version:
         each = [
-            f"select '{table}' as name, {key_of(table)}::text as key, xmin::text as born, ctid::text as place from public.{table}"
+            f"select '{table}' as name, {key_of(table)}::text as key, xmin::text as born, ctid::text as place "
+            f"from public.{table}"
             for table in self.world.tables
         ]
         rows = await self.connection.fetch(" union all ".join(each))
