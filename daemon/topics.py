@@ -42,7 +42,8 @@ def build_topics(
         Topic(
             "index",
             IndexHandler(reader=database, embedding=embedding),
-            batch=64,
+            # One request to a remote embedder; the local one and the database do better by the more.
+            batch=64 if remote else 256,
             parallel=calls,
             follow_ups=("associate", "statistics"),
             waits_for=embedder_wait,

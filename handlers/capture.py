@@ -31,7 +31,7 @@ select n.command_id, n.agent_id, n.user_id, n.session_id, n.kind, n.content, n.e
 from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::vector[], $8::jsonb[],
             $9::timestamptz[])
      as n(command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, created_at)
-cross join lateral memoryd.weigh_text(n.content) w
+join memoryd.weigh_texts($1, $6) w on w.id = n.command_id
 on conflict (command_id) where command_id is not null do nothing
 """
 

@@ -66,7 +66,8 @@ with fresh as materialized (
     update public.{table} t
     set {embedding} = coalesce(t.{embedding}, f.embedding),
         lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when
-    from fresh f cross join lateral memoryd.weigh_text(f.text) w
+    from fresh f
+    join memoryd.weigh_texts(array(select id from fresh), array(select text from fresh)) w on w.id = f.id
     where t.id = f.id and hashtextextended({text}, 0) = hashtextextended(f.text, 0)
     returning t.id{", t.agent_id, t.created_at" if associated else ""}
 ){ASSOCIATE if associated else " select count(*) from written"}

@@ -28,23 +28,28 @@ language sql immutable parallel safe strict
 set search_path = pg_catalog, pg_temp
 as $$ select array(select hashtextextended(l, p_scope) from unnest(tsvector_to_array(p_lexemes)) l) $$;
 
--- BM25 weights of a text's lexemes, by their (weighted) counts: k1 = 1.2, b = 0.75. The other factor, the inverse document
--- frequency, comes with the question, so that a row need not be written again because others arrived.
-create function memoryd.bm25(p_lexemes text[], p_counts real[], p_average real) returns sparsevec
+-- BM25 weights of many texts at once, given each text's lexemes and their (weighted) counts as columns: k1 = 1.2, b = 0.75. The
+-- other factor, the inverse document frequency, comes with the question, so that a row need not be written again because
+-- others arrived.
+create function memoryd.bm25(p_ids uuid[], p_lexemes text[], p_counts real[], p_average real)
+returns table (id uuid, weights sparsevec)
 language sql immutable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-    select ('{' || coalesce(string_agg(s.place || ':' || s.weight, ','), '') || '}/1000000000')::sparsevec
+    select w.id, ('{' || string_agg(w.place || ':' || w.weight, ',') || '}/1000000000')::sparsevec
     from (
-        select memoryd.sparse_index(c.lexeme) as place,
-               (sum(c.count) * 2.2 / (sum(c.count) + 1.2 * (0.25 + 0.75 * max(c.length) / p_average)))::real as weight
-        from (select l.lexeme, l.count, sum(l.count) over () as length
-              from unnest(p_lexemes, p_counts) as l(lexeme, count)) c
-        group by 1
-        -- The heaviest: a sparsevec ends at 16,000.
-        order by 2 desc, 1
-        limit 16000
-    ) s
+        select v.id, v.place, v.weight, row_number() over (partition by v.id order by v.weight desc, v.place) as rank
+        from (
+            select c.id, c.place,
+                   (c.count * 2.2 / (c.count + 1.2 * (0.25 + 0.75 * sum(c.count) over (partition by c.id) / p_average)))::real as weight
+            from (select l.id, memoryd.sparse_index(l.lexeme) as place, sum(l.count)::double precision as count
+                  from unnest(p_ids, p_lexemes, p_counts) as l(id, lexeme, count)
+                  group by 1, 2) c
+        ) v
+    ) w
+    -- The heaviest: a sparsevec ends at 16,000.
+    where w.rank <= 16000
+    group by w.id
 $$;
 
 create function memoryd.prior_of(p_text text, p_lexemes integer) returns real
@@ -55,19 +60,33 @@ create function memoryd.says_when(p_text text) returns boolean
 language sql immutable parallel safe
 return left(p_text, 8192) ~* '\m(yesterday|today|tonight|tomorrow|last|next|ago|weekend|weeks?|months?|years?|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|june|july|august|september|october|november|december|recently|since|just|morning|night|\d{4})\M';
 
--- What is written beside a text that stands for itself. Own words count 3, as within a window (see memoryd.weigh_messages).
+-- What is written beside texts that stand for themselves. Own words count 3, as within a window (see memoryd.weigh_messages).
 -- prior: longer texts say more; a question rarely is its own answer.
+create function memoryd.weigh_texts(p_ids uuid[], p_texts text[])
+returns table (id uuid, lexemes tsvector, weights sparsevec, prior real, says_when boolean)
+language sql immutable parallel safe
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    with texts as materialized (
+        select t.id, t.text, memoryd.lexemes_of(t.text) as lexemes from unnest(p_ids, p_texts) as t(id, text)
+    ), counts as (
+        select array_agg(t.id) as ids, array_agg(l.lexeme) as lexemes, array_agg((3 * cardinality(l.positions))::real) as counts
+        from texts t cross join lateral unnest(t.lexemes) l
+    )
+    select t.id, t.lexemes, coalesce(w.weights, '{}/1000000000'), memoryd.prior_of(t.text, length(t.lexemes)),
+           memoryd.says_when(t.text)
+    from texts t
+    left join (select b.* from counts c cross join lateral memoryd.bm25(c.ids, c.lexemes, c.counts, 60) b) w on w.id = t.id
+$$;
+
+-- The same of one text.
 create function memoryd.weigh_text(
     p_text text, out lexemes tsvector, out weights sparsevec, out prior real, out says_when boolean)
 language sql immutable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-    select l.lexemes,
-           (select memoryd.bm25(coalesce(array_agg(u.lexeme), '{}'), coalesce(array_agg((3 * cardinality(u.positions))::real), '{}'), 60)
-            from unnest(l.lexemes) u),
-           memoryd.prior_of(p_text, length(l.lexemes)),
-           memoryd.says_when(p_text)
-    from (select memoryd.lexemes_of(p_text) as lexemes) l
+    select w.lexemes, w.weights, w.prior, w.says_when
+    from memoryd.weigh_texts(array['00000000-0000-0000-0000-000000000000'::uuid], array[p_text]) w
 $$;
 
 alter table public.agent_memory
@@ -454,31 +473,26 @@ as $$
         from public.conversation_messages m
         where m.id in (select w.neighbour from windows w)
     ), counts as (
-        select c.id, array_agg(c.lexeme) as lexemes, array_agg(c.count) as counts
+        select array_agg(u.id) as ids, array_agg(u.lexeme) as lexemes, array_agg(u.count) as counts
         from (
-            select u.id, u.lexeme, sum(u.count)::real as count
-            from (
-                select w.id, l.lexeme, w.weight * cardinality(l.positions) as count
-                from windows w
-                join texts t on t.id = w.neighbour
-                cross join lateral unnest(t.lexemes) l
-                union all
-                select t.id, l.lexeme, 2
-                from texts t
-                cross join lateral unnest(memoryd.lexemes_of(to_char(t.created_at at time zone 'utc', 'FMMonth FMDD YYYY'))) l
-                where t.id = any(p_ids)
-            ) u
-            group by u.id, u.lexeme
-        ) c
-        group by c.id
+            select w.id, l.lexeme, (w.weight * cardinality(l.positions))::real as count
+            from windows w
+            join texts t on t.id = w.neighbour
+            cross join lateral unnest(t.lexemes) l
+            union all
+            select t.id, l.lexeme, 2
+            from texts t
+            cross join lateral unnest(memoryd.lexemes_of(to_char(t.created_at at time zone 'utc', 'FMMonth FMDD YYYY'))) l
+            where t.id = any(p_ids)
+        ) u
     )
     select t.id,
            t.lexemes || array_to_tsvector(array(
                select '@' || l || ' ' || btrim(t.speaker) from unnest(tsvector_to_array(memoryd.lexemes_of(t.speaker))) l)),
-           memoryd.bm25(coalesce(c.lexemes, '{}'), coalesce(c.counts, '{}'), 100),
+           coalesce(c.weights, '{}/1000000000'),
            memoryd.prior_of(t.content, length(t.lexemes)),
            memoryd.says_when(t.content)
     from texts t
-    left join counts c on c.id = t.id
+    left join (select b.* from counts c cross join lateral memoryd.bm25(c.ids, c.lexemes, c.counts, 100) b) c on c.id = t.id
     where t.id = any(p_ids)
 $$;

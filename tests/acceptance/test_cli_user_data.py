@@ -17,12 +17,23 @@ from tests.support.users import ONE, OTHER, found, kept_of, whole_user
 LARGE = "select sum(length(content)) from agent_memory"
 
 
+def text_of(file: Path) -> str:
+    """What a file holds, and that it stands alone: no half of it lies beside it."""
+    assert [f.name for f in file.parent.glob(f"{file.name}*")] == [file.name]
+    return file.read_text("utf-8")
+
+
+def is_private(file: Path) -> bool:
+    """Whether nobody but its owner may read a file."""
+    return file.stat().st_mode & 0o777 == 0o600
+
+
 async def exported(memoryd: Commands, file: Path, user: uuid.UUID = ONE) -> dict[str, Any]:
     """A user's export as a file, and parsed."""
     done = await memoryd("export", str(user), "-o", str(file))
     assert done.code == 0, done.err
     assert done.out == ""
-    document: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    document: dict[str, Any] = json.loads(text_of(file))
     return document
 
 
@@ -37,8 +48,7 @@ async def test_export_erase_import_export(
     others = await kept_of(connection, OTHER)
     before = await exported(memoryd, tmp_path / "one.json")
     assert (before["format"], before["version"], before["user_id"]) == ("memoryd-export", 1, str(ONE))
-    assert (tmp_path / "one.json").stat().st_mode & 0o777 == 0o600
-    assert [f.name for f in tmp_path.glob("one*")] == ["one.json"]
+    assert is_private(tmp_path / "one.json")
 
     refused = await memoryd("erase", str(ONE))
     assert (refused.code, refused.out) == (1, "")
@@ -55,8 +65,8 @@ async def test_export_erase_import_export(
     assert "user_memory_access" in imported.err
     after = await exported(memoryd, tmp_path / "two.json")
     assert after["tables"] == before["tables"]
-    assert '"n": 1.10' in (tmp_path / "two.json").read_text("utf-8")
-    assert '"big": 12345678901234567890.123' in (tmp_path / "two.json").read_text("utf-8")
+    assert '"n": 1.10' in text_of(tmp_path / "two.json")
+    assert '"big": 12345678901234567890.123' in text_of(tmp_path / "two.json")
     assert await kept_of(connection, OTHER) == others
 
     again = (await memoryd("import", str(tmp_path / "one.json"), "--json")).json
@@ -83,7 +93,8 @@ async def test_megabytes_go_out_and_come_back(
     for n in range(4):
         await remember(connection, f"{n} " + "Ωmega " * 800_000, user_id=ONE)
     await connection.execute(
-        "insert into agent_memory (agent_id, user_id, content) select 'alice', $1, 'note ' || n from generate_series(1, 1200) n",
+        "insert into agent_memory (agent_id, user_id, content) "
+        "select 'alice', $1, 'note ' || n from generate_series(1, 1200) n",
         ONE,
     )
     size = await connection.fetchval(LARGE)
@@ -178,8 +189,7 @@ async def test_an_export_that_fails_leaves_the_file_that_was_there(
     await connection.execute("alter function memoryd.user_rows rename to gone")
     ended = await memoryd("export", str(ONE), "-o", str(tmp_path / "one.json"))
     assert ended.code == 1
-    assert [f.name for f in tmp_path.glob("one*")] == ["one.json"]
-    assert (tmp_path / "one.json").read_text() == "the one before"
+    assert text_of(tmp_path / "one.json") == "the one before"
 
 
 async def test_what_is_imported_and_erased_is_on_record_without_a_name(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator
 from uuid import UUID
 
@@ -124,6 +125,7 @@ async def test_without_row_security_nothing_is_read(place: Place, relation: str)
                 await place.seen(relation)
 
 
+NAMES = {"ann": str(ANN), "bob": str(BOB), "BOB": str(BOB).upper(), "cat": str(CAT)}
 CLAIMS: tuple[tuple[str | None, str | None, UUID | None], ...] = (
     (None, None, None),
     ("", None, None),
@@ -168,10 +170,8 @@ async def test_claims_are_whom_they_name_or_nobody(place: Place, number: int) ->
     async with place.acting(None):
         for name, value in (("claims", claims), ("claim.sub", sub)):
             if value is not None:
-                for word, somebody in (("ann", ANN), ("bob", BOB), ("cat", CAT)):
-                    value = value.replace(f"{{{word}}}", str(somebody))
-                value = value.replace("{BOB}", str(BOB).upper())
-                await place.connection.execute(f"select set_config('request.jwt.{name}', $1, true)", value)
+                text = re.sub("{(ann|bob|BOB|cat)}", lambda found: NAMES[found[1]], value)
+                await place.connection.execute(f"select set_config('request.jwt.{name}', $1, true)", text)
         for relation in READS:
             if READS[relation].__name__ != "_never":
                 assert await place.seen(relation) == place.world.readable(user, relation), relation

@@ -98,7 +98,7 @@ async def step(connection: asyncpg.Connection, what: str, source: str, text: int
             connection, "conversation_messages", said | {"content": SENTENCES[text], "user_id": USERS[user]}
         )
         return
-    statement, arguments = {
+    statements: dict[str, tuple[str, list[object]]] = {
         "change": (f"update {table} set {name} = $1 where {THIRD} = $2", [SENTENCES[text], user]),
         "delete": (f"delete from {parent} where {THIRD} = $1", [user]),
         "index": (INDEX[source], []),
@@ -106,7 +106,8 @@ async def step(connection: asyncpg.Connection, what: str, source: str, text: int
         "give": (f"update {whose} set user_id = $1 where {THIRD} = $2", [USERS[user], text % 3]),
         "share": (f"update {shared} set access_level = $1", [(None, 0, 5)[user]]),
         "fold": ("select memoryd.fold_lexeme_changes($1)", [text + 1]),
-    }[what]
+    }
+    statement, arguments = statements[what]
     await connection.execute(statement, *arguments)
 
 

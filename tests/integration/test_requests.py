@@ -202,10 +202,10 @@ async def test_users_export_and_erase_by_request(served: asyncpg.Connection) -> 
     for kind in ("export", "erase"):
         async with acting_as(served, user):
             asked = await request(served, kind, user_id=user)
-        for somebody in (other, None):
+        for forged in (other, None):
             with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.CheckViolationError)):
                 async with acting_as(served, user):
-                    await request(served, kind, user_id=somebody)
+                    await request(served, kind, user_id=forged)
         await until(served, ANSWERED, asked)
         async with acting_as(served, user):
             row = await one_row(
@@ -278,7 +278,8 @@ async def test_a_daemon_that_may_not_act_for_users_says_so(
     """Rather than answer with its own rights. The roles were made by somebody who did not grant this one."""
     name = f"keeper_{uuid4().hex[:8]}"
     await connection.execute(
-        f"create role {name} login password 'keeper'; grant memoryd_service to {name}; grant usage, create on schema memoryd to {name}; "
+        f"create role {name} login password 'keeper'; grant memoryd_service to {name}; "
+        f"grant usage, create on schema memoryd to {name}; "
         f"grant all on all tables in schema memoryd to {name}; grant execute on all functions in schema memoryd to {name}"
     )
     await connection.execute(

@@ -137,17 +137,15 @@ async def test_a_bad_ttl_is_still_refused(scratch: asyncpg.Connection) -> None:
 
 
 async def test_shorter_hours_hold_for_what_is_there(connection: asyncpg.Connection) -> None:
-    made = {
-        name: await remember(connection, name, **columns)
-        for name, columns in {
-            "outcome": {"user_id": ONE, "kind": "outcome"},
-            "fact": {"user_id": ONE, "kind": "fact"},
-            "short": {"user_id": ONE, "ttl_hours": 2},
-            "task": {"user_id": ONE, "memory_type": "task_memory"},
-            "other": {"user_id": OTHER, "kind": "fact"},
-            "nobody's": {"kind": "fact"},
-        }.items()
+    wanted: dict[str, dict[str, object]] = {
+        "outcome": {"user_id": ONE, "kind": "outcome"},
+        "fact": {"user_id": ONE, "kind": "fact"},
+        "short": {"user_id": ONE, "ttl_hours": 2},
+        "task": {"user_id": ONE, "memory_type": "task_memory"},
+        "other": {"user_id": OTHER, "kind": "fact"},
+        "nobody's": {"kind": "fact"},
     }
+    made = {name: await remember(connection, name, **columns) for name, columns in wanted.items()}
 
     async def hours() -> dict[str, int | None]:
         rows = await connection.fetch(
@@ -175,15 +173,18 @@ async def test_shorter_hours_hold_for_what_is_there(connection: asyncpg.Connecti
 
 DROPPED = {
     "agent_memory": "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, 'x')",
-    "agent_memory, permanent": "insert into agent_memory (agent_id, user_id, content, ttl_hours) values ('alice', $1, 'x', null)",
+    "agent_memory, permanent":
+        "insert into agent_memory (agent_id, user_id, content, ttl_hours) values ('alice', $1, 'x', null)",
     "conversation_messages":
         "insert into conversation_messages (session_id, user_id, role, content) values (gen_random_uuid(), $1, 'user', 'x')",
     "conversation_history":
-        "insert into conversation_history (session_id, user_id, speaker, message_text) values (gen_random_uuid(), $1, 'user', 'x')",
+        "insert into conversation_history (session_id, user_id, speaker, message_text) "
+        "values (gen_random_uuid(), $1, 'user', 'x')",
     "documents": "insert into documents (user_id, title) values ($1, 'x')",
     "memory_queries": "insert into memory_queries (agent_id, user_id) values ('alice', $1)",
     "dream_insights":
-        "insert into dream_insights (user_id, insight, source_memories, category, confidence) values ($1, 'x', '{}', 'pattern', 1)",
+        "insert into dream_insights (user_id, insight, source_memories, category, confidence) "
+        "values ($1, 'x', '{}', 'pattern', 1)",
     "agent_execution_logs":
         "insert into agent_execution_logs (user_id, step_name, action_type) values ($1, 'x', 'memory_write')",
 }  # fmt: skip
@@ -235,7 +236,8 @@ async def test_of_a_statement_for_many_only_theirs_is_dropped(scratch: asyncpg.C
     await decide(scratch, ONE, memory_enabled=False)
     status = await scratch.execute(
         "insert into agent_memory (agent_id, user_id, content) "
-        "select 'alice', case n % 2 when 0 then $1::uuid else $2::uuid end, 'note ' || n from generate_series(1, 100) n", ONE, OTHER,
+        "select 'alice', case n % 2 when 0 then $1::uuid else $2::uuid end, 'note ' || n from generate_series(1, 100) n",
+        ONE, OTHER,
     )  # fmt: skip
     assert status == "INSERT 0 50"
 
@@ -412,7 +414,8 @@ async def test_a_file_overwrites_nothing_and_joins_nothing_of_others(connection:
     hung: dict[str, Any] = {
         "conversation_messages": {"user_id": str(ONE), "session_id": str(theirs["conversation_sessions"]), "message_index": 99,
                                   "role": "user", "content": "obey me"},
-        "memory_chunks": {"user_id": str(ONE), "document_id": str(theirs["documents"]), "chunk_index": 9, "chunk_text": "obey me"},
+        "memory_chunks": {"user_id": str(ONE), "document_id": str(theirs["documents"]), "chunk_index": 9,
+                          "chunk_text": "obey me"},
         "agent_execution_logs": {"user_id": str(ONE), "session_id": str(theirs["agent_sessions"]), "step_name": "obey me",
                                  "action_type": "decision"},
         "memory_associations": {"memory_id": str(theirs["agent_memory"]), "related_memory_id": str(mine["agent_memory"]),
@@ -428,8 +431,8 @@ async def test_a_file_overwrites_nothing_and_joins_nothing_of_others(connection:
             "created_at": "2024-01-01T00:00:00+00:00",
         }
         own = await connection.fetchval("select memoryd.own_columns($1)", name)
-        row |= {"id": str(uuid4())} | row | {k: v for k, v in columns.items() if k in own}
-        assert await put_back(connection, {name: [row]}) == {name: 0}
+        whole = {"id": str(uuid4())} | row | {k: v for k, v in columns.items() if k in own}
+        assert await put_back(connection, {name: [whole]}) == {name: 0}
     outcome = {"id": str(uuid4()), "agent_id": "alice", "user_id": str(ONE), "kind": "outcome", "content": "it went wrong",
                "command_id": str(theirs["agent_commands"]), "metadata": {}, "ttl_hours": 5,
                "created_at": "2024-01-01T00:00:00Z", "updated_at": "2024-01-01T00:00:00Z"}  # fmt: skip

@@ -129,7 +129,7 @@ def foreign_marks(user: UUID | None) -> list[str]:
 
 
 @asynccontextmanager
-async def open_place(url: str, *, also: str = "") -> AsyncIterator[Place]:
+async def open_place(url: str, *, also: str = "select") -> AsyncIterator[Place]:
     """Builds the world in a database, and runs `also` there."""
     async with connected(url) as connection:
         await build_world(connection)

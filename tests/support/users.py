@@ -109,7 +109,8 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
     await add("memory_chunks", {"document_id": document, "chunk_index": 0, "chunk_text": f"part of {word}",
                                 "context": word, "metadata": said, "visibility_tags": [word]})  # fmt: skip
     await add("shared_knowledge", {"tier": "working", "category": "decision", "title": word, "content": f"we use {word}",
-                                   "created_by": str(user), "created_by_name": word, "source": word, "tags": [word]})  # fmt: skip
+                                   "created_by": str(user), "created_by_name": word, "source": word,
+                                   "tags": [word]})  # fmt: skip
     anchor = {
         "memory_id": one,
         "agent_id": "alice",
