@@ -6,6 +6,7 @@ line where this role or this pooler may not build. Until there is one, recall lo
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from math import isqrt
 from types import MappingProxyType
@@ -24,6 +25,8 @@ FEWEST_LISTS, MOST_LISTS = 50, 1_000
 MOST_DIMENSIONS = 2_000
 """What pgvector indexes of type vector."""
 BUILD_MEMORY = "512MB"
+A_DAY = 86_400.0
+"""In seconds: more than any build takes."""
 
 TABLES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -58,9 +61,14 @@ set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.ro
 """
 
 
-async def build_dense_indexes(database: Database, logger: FilteringBoundLogger) -> None:
-    """Builds what is wanted, one after the other. Raises what `DATABASE_FAULTS` names when the database is gone."""
-    wanted = [r for r in await database.fetch(WANTED, SMALLEST, OUTGROWN) if r["source"] in TABLES]
+async def build_dense_indexes(
+    database: Database, logger: FilteringBoundLogger, *, smallest: int = SMALLEST
+) -> None:
+    """Builds the indexes of tables of `smallest` rows and more that have none, or have outgrown theirs.
+
+    Raises what `DATABASE_FAULTS` names when the database is gone.
+    """
+    wanted = [r for r in await database.fetch(WANTED, smallest, OUTGROWN) if r["source"] in TABLES]
     if not wanted or database.pooled:
         return
     connection = await connect(database.url, application="memoryd dense index")
@@ -91,22 +99,26 @@ async def _build(
         > MOST_DIMENSIONS
     ):
         return
-    old = [r["relname"] for r in await connection.fetch(LEFT_OVER, table)]
     lists = max(FEWEST_LISTS, min(MOST_LISTS, isqrt(rows)))
     name = f"{table}_lists_{rows}"
-    loop_began = await connection.fetchval("select extract(epoch from clock_timestamp())::float8")
+    began = time.perf_counter()
     await connection.execute(f"set maintenance_work_mem = '{BUILD_MEMORY}'; set statement_timeout = 0")
-    for leftover in (n for n in old if n == name):
-        await connection.execute(f'drop index concurrently if exists public."{leftover}"', timeout=None)
+    old = [r["relname"] for r in await connection.fetch(LEFT_OVER, table)]
+    if name in old:
+        # Begun once, and not ended: a name that is taken is of no use.
+        await connection.execute(f'drop index concurrently if exists public."{name}"', timeout=A_DAY)
     await connection.execute(
         f'create index concurrently "{name}" on public.{table} '
         f'using ivfflat ({column} "{schema}".vector_cosine_ops) with (lists = {lists})',
-        timeout=86_400,
+        timeout=A_DAY,
     )
     await connection.execute(NOTE, source, name, lists, rows)
     for leftover in (n for n in old if n != name):
-        await connection.execute(f'drop index concurrently if exists public."{leftover}"', timeout=86_400)
-    ended = await connection.fetchval("select extract(epoch from clock_timestamp())::float8")
+        await connection.execute(f'drop index concurrently if exists public."{leftover}"', timeout=A_DAY)
     logger.info(
-        "dense_index_built", source=source, rows=rows, lists=lists, seconds=round(ended - loop_began, 1)
+        "dense_index_built",
+        source=source,
+        rows=rows,
+        lists=lists,
+        seconds=round(time.perf_counter() - began, 1),
     )

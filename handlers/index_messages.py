@@ -69,7 +69,10 @@ with given as materialized (
     join public.conversation_messages m on m.id = w.neighbour
     group by w.id
 ), fresh as materialized (
-    select g.id, g.embedding from given g join current c using (id, version)
+    select g.id, g.embedding, m.content, m.speaker, m.session_id, m.message_index
+    from given g
+    join current c using (id, version)
+    join public.conversation_messages m using (id)
 ), written as (
     update public.conversation_messages m
     set embedding = coalesce(f.embedding, m.embedding),
@@ -77,6 +80,9 @@ with given as materialized (
     from fresh f
     join memoryd.weigh_messages(array(select id from fresh)) w using (id)
     where m.id = f.id
+      -- Asked again of the row itself, which may have waited for whoever changed it.
+      and (m.content, m.speaker, m.session_id, m.message_index)
+          is not distinct from (f.content, f.speaker, f.session_id, f.message_index)
     returning 1
 ), again as (
     insert into memoryd.jobs (topic, ref, payload)

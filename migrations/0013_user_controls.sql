@@ -783,7 +783,7 @@ begin
     end loop;
     update public.memory_requests r
     set query = null, options = '{}', agent_id = null
-    where r.user_id = whose;
+    where r.user_id = whose and r.kind = 'erase';
     delete from public.conversation_sessions s
     where s.id = any(sessions)
       and not exists (select from public.conversation_messages m where m.session_id = s.id);

@@ -1,5 +1,19 @@
 -- Who may do what: row-level security on, and forced, for every table of schema public; the roles' grants.
 
+-- What runs as the owner looks for functions in these schemas too: who may create there could put theirs in the way.
+do $$
+declare
+    place text;
+begin
+    foreach place in array array['public', ':vector_schema'] loop
+        if has_schema_privilege('memoryd_user', place::regnamespace, 'create') then
+            raise exception 'end users may create objects in schema %, and so put theirs before memoryd''s. Run first: revoke create on schema % from public', place, place
+                using errcode = 'invalid_schema_definition';
+        end if;
+    end loop;
+end
+$$;
+
 do $$
 declare
     our_tables constant text[] := array[

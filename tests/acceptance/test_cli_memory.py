@@ -101,6 +101,24 @@ async def test_recall_finds_by_words_and_by_meaning(memoryd: Commands) -> None:
 
 
 @pytest.mark.usefixtures("remembered")
+async def test_recall_explains_what_each_part_contributed(memoryd: Commands) -> None:
+    (best, *_) = (await memoryd("recall", "Bertha the espresso machine", "--explain", "--json")).json
+    assert best["content"] == "the espresso machine is called Bertha"
+    assert best["lexical"] == 1
+    assert 0 < best["dense"] <= 0.5
+    assert best["named"] == best["timed"] == best["session"] == 0
+    whole = best["relevance"] * best["weight"] + best["recency"] + best["association"]
+    assert best["score"] == pytest.approx(min(1, whole))
+
+    shown = (await memoryd("recall", "Bertha", "--explain", "-n", "1")).out.splitlines()
+    assert shown[0].split() == [
+        *("score", "relevance", "weight", "recency", "association"),
+        *("lexical", "dense", "prior", "named", "timed", "session", "kind", "content"),
+    ]
+    assert "memory/fact" in shown[1]
+
+
+@pytest.mark.usefixtures("remembered")
 async def test_recall_is_narrowed_by_its_options(memoryd: Commands, connection: asyncpg.Connection) -> None:
     user = uuid.uuid4()
     await connection.execute(

@@ -102,6 +102,16 @@ async def test_a_file_that_fails_leaves_nothing_behind(empty_url: str) -> None:
 # --- Where they do not fit.
 
 
+async def test_no_end_user_may_create_what_its_functions_look_for(empty_url: str) -> None:
+    """As in databases that come from Postgres 14 and before."""
+    async with connected(empty_url) as connection:
+        await connection.execute("grant create on schema public to public")
+        with pytest.raises(MigrationError, match="revoke create on schema public from public"):
+            await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+        await connection.execute("revoke create on schema public from public")
+        assert await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+
+
 async def test_a_file_changed_after_it_was_applied_is_refused(database_url: str) -> None:
     files = load_migrations()
     changed = [replace(m, checksum="0" * 64) if m.version == 3 else m for m in files]

@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 import asyncpg
+import pytest
 
 from daemon.migrator import migrate
 from providers.local_embedder import LocalEmbedder
@@ -15,13 +16,14 @@ from tests.support.openai_server import OpenAIServer
 from tests.support.rows import column
 from tests.support.schemas import connected
 from tests.support.sources import TABLES, found, one_of_each
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import BLOCKED, IDLE, until
 
 
 async def put(connection: asyncpg.Connection, ids: dict[str, UUID], text: str) -> None:
     """Puts other words into every row."""
-    for source, (table, name) in TABLES.items():
-        await connection.execute(f"update {table} set {name} = $2 where id = $1", ids[source], text)
+    for source, key in ids.items():
+        table, name = TABLES[source]
+        await connection.execute(f"update {table} set {name} = $2 where id = $1", key, text)
 
 
 def all_of(ids: dict[str, UUID]) -> dict[str, set[UUID]]:
@@ -73,6 +75,32 @@ async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(
     await one_of_each(connection, "The otter swims.")
     await until(connection, IDLE)
     assert await connection.fetchval(words) == 2
+
+
+@pytest.mark.parametrize("source", ["memory", "conversation"])
+async def test_an_index_that_comes_late_does_not_bring_old_words_back(
+    connection: asyncpg.Connection,
+    second: asyncpg.Connection,
+    daemons: Daemons,
+    database_url: str,
+    source: str,
+) -> None:
+    """The words change after they were read, and before their index is written."""
+    ids = await one_of_each(connection, "The heron built a nest near the lighthouse.")
+    change = second.transaction()
+    await change.start()
+    await put(second, {source: ids[source]}, "The otter swims.")
+    # Not even the job of the change is there to mend it.
+    await second.execute(
+        "delete from memoryd.jobs where topic = 'index' and xmin::text = txid_current()::text"
+    )
+    await daemons.start()
+    async with connected(database_url) as third:
+        await until(third, BLOCKED)
+    await change.commit()
+    await until(connection, IDLE)
+    assert (await found(connection, "heron nest"))[source] == set()
+    assert (await found(connection, "otters swimming"))[source] == {ids[source]}
 
 
 async def test_rows_are_found_by_their_words_while_the_embedder_is_down(

@@ -222,7 +222,7 @@ async def test_whatever_happens_to_a_message_is_seen_in_those_around_it(
 ) -> None:
     await talks(connection)
     await check_windows(connection)
-    for number in range(24):
+    for number in range(16):
         await connection.execute(HAPPENINGS[number % len(HAPPENINGS)], str(number), f"boats {number}")
         await check_windows(connection)
 
@@ -234,7 +234,7 @@ async def test_every_message_is_indexed_with_those_around_it(
     """While two daemons index, two writers write; in the end each window is as if it had been indexed last."""
     await asyncio.gather(daemons.start(), daemons.start())
     await talks(connection)
-    for round_ in range(5):
+    for round_ in range(3):
         dice = [random.Random(seed * 100 + round_ * 10 + n) for n in range(2)]
         await asyncio.gather(happen(connection, dice[0], 12), happen(second, dice[1], 12))
         await check_windows(connection)

@@ -203,14 +203,14 @@ async def test_requests_ask_the_same(asked: asyncpg.Connection) -> None:
         ('{"match_count": -1}', "match_count is -1"),
         ('{"match_count": "many"}', 'match_count is "many"'),
         ('{"match_count": 1e300}', "match_count is"),
-        ('{"match_count": ' + "9" * 5000 + "}", "match_count is"),
+        ('{"match_count": ' + "9" * 5000 + "}", "options cannot be read: too deep, or a number too long"),
         ('{"match_count": 99999999999}', "match_count is"),
         ('{"sources": "memory"}', "sources is"),
         ('{"sources": [[]]}', "sources is"),
         ('{"sources": ["mails"]}', "unknown source mails"),
         ('{"filter": 7}', "filter is"),
-        ('{"filter": {"n": ' + "9" * 5000 + "}}", None),
-        ('{"filter": ' + '{"a":' * 1500 + "1" + "}" * 1501, None),
+        ('{"filter": {"n": ' + "9" * 5000 + "}}", "options cannot be read"),
+        ('{"filter": ' + '{"a":' * 1500 + "1" + "}" * 1501, "options cannot be read"),
         ('{"filter": {"a": "' + "a" * 1_000_000 + '"}}', None),
         ('{"sources": [], "match_count": 0, "filter": {}}', None),
         ('{"match_count": null, "sources": null, "filter": null}', None),
@@ -235,14 +235,10 @@ async def test_a_requests_options_are_told_what_is_wrong(
 
 
 async def test_the_command_line_asks_the_same(served_world: str, tmp_path: Path) -> None:
-    texts = (
-        "",
-        "what did .* say about a(b's \\1 zebra",
-        "& | ! <-> :* ' ( 😀 斑马 \x1b[31m\u202e",
-        "x" * 100_000,
-    )
+    odd = "what did .* say about a(b's \\1 zebra & | ! <-> :* ' ( 😀 斑马 \x1b[31m\u202e " + "x" * 100_000
     done = await asyncio.gather(
-        *(memoryd("recall", "--json", "--", text, url=served_world, folder=tmp_path) for text in texts),
+        memoryd("recall", "--json", "--", "", url=served_world, folder=tmp_path),
+        memoryd("recall", "--json", "--", odd, url=served_world, folder=tmp_path),
         memoryd("recall", "--", "zebra \x1b[31m", url=served_world, folder=tmp_path),
     )
     assert [(one.code, one.sentences) for one in done] == [(0, [])] * len(done)
