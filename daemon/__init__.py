@@ -1,1 +1,7 @@
 """The process: command line, settings, queue, workers, schedule and the Postgres that memoryd brings along."""
+
+import os
+
+# Before numpy is first imported, which is when it asks: its threads would take the cores from Postgres, for products too small
+# to gain by them. The user's word wins.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

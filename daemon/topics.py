@@ -48,7 +48,8 @@ def build_topics(
             follow_ups=("associate", "statistics"),
             waits_for=embedder_wait,
         ),
-        Topic("associate", AssociateHandler(reader=database), batch=256, parallel=2, lanes=64),
+        # Few lanes, deep ones: what a batch may be near to is read once for each lane.
+        Topic("associate", AssociateHandler(reader=database), batch=256, lanes=8),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
         Topic("lexicon", LexiconHandler(reader=database, embedder=words), batch=1000, lanes=1),
         Topic("request", RequestHandler(reader=database, embedding=embedding), batch=16, parallel=calls),

@@ -6,6 +6,7 @@ One worker at a time (a lane), so that of two new words one always sees the othe
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -72,7 +73,7 @@ class LexiconHandler:
                 new + known["lexemes"],
                 np.concatenate([vectors, before.astype(np.float32)]),
             )
-        near = _near(new, vectors, lexemes, all_vectors)
+        near = await asyncio.to_thread(_near, new, vectors, lexemes, all_vectors)
 
         async def commit(connection: AnyConnection, _ours: Sequence[Job]) -> None:
             await connection.execute(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
@@ -13,6 +15,7 @@ import pytest_asyncio
 from tests.support.isolation import ANN, BOB, SOURCES
 from tests.support.place import Place, open_place
 from tests.support.rows import column
+from tests.support.schemas import connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -150,3 +153,46 @@ async def test_whether_somebody_wants_to_be_remembered_is_theirs_to_know(place: 
             )
             await place.connection.execute(place.becoming(ANN))
             assert (await refusal(place, statement))["sqlstate"] == "42501"
+
+
+async def test_no_counter_is_open(place: Place) -> None:
+    """How far a sequence has come tells how much others do."""
+    open_ones = await column(
+        place.connection,
+        "select c.relname from pg_class c cross join unnest($1::text[]) r "
+        "where c.relkind = 'S' and c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace) "
+        "and has_sequence_privilege(r, c.oid, 'select, usage, update')",
+        ["memoryd_user", "memoryd_admin", place.stranger],
+    )
+    assert open_ones == []
+
+
+async def test_what_is_announced_names_users_and_says_nothing(shared_url: str) -> None:
+    heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    def hear(_connection: object, _pid: int, channel: str, payload: object) -> None:
+        heard.put_nowait((channel, str(payload)))
+
+    async with connected(shared_url) as listener, connected(shared_url) as owner:
+        for channel in ("memory_updated", "request_done", "command_ready"):
+            await listener.add_listener(
+                channel, lambda _c, _p, name, payload: heard.put_nowait((name, payload))
+            )
+        key = await owner.fetchval(
+            "insert into agent_memory (agent_id, user_id, content, metadata) "
+            "values ('alice', $1, 'markbob', '{\"a\": \"markbob\"}') returning id",
+            BOB,
+        )
+        request = await owner.fetchval(
+            "insert into memory_requests (kind, user_id, query) values ('recall', $1, 'markbob') returning id",
+            BOB,
+        )
+        await owner.execute(
+            "update memory_requests set status = 'done', result = '[\"markbob\"]' where id = $1", request
+        )
+        said = [await heard.get(), await heard.get()]
+        assert [name for name, _ in said] == ["memory_updated", "request_done"]
+        assert json.loads(said[0][1]) == {"user_id": str(BOB), "memory_type": None, "operation": "INSERT"}
+        assert said[1][1] == str(request)
+        await owner.execute("delete from agent_memory where id = $1", key)
+        await owner.execute("delete from memory_requests where id = $1", request)

@@ -24,7 +24,7 @@ async def until(connection: asyncpg.Connection, sql: str, *args: object, timeout
 async def beats(connection: asyncpg.Connection, times: int = 3) -> None:
     """Waits until every daemon's heart has beaten so often: each time it has asked itself whether to dream."""
     for _ in range(times):
-        last = await connection.fetchval("select max(seen_at) from memoryd.daemons")
+        last = await until(connection, "select max(seen_at) from memoryd.daemons")
         await until(connection, "select min(seen_at) > $1 from memoryd.daemons", last)
 
 
