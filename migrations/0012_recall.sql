@@ -2,17 +2,7 @@
 --
 -- Lexical (BM25 over windows, with words near in meaning), dense, what a conversation's speaker, session and time say, and
 -- for memories the formula of source design 004. Everything that is found is read with the rights of the caller: row-level
--- security decides. What runs as the owner (question) reads statistics alone, and of a user's only that user's.
-
--- Whether the caller works for the agents, or for support, and not as an end user. Unlike current_user it holds within a
--- function that runs as its owner too.
-create function memoryd.caller_serves() returns boolean
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select pg_has_role(c.caller, 'memoryd_service', 'usage') or pg_has_role(c.caller, 'memoryd_admin', 'usage')
-    from (select coalesce(nullif(nullif(current_setting('role', true), ''), 'none'), session_user)::name as caller) c
-$$;
+-- security decides. What runs as the owner gives statistics and ids alone, to an end user only of what is theirs to find.
 
 -- Of the scopes asked for those that the caller may have looked into: a user's own, and 0, which is shared. Null for who serves:
 -- all there are.

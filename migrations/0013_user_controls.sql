@@ -32,15 +32,6 @@ create index dream_insights_user on public.dream_insights (user_id) where user_i
 
 insert into memoryd.settings (key, value) values ('audit', 'true');
 
--- Whether the caller works for memoryd. Unlike current_user, what is asked here holds within a function that runs as its owner.
-create function memoryd.caller_is_service() returns boolean
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select pg_has_role(coalesce(nullif(nullif(current_setting('role', true), ''), 'none'), session_user)::name,
-                       'memoryd_service', 'usage')
-$$;
-
 -- While rows of an export are put back: they were remembered once, and each write of theirs was logged then.
 create function memoryd.importing() returns boolean
 language sql stable
