@@ -140,6 +140,12 @@ with back as (
     insert into memoryd.jobs (topic, lane, ref, payload)
     select topic, lane, ref, payload from back order by id
     returning topic
+), asked_again as (
+    -- Whoever asked was told that it failed.
+    update public.memory_requests r
+    set status = 'pending', error = null, finished_at = null
+    from back b
+    where b.topic in ('request', 'dream') and r.id = b.ref and r.status = 'failed'
 )
 select count(*) as jobs, count(pg_notify('memoryd', q.topic)) from queued q
 """

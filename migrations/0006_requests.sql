@@ -120,3 +120,19 @@ begin
     return answer;
 end
 $$;
+
+-- A request whose job was given up is not left waiting: whoever asked hears why.
+create function memoryd.request_died() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update public.memory_requests r
+    set status = 'failed', error = 'given up: ' || left(new.error, 500), finished_at = clock_timestamp()
+    where r.id = new.ref and r.status = 'pending';
+    return null;
+end
+$$;
+create trigger request_died after insert on memoryd.dead_jobs
+    for each row when (new.topic in ('request', 'dream'))
+    execute function memoryd.request_died();

@@ -82,3 +82,23 @@ async def test_a_requeued_job_is_done(
     assert (await memoryd("dead", "requeue", "--topic", "index")).code == 0
     await until(connection, IDLE)
     assert await connection.fetchval("select embedding is not null from agent_memory")
+
+
+async def test_who_asked_hears_that_the_job_died_and_that_it_is_tried_again(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    request = await connection.fetchval(
+        "insert into memory_requests (kind, query) values ('recall', 'x') returning id"
+    )
+    state = "select status, error from memory_requests where id = $1"
+    await connection.execute(
+        """
+        with gone as (delete from memoryd.jobs where ref = $1 returning *)
+        insert into memoryd.dead_jobs (id, topic, ref, attempts, error, created_at)
+        select id, topic, ref, 5, 'RuntimeError: no luck', created_at from gone
+        """,
+        request,
+    )
+    assert tuple(await connection.fetchrow(state, request)) == ("failed", "given up: RuntimeError: no luck")
+    assert (await memoryd("dead", "requeue", "--topic", "request")).out == "1 job requeued.\n"
+    assert tuple(await connection.fetchrow(state, request)) == ("pending", None)
