@@ -117,7 +117,12 @@ BAD = {
     ),
     "match count": Bad("select * from recall('x', match_count => -1)", "22023", "match_count is -1", "0 or more"),
     "null match count": Bad("select * from recall('x', match_count => null)", "22023", "match_count is null", "0 or more"),
-    "source": Bad("select * from recall('x', sources => '{web}')", "22023", "unknown source web", "Sources: memory, conversation, document, knowledge, insight."),
+    "source": Bad(
+        "select * from recall('x', sources => '{web}')",
+        "22023",
+        "unknown source web",
+        "Sources: memory, conversation, document, knowledge, insight.",
+    ),
     "query to judge": Bad(f"select mark_useful('{NOBODY}', true)", "P0002", f"no query {NOBODY}", "memory_queries"),
     "context of no agent": Bad("select build_context(null, 'x')", "22004", "needs an agent", "build_context('agent'"),
     "context of no task": Bad("select build_context('alice', null)", "22004", "a message"),

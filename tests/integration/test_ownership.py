@@ -83,7 +83,8 @@ async def test_an_owner_that_may_create_roles_needs_no_superuser(without_roles: 
 async def test_roles_that_exist_already_are_taken_as_they_are(without_roles: Lone) -> None:
     lone = without_roles
     await lone.run(
-        "create role memoryd_service nologin", "create role memoryd_user nologin", "create role memoryd_admin nologin", "create role authenticated nologin",
+        "create role memoryd_service nologin", "create role memoryd_user nologin",
+        "create role memoryd_admin nologin", "create role authenticated nologin",
         "grant memoryd_user to authenticated", "create role owner login", "grant memoryd_service to owner",
         "create database app owner owner",
     )  # fmt: skip

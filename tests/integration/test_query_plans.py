@@ -72,7 +72,8 @@ select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first
 -- As the index topic leaves them; four of five still wait for it.
 update agent_memory t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
 where hashtext(t.id::text) % 5 = 0;
-update conversation_messages t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
+update conversation_messages t
+set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
 where hashtext(t.id::text) % 5 = 0;
 update memory_chunks t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.chunk_text) w)
 where hashtext(t.id::text) % 5 = 0;
