@@ -232,7 +232,8 @@ begin
     cross join lateral (select (ts_lexize('english_stem', w.word))[1] as lexeme) s
     where s.lexeme is not null
       and not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme offset 0)
-    order by s.lexeme, w.word
+    -- The shortest form is most often the word itself.
+    order by s.lexeme, length(w.word), w.word
     on conflict do nothing;
     get diagnostics learnt = row_count;
     if learnt > 0 then

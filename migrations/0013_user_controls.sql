@@ -798,7 +798,9 @@ begin
     -- Whoever settles one of these is about to delete it, too.
     delete from memoryd.jobs j
     where j.id in (select k.id from memoryd.jobs k where k.ref = any(refs) for update skip locked);
-    while memoryd.fold_lexeme_changes() > 0 loop
+    select max(c.id) into number from memoryd.lexeme_changes c;
+    while exists (select from memoryd.lexeme_changes c where c.id <= number) loop
+        perform memoryd.fold_lexeme_changes();
     end loop;
     perform memoryd.forget_words(lexemes);
     perform pg_advisory_xact_lock(hashtextextended('memoryd.erased_texts', 0));

@@ -207,3 +207,18 @@ async def test_what_is_imported_and_erased_is_on_record_without_a_name(
         ("import", 1),
     ]
     assert "wombat" not in str([dict(r) for r in rows])
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("export", "Embeddings are left out"),
+        ("import", "import only what you trust"),
+        ("erase", "The only way back"),
+    ],
+)
+async def test_each_says_what_it_does(tmp_path: Path, command: str, said: str) -> None:
+    shown = await Commands(None, tmp_path)(command, "--help")
+    assert shown.code == 0
+    assert said in " ".join(shown.out.split())
+    assert f" {command} " in (await Commands(None, tmp_path)("--help")).out

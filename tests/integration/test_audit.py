@@ -39,7 +39,7 @@ async def off(connection: asyncpg.Connection) -> None:
 async def test_a_statement_is_one_row_for_each_user_and_agent(scratch: asyncpg.Connection) -> None:
     await scratch.execute(
         "insert into agent_memory (agent_id, user_id, content) "
-        "select case n % 3 when 0 then 'bob' else 'alice' end, case n % 2 when 0 then $1::uuid else $2::uuid end, 'secret ' || n "
+        "select case n % 3 when 0 then 'bob' else 'alice' end, case n % 2 when 0 then $1 else $2::uuid end, 'secret ' || n "
         "from generate_series(1, 12) n union all select 'alice', null, 'nobody''s'", ONE, OTHER,
     )  # fmt: skip
     assert sorted(await logged(scratch, "memory_write"), key=str) == sorted(
