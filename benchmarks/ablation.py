@@ -92,7 +92,7 @@ async def ask(
     near: bool = True,
     by_meaning: bool = True,
 ) -> list[Ranking]:
-    """The first results of each question: with the speakers' names left in its embedding, without near words, by words alone."""
+    """The first results of each question; with names left in its embedding, without near words, or by words alone."""
     embedder = LocalEmbedder()
     embedding = Embedding(embedder, database)
     questions = Questions(reader=database, embedding=embedding, words=embedder)
