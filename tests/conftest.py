@@ -9,6 +9,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from daemon.migrator import migrate
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.servers import Run, Server, wanted
+from tests.support.templates import make_once
 
 DIMENSIONS = 256
 EMBEDDER = "local/wordllama-256"
@@ -60,25 +62,10 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def template(server: Server, pytestconfig: pytest.Config) -> str:
-    """A migrated database to copy: the first process that needs it makes it."""
+    """A migrated database to copy."""
     name = pytestconfig.stash[RUN].template
-
-    async def make() -> None:
-        admin = await asyncpg.connect(server.admin_url)
-        try:
-            await admin.execute("select pg_advisory_lock(hashtext($1))", name)
-            if await admin.fetchval("select exists (select from pg_database where datname = $1)", name):
-                return
-            await admin.execute(f"drop database if exists {name}_half")
-            await admin.execute(f"create database {name}_half")
-            connection = await asyncpg.connect(server.url_of(f"{name}_half"))
-            await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
-            await connection.close()
-            await admin.execute(f"alter database {name}_half rename to {name}")
-        finally:
-            await admin.close()
-
-    asyncio.run(make())
+    fill = partial(migrate, dimensions=DIMENSIONS, embedder=EMBEDDER)
+    asyncio.run(make_once(server, name, fill))
     return name
 
 

@@ -16,6 +16,8 @@ import pytest_asyncio
 from daemon import executor, queue, schedule
 from handlers import associate, capture, context, dream, index, index_messages, request
 from handlers.index_rows import RowIndex
+from tests.support.servers import Server
+from tests.support.templates import make_once
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -93,12 +95,16 @@ analyze;
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def seeded(shared_url: str) -> str:
+async def seeded(server: Server, template: str) -> AsyncIterator[str]:
     """A database with some tens of thousands of rows of everything, and no daemon."""
-    opened = await asyncpg.connect(shared_url)
-    await opened.execute(SEED)
-    await opened.close()
-    return shared_url
+    source = f"{template}_seeded"
+    await make_once(server, source, lambda opened: opened.execute(SEED), source=template)
+    name = f"memoryd_test_{uuid4().hex[:12]}"
+    admin = await asyncpg.connect(server.admin_url)
+    await admin.execute(f"create database {name} template {source} strategy file_copy")
+    yield server.url_of(name)
+    await admin.execute(f"drop database {name} with (force)")
+    await admin.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -99,7 +99,7 @@ class Run:
         """Stops the servers and removes what the run has left."""
         for name in wanted():
             if name == GIVEN:
-                asyncio.run(self._drop_template())
+                asyncio.run(self._drop_templates())
             elif self._place(name).exists():
                 self._embedded(name).stop()
         shutil.rmtree(self.folder)
@@ -110,9 +110,11 @@ class Run:
     def _place(self, name: str) -> Path:
         return self.folder / name.replace(" ", "-")
 
-    async def _drop_template(self) -> None:
+    async def _drop_templates(self) -> None:
         admin = await asyncpg.connect(_choice())
-        await admin.execute(f"drop database if exists {self.template}")
+        made = "select datname from pg_database where starts_with(datname, $1)"
+        for (name,) in await admin.fetch(made, self.template):
+            await admin.execute(f"drop database {name}")
         await admin.close()
 
 
