@@ -15,15 +15,16 @@ import asyncpg
 from structlog.typing import FilteringBoundLogger
 
 from daemon.database import Database, connect
+from daemon.migrator import READ_SETTING
 
-SMALLEST = 10_000
-"""Rows from which an index is worth having."""
+SMALLEST = 30_000
+"""Rows from which an index is worth having: before that, looking through the signs is as quick, and finds more."""
 OUTGROWN = 4
 """Times as many rows as it was built of: then the lists no longer fit."""
 FEWEST_LISTS, MOST_LISTS = 50, 1_000
 """A thousand lists are made in 300 MB; the memory grows with their square."""
-MOST_DIMENSIONS = 2_000
-"""What pgvector indexes of type vector."""
+MOST_DIMENSIONS = 4_000
+"""What pgvector indexes of type halfvec: half the size of vector, half the time, and nothing lost."""
 BUILD_MEMORY = "512MB"
 A_DAY = 86_400.0
 """In seconds: more than any build takes."""
@@ -94,10 +95,8 @@ async def _build(
     connection: asyncpg.Connection, source: str, rows: int, schema: str, logger: FilteringBoundLogger
 ) -> None:
     table, column = TABLES[source]
-    if (
-        int(await connection.fetchval("select value #>> '{}' from memoryd.settings where key = 'dimensions'"))
-        > MOST_DIMENSIONS
-    ):
+    dimensions = int(await connection.fetchval(READ_SETTING, "dimensions"))
+    if dimensions > MOST_DIMENSIONS:
         return
     lists = max(FEWEST_LISTS, min(MOST_LISTS, isqrt(rows)))
     name = f"{table}_lists_{rows}"
@@ -109,7 +108,8 @@ async def _build(
         await connection.execute(f'drop index concurrently if exists public."{name}"', timeout=A_DAY)
     await connection.execute(
         f'create index concurrently "{name}" on public.{table} '
-        f'using ivfflat ({column} "{schema}".vector_cosine_ops) with (lists = {lists})',
+        f'using ivfflat (({column}::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
+        f"with (lists = {lists})",
         timeout=A_DAY,
     )
     await connection.execute(NOTE, source, name, lists, rows)

@@ -209,8 +209,8 @@ end
 $$;
 
 -- The nearest by embedding. A small scope is looked through whole, by the signs of the embeddings (an index holds them: no row is
--- touched), and the nearest 200 by sign are then compared exactly. From a thirtieth of a big table on, the lists of an IVFFlat
--- index are quicker; the daemon builds it, and notes it here.
+-- touched), and the nearest by sign are then compared exactly. Of big scopes the lists of an IVFFlat index are quicker; the daemon
+-- builds it, and notes it here.
 create table memoryd.dense_indexes (
     source text primary key,
     index_name text not null,
@@ -236,9 +236,9 @@ create function memoryd.lists_to_probe(p_source text, p_scopes bigint[]) returns
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select 4 + d.lists / 80
+    select least(64, 36 + 20000 / d.lists)
     from memoryd.dense_indexes d
-    where d.source = p_source and (p_scopes is null or d.rows < 30 * memoryd.rows_in(p_scopes, p_source))
+    where d.source = p_source and (p_scopes is null or memoryd.rows_in(p_scopes, p_source) > 120 * sqrt(d.rows))
 $$;
 
 -- The candidates of one source; what each part of the search says of them; how a source's rows are shown: the same functions for
@@ -269,6 +269,10 @@ declare
     probes integer;
     -- Reckoned once: under a generic plan an expression of a parameter is reckoned for each row.
     sought constant bit(:dimensions) := binary_quantize(p_embedding)::bit(:dimensions);
+    halved constant halfvec(:dimensions) := p_embedding::halfvec(:dimensions);
+    -- By sign so many, of which the nearest are kept; more of more rows, so that hardly any of the nearest ten is missed.
+    by_sign integer;
+    keep constant integer := case when p_reach > 200 then p_reach else 64 end;
     before text;
     found uuid[] := '{}';
 begin
@@ -292,26 +296,31 @@ begin
         perform set_config('ivfflat.probes', probes::text, true), set_config('enable_sort', 'off', true);
         found := array(select t.id from public.%name% t
                        where (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
-                       order by t.%embedding% <=> p_embedding limit p_reach);
+                       order by (t.%embedding%::halfvec(:dimensions)) <=> halved limit keep);
         perform set_config('ivfflat.probes', before, true), set_config('enable_sort', 'on', true);
-    elsif scopes is null then
-        found := array(select t.id from public.%name% t
-                       where t.code is not null
-                       order by t.code <~> sought limit p_reach);
-    elsif serves or 0 <> all (scopes) then
-        found := array(select t.id from public.%name% t
-                       where t.scope = any(scopes) and t.code is not null
-                       order by t.code <~> sought limit p_reach);
     else
-        found := array(select n.id from (
-            (select t.id, t.code <~> sought as distance from public.%name% t
-             where t.scope = any(array_remove(scopes, 0)) and t.code is not null
-             order by 2 limit p_reach)
-            union all
-            (select t.id, t.code <~> sought from public.%name% t
-             where t.scope = 0 and t.code is not null and %granted%
-             order by 2 limit p_reach)) n
-            order by n.distance limit p_reach);
+        by_sign := greatest(p_reach, 400) + memoryd.rows_in(scopes, '%source%') / 200;
+        if scopes is null then
+            found := array(select t.id from public.%name% t
+                           where t.code is not null
+                           order by t.code <~> sought limit by_sign);
+        elsif serves or 0 <> all (scopes) then
+            found := array(select t.id from public.%name% t
+                           where t.scope = any(scopes) and t.code is not null
+                           order by t.code <~> sought limit by_sign);
+        else
+            found := array(select n.id from (
+                (select t.id, t.code <~> sought as distance from public.%name% t
+                 where t.scope = any(array_remove(scopes, 0)) and t.code is not null
+                 order by 2 limit by_sign)
+                union all
+                (select t.id, t.code <~> sought from public.%name% t
+                 where t.scope = 0 and t.code is not null and %granted%
+                 order by 2 limit by_sign)) n
+                order by n.distance limit by_sign);
+        end if;
+        found := array(select t.id from unnest(found) as f(id) join public.%name% t on t.id = f.id
+                       order by t.%embedding% <=> p_embedding limit keep);
     end if;
     return array(
         with led_to as materialized (

@@ -59,6 +59,8 @@ async def test_a_big_table_is_searched_by_lists(connection: asyncpg.Connection, 
     assert [tuple(r) for r in await connection.fetch(NOTED)] == [
         ("memory", "agent_memory_lists_400", 50, 400)
     ]
+    # So few rows are looked through by sign; as if the scope were a big one:
+    await connection.execute("update memoryd.dense_indexes set rows = 1")
     assert await connection.fetchval(
         "select memoryd.lists_to_probe('memory', array[memoryd.scope_of(null, 'agent 0')])"
     )
