@@ -8,8 +8,16 @@ import random
 from dataclasses import dataclass
 from itertools import accumulate
 
-FUNCTION_WORDS = "the a and of to in that it was for on with as at by we they he she this but from or had not were then there about into".split()
-PLAIN = (
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+FUNCTION_WORDS = _words(
+    "the a and of to in that it was for on with as at by we they he she this but from or had not were "
+    "then there about into"
+)
+PLAIN = _words(
     "people time year way day thing world life hand part child eye place week case point company number group problem fact "
     "house money story month night study book word business issue side kind head service friend father power hour game line "
     "member law car city name team minute idea body face level office door health person art history party result change "
@@ -23,20 +31,20 @@ PLAIN = (
     "raise pass sell require decide pull break plan cook paint travel repair deploy migrate measure cancel borrow deliver "
     "good new first last long great little own other old right big high different small large next early young important "
     "public bad same able warm cold quiet loud green yellow purple heavy cheap honest gentle careful broken famous"
-).split()
-OPENINGS = (
+)
+OPENINGS = _words(
     "sea moon sun wind rain snow fire stone wood iron gold silver glass paper water book foot hand head eye tooth hair heart "
     "back door house home yard farm land mountain river lake wave cloud storm star night day week light dark sound song drum "
     "bell horn key lock rope sail boat ship rail road street bridge tower town school work shop bank mail post news table "
     "bath bed dream sleep milk tea corn apple berry honey salt sugar pepper bird horse cow dog cat fish bee butter dragon"
-).split()
-CLOSINGS = (
+)
+CLOSINGS = _words(
     "side way land man woman keeper maker holder fall house room yard bank board box bag ball band bird boat book bow bread "
     "bridge brush case cloth coat craft cup dress field fight fish flow fly fold frame gate glass guard guide hall hook horn "
     "jar knife lamp lane line lock mark mate mill nail net note paper path piece pin pipe plate pot print rack ring road rod "
     "rope sail scale screen seat shell shop shore smith song spoon spring stand step stick stone storm stream table tail "
     "thread tide time tool top tower track trade tree walk wall ware watch wheel wing wire work worm writer"
-).split()
+)
 RANK_SHIFT = 8
 """Zipf-Mandelbrot: the n-th most common word is drawn in proportion to 1 / (n + RANK_SHIFT)."""
 
@@ -88,8 +96,9 @@ class Corpus:
         if kind == "common":
             words = rng.sample(self.words[:30], count)
         elif kind == "mixed":
-            words = self._choices(self.words, cum_weights=self._cumulative, k=count - 1) + [
-                rng.choice(self.words[500:])
+            words = [
+                *self._choices(self.words, cum_weights=self._cumulative, k=count - 1),
+                rng.choice(self.words[500:]),
             ]
         else:
             words = rng.sample(rng.choice(self._subjects), count)

@@ -14,6 +14,7 @@ import random
 import time
 import uuid
 from collections.abc import Iterator
+from itertools import pairwise
 from statistics import fmean
 
 import asyncpg
@@ -100,9 +101,7 @@ class Progress:
     def tenths(self) -> list[int]:
         """Rows a second over each tenth of the rows."""
         marks = [next(at for at, done in self.points if done >= self.rows * n / 10) for n in range(11)]
-        return [
-            round(self.rows / 10 / (b - a)) if b > a else 0 for a, b in zip(marks, marks[1:], strict=False)
-        ]
+        return [round(self.rows / 10 / (b - a)) if b > a else 0 for a, b in pairwise(marks)]
 
 
 async def insert(url: str, table: str, rows: int, seed: int, progress: Progress) -> None:
@@ -121,7 +120,7 @@ async def findable(connection: asyncpg.Connection, table: str) -> float:
     agent = "agent_id" if table == "agent_memory" else "null::text"
     rows = await connection.fetch(
         f"select id, content, user_id, {agent} as agent_id from {table} order by md5(id::text) limit $1",
-        SAMPLE,  # noqa: S608
+        SAMPLE,
     )
     vectors = await LocalEmbedder().embed([r["content"] for r in rows])
     found = []

@@ -195,10 +195,10 @@ async def learn(connection: asyncpg.Connection, url: str, table: str, *, lists_f
     async with daemon(url):
         await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.05)
     lists = await connection.fetchval(LISTS.format(table=table))
-    if await connection.fetchval(f"select count(*) >= $1 from {table}", lists_from):  # noqa: S608
+    if await connection.fetchval(f"select count(*) >= $1 from {table}", lists_from):
         name = f"{table}_lists"
         await connection.execute(f"drop index if exists {name}")
-        await connection.execute(f"set maintenance_work_mem = '512MB'")
+        await connection.execute("set maintenance_work_mem = '512MB'")
         await connection.execute(
             f"create index {name} on {table} using ivfflat (embedding vector_cosine_ops) with (lists = {lists})"
         )
@@ -325,8 +325,9 @@ def main() -> None:
             "memoryd_user p99_ms": "user p99",
         }
         lines = [
-            Line(name, [(float(f["rows"]), float(f[key])) for f in figures]) for key, name in names.items()
-        ]  # type: ignore[arg-type]
+            Line(name, [(float(str(f["rows"])), float(str(f[key]))) for f in figures])
+            for key, name in names.items()
+        ]
         draw(options.plot, "recall() by rows in the scope", "rows", "ms", lines)
 
 
