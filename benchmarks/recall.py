@@ -31,6 +31,9 @@ from pgvector.asyncpg import register_vector
 from benchmarks.chart import Line, draw
 from benchmarks.corpus import Corpus, Question
 from benchmarks.harness import arguments, daemon, database, percentiles, report, wait_for
+from daemon.database import Database
+from daemon.dense_indexes import build_dense_indexes
+from daemon.logs import get_logger
 from providers.local_embedder import LocalEmbedder
 from providers.ports import Vectors
 
@@ -88,16 +91,6 @@ select t.scope, l.lexeme, count(*)
 from {table} t cross join lateral unnest('#{source}'::text || tsvector_to_array(t.lexemes)) as l(lexeme)
 group by 1, 2
 on conflict (scope, lexeme) do update set rows = excluded.rows
-"""
-
-LISTS = """
-select greatest(50, least(1000, sqrt(count(*))))::integer from {table} where embedding is not null
-"""
-
-NOTE_LISTS = """
-insert into memoryd.dense_indexes (source, index_name, lists, rows)
-select $1, $2, $3, count(*) from {table}
-on conflict (source) do update set lists = excluded.lists, rows = excluded.rows
 """
 
 EXACT = """
@@ -194,15 +187,9 @@ async def learn(connection: asyncpg.Connection, url: str, table: str, *, lists_f
     await connection.execute("select memoryd.learn_words($1)", sorted(Corpus(1).words))
     async with daemon(url):
         await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.05)
-    lists = await connection.fetchval(LISTS.format(table=table))
-    if await connection.fetchval(f"select count(*) >= $1 from {table}", lists_from):
-        name = f"{table}_lists"
-        await connection.execute(f"drop index if exists {name}")
-        await connection.execute("set maintenance_work_mem = '512MB'")
-        await connection.execute(
-            f"create index {name} on {table} using ivfflat (embedding vector_cosine_ops) with (lists = {lists})"
-        )
-        await connection.execute(NOTE_LISTS.format(table=table), source, name, lists)
+    opened = await Database.open(url, size=3, pooled=False, logger=get_logger())
+    await build_dense_indexes(opened, get_logger(), smallest=lists_from)
+    await opened.close()
     await connection.execute("vacuum (analyze)")
     await connection.execute("checkpoint")
 
