@@ -174,6 +174,7 @@ class Daemon:
             logger=self._log,
             command_hours=settings.command_hours,
             query_log_days=settings.query_log_days,
+            audit_days=settings.audit_days,
             conversation_minutes=settings.conversation_retention_minutes,
         )
         schedule = Schedule(database=database, daemon_id=self._id, logger=self._log)
@@ -294,6 +295,7 @@ async def write_settings(connection: Any, settings: Settings) -> None:
     """Tells the database what its triggers must know."""
     values: dict[str, object] = {
         "public_notifications": settings.public_notifications,
+        "audit": settings.audit,
         "ttl_hours.outcome": settings.outcome_ttl_hours,
         "ttl_hours.error": settings.outcome_ttl_hours,
         "ttl_hours.observation": settings.outcome_ttl_hours,

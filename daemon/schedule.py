@@ -31,6 +31,7 @@ on conflict do nothing
 returning 1
 """
 
+SWEEP_AUDIT = "select memoryd.sweep_audit($1)"
 EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
 EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence()"
@@ -146,12 +147,14 @@ class Upkeep:
         logger: FilteringBoundLogger,
         command_hours: float,
         query_log_days: float,
+        audit_days: float,
         conversation_minutes: int | None,
     ) -> None:
         self._database = database
         self._log = logger
         self._command_hours = command_hours
         self._query_log_days = query_log_days
+        self._audit_days = audit_days
         self._conversation_minutes = conversation_minutes
 
     async def expire_memories(self) -> None:
@@ -195,3 +198,6 @@ class Upkeep:
         row = await self._database.fetchrow(SWEEP, self._query_log_days, DEAD_JOB_DAYS, EMBEDDING_DAYS)
         if row is not None and any(row.values()):
             self._log.info("old_rows_swept", **dict(row))
+        logged = await self._database.fetchval(SWEEP_AUDIT, self._audit_days)
+        if logged:
+            self._log.info("audit_swept", rows=logged)

@@ -131,6 +131,10 @@ class Settings(BaseSettings):
     query_log_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
         30.0, description="How long memory_queries are kept."
     )
+    audit: bool = Field(True, description="Whether reads and writes of a user's memory are logged.")
+    audit_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
+        90.0, description="How long agent_execution_logs keeps what memoryd logged."
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The least that is logged."

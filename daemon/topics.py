@@ -52,6 +52,11 @@ def build_topics(
         Topic("associate", AssociateHandler(reader=database), batch=256, lanes=8),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
         Topic("lexicon", LexiconHandler(reader=database, embedder=words), batch=1000, lanes=1),
-        Topic("request", RequestHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
+        Topic(
+            "request",
+            RequestHandler(reader=database, embedding=embedding, words=words),
+            batch=16,
+            parallel=calls,
+        ),
         Topic("dream", DreamHandler(dreamer=dreamer), batch=16),
     ]

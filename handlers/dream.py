@@ -86,6 +86,7 @@ from public.agent_memory m
 where m.created_at at time zone 'utc' > $1::timestamptz at time zone 'utc'
   and (m.created_at at time zone 'utc', m.id) > ($2::timestamptz at time zone 'utc', $3)
   and (m.expires_at is null or m.expires_at > now())
+  and not exists (select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
 order by m.created_at at time zone 'utc', m.id
 limit $4
 """

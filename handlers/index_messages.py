@@ -43,7 +43,7 @@ select w.id, array_agg(w.neighbour) as neighbours, array_agg(w.weight) as weight
        sum(hashtextextended(m.content, (w.weight * 2)::bigint)::numeric)::text as version,
        (select array_agg(t.ref) from targets t where t.id = w.id) as refs
 from memoryd.windows(array(select distinct t.id from targets t)) w
-join public.conversation_messages m on m.id = w.neighbour
+cross join lateral (select n.content from public.conversation_messages n where n.id = w.neighbour offset 0) m
 group by w.id
 """
 
@@ -66,7 +66,7 @@ with given as materialized (
 ), current as materialized (
     select w.id, sum(hashtextextended(m.content, (w.weight * 2)::bigint)::numeric)::text as version
     from memoryd.windows($1) w
-    join public.conversation_messages m on m.id = w.neighbour
+    cross join lateral (select n.content from public.conversation_messages n where n.id = w.neighbour offset 0) m
     group by w.id
 ), fresh as materialized (
     select g.id, g.embedding, m.content, m.speaker, m.session_id, m.message_index

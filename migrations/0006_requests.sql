@@ -78,8 +78,11 @@ create function memoryd.answer(
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    began constant timestamptz := clock_timestamp();
+    result jsonb;
 begin
-    return case p_kind
+    result := case p_kind
         when 'context' then to_jsonb(memoryd.compose_context(p_agent, p_query, p_user, p_user is not null, p_embedding, null))
         when 'recall' then (
             select coalesce(jsonb_agg(jsonb_build_object('source', f.source, 'id', f.id, 'content', f.content, 'score', f.score,
@@ -95,6 +98,11 @@ begin
         -- The paths of files are for who deletes files.
         when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'
     end;
+    if p_kind = 'recall' then
+        perform memoryd.note_read(p_user, p_agent, 'recall', jsonb_array_length(result),
+                                  (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+    end if;
+    return result;
 end
 $$;
 

@@ -471,8 +471,8 @@ as $$
         select * from memoryd.windows(p_ids)
     ), texts as materialized (
         select m.id, m.content, m.created_at, m.speaker, memoryd.lexemes_of(m.content) as lexemes
-        from public.conversation_messages m
-        where m.id in (select w.neighbour from windows w)
+        from (select distinct w.neighbour from windows w) w
+        cross join lateral (select * from public.conversation_messages n where n.id = w.neighbour offset 0) m
     ), counts as (
         select array_agg(u.id) as ids, array_agg(u.lexeme) as lexemes, array_agg(u.count) as counts
         from (

@@ -196,7 +196,10 @@ begin
                   where w.weight > 0 group by 1) v),
            array(select k.key from keys k where k.upto <= p_budget)
            -- Of what is not counted, every word.
-           || array(select hashtextextended(a, s) from unnest(asked) a, unnest(scopes) s where s <> all (counted)),
+           || array(select hashtextextended(a, s) from unnest(asked) a, unnest(scopes) s where s <> all (counted))
+           -- And what was indexed this moment, its words not counted in yet.
+           || array(select hashtextextended(a, s) from unnest(asked) a, unnest(counted[1:10]) s
+                    where not exists (select from counts c where c.lexeme = a and c.scope = s)),
            (select array_agg(two.key) from (
                 select k.key from keys k
                 where k.similarity = 1

@@ -23,6 +23,9 @@ COMMANDS = {
     "url": "--tcp",
     "psql": "DATABASE_URL",
     "dead": "requeue",
+    "export": "--output",
+    "import": "--user",
+    "erase": "--yes",
 }
 NOWHERE = "postgresql://nobody:secret@127.0.0.1:1/none"
 

@@ -112,6 +112,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_serves": ("select memoryd.caller_serves()",),
+        "memoryd.caller_is_service": ("select memoryd.caller_is_service()",),
+        "memoryd.caller_role": ("select memoryd.caller_role()",),
         "memoryd.compose_context": tuple(
             f"select memoryd.compose_context('alice', '<words>', {user}, {only}, <vector>, null)"
             for user in _USERS
