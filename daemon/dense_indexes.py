@@ -108,7 +108,8 @@ async def _build(
         await connection.execute(f'drop index concurrently if exists public."{name}"', timeout=A_DAY)
     await connection.execute(
         f'create index concurrently "{name}" on public.{table} '
-        f'using ivfflat (({column}::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
+        # Of unit length: a half float ends at 65,504, and users bring embeddings of their own.
+        f'using ivfflat (("{schema}".l2_normalize({column})::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
         f"with (lists = {lists})",
         timeout=A_DAY,
     )

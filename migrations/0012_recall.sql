@@ -140,7 +140,7 @@ begin
                        except select unnest(tsvector_to_array(memoryd.lexemes_of(array_to_string(speakers, ' ')))));
     end if;
 
-    select sum(s.rows) into all_rows from memoryd.lexeme_statistics s
+    select coalesce(sum(s.rows), 0) into all_rows from memoryd.lexeme_statistics s
     where s.scope = any(counted) and s.lexeme >= '#' and s.lexeme < '$';
 
     with near as materialized (
@@ -272,7 +272,7 @@ declare
     probes integer;
     -- Reckoned once: under a generic plan an expression of a parameter is reckoned for each row.
     sought constant bit(:dimensions) := binary_quantize(p_embedding)::bit(:dimensions);
-    halved constant halfvec(:dimensions) := p_embedding::halfvec(:dimensions);
+    halved constant halfvec(:dimensions) := l2_normalize(p_embedding)::halfvec(:dimensions);
     -- By sign so many, of which the nearest are kept; more of more rows, so that hardly any of the nearest ten is missed.
     by_sign integer;
     keep constant integer := case when p_reach > 200 then p_reach else 64 end;
@@ -299,7 +299,7 @@ begin
         perform set_config('ivfflat.probes', probes::text, true), set_config('enable_sort', 'off', true);
         found := array(select t.id from public.%name% t
                        where (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
-                       order by (t.%embedding%::halfvec(:dimensions)) <=> halved limit keep);
+                       order by (l2_normalize(t.%embedding%)::halfvec(:dimensions)) <=> halved limit keep);
         perform set_config('ivfflat.probes', before, true), set_config('enable_sort', 'on', true);
     else
         by_sign := greatest(p_reach, 400) + memoryd.rows_in(scopes, '%source%') / 200;
