@@ -310,6 +310,9 @@ begin
                        t.name || '_terms', t.name);
         execute format('create index %I on public.%I (scope) include (id, code) where code is not null', t.name || '_codes', t.name);
         execute format('create index %I on public.%I (scope, id) where lexemes is null', t.name || '_unindexed', t.name);
+        -- While a remote embedder is down.
+        execute format('create index %I on public.%I (scope, id) where code is null and lexemes is not null',
+                       t.name || '_unembedded', t.name);
         execute format('comment on column public.%I.sparse_embedding is %L', t.name,
                        'BM25 weights by lexeme, written by memoryd: the score of a question is their inner product.');
         execute format('comment on column public.%I.lexemes is %L', t.name, 'The row''s own lexemes, written by memoryd; null until indexed.');

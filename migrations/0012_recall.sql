@@ -283,7 +283,8 @@ begin
     if scopes is not null
        and not exists (select from public.%name% t where t.scope = any(scopes) and t.code is not null)
        and not exists (select from public.%name% t where t.scope = any(scopes) and t.lexemes is null)
-       and not exists (select from memoryd.lexeme_statistics s where s.scope = any(scopes) and s.lexeme = '#%source%') then
+       and not exists (select from public.%name% t
+                       where t.scope = any(scopes) and t.code is null and t.lexemes is not null) then
         return '{}';
     end if;
     serves := memoryd.caller_serves();
