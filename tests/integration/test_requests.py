@@ -72,7 +72,7 @@ async def test_options_bound_a_recall(served: asyncpg.Connection) -> None:
         ({"filter": {"n": 7}}, 1),
         ({"filter": {"n": 70}}, 0),
         ({"sources": ["memory"]}, 10),
-        ({"sources": ["insight"]}, 0),
+        ({"sources": ["document"]}, 0),
         ({"sources": []}, 0),
         ({"sources": None}, 10),
         ({"filter": None}, 10),
