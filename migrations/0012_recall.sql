@@ -239,7 +239,7 @@ create function memoryd.lists_to_probe(p_source text, p_scopes bigint[]) returns
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select least(64, 36 + 20000 / d.lists)
+    select least(64, 24 + 20000 / d.lists)
     from memoryd.dense_indexes d
     where d.source = p_source and (p_scopes is null or memoryd.rows_in(p_scopes, p_source) > 120 * sqrt(d.rows))
 $$;
