@@ -124,6 +124,7 @@ declare
     scopes bigint[] := memoryd.scopes_open(p_scopes);
     counted bigint[];
     asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    uncounted bigint[];
     all_rows double precision;
 begin
     if scopes is null then
@@ -138,6 +139,16 @@ begin
     if speakers is not null then
         asked := array(select unnest(asked)
                        except select unnest(tsvector_to_array(memoryd.lexemes_of(array_to_string(speakers, ' ')))));
+    end if;
+
+    -- Of what was indexed this moment the words are not counted in yet.
+    if p_scopes is not null then
+        uncounted := array(select hashtextextended(a, s) from unnest(asked) a, unnest(counted) s
+                           where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a));
+    else
+        uncounted := array(select distinct hashtextextended(a, c.scope)
+                           from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 1000) c
+                           join unnest(asked) a on a = any(c.lexemes));
     end if;
 
     select coalesce(sum(s.rows), 0) into all_rows from memoryd.lexeme_statistics s
@@ -197,9 +208,7 @@ begin
            array(select k.key from keys k where k.upto <= p_budget)
            -- Of what is not counted, every word.
            || array(select hashtextextended(a, s) from unnest(asked) a, unnest(scopes) s where s <> all (counted))
-           -- And what was indexed this moment, its words not counted in yet.
-           || array(select hashtextextended(a, s) from unnest(asked) a, unnest(counted[1:10]) s
-                    where not exists (select from counts c where c.lexeme = a and c.scope = s)),
+           || uncounted,
            (select array_agg(two.key) from (
                 select k.key from keys k
                 where k.similarity = 1

@@ -13,7 +13,7 @@ from providers.local_embedder import LocalEmbedder
 from tests.support.commands import memoryd
 from tests.support.daemons import Daemons
 from tests.support.openai_server import OpenAIServer
-from tests.support.rows import column
+from tests.support.rows import column, insert
 from tests.support.schemas import connected
 from tests.support.sources import TABLES, found, one_of_each
 from tests.support.waiting import BLOCKED, IDLE, until
@@ -75,6 +75,28 @@ async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(
     await one_of_each(connection, "The otter swims.")
     await until(connection, IDLE)
     assert await connection.fetchval(words) == 2
+
+
+async def test_rows_are_found_between_their_index_and_their_statistics(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    held = second.transaction()
+    await held.start()
+    await second.execute("select pg_advisory_xact_lock(hashtextextended('memoryd.lexeme_statistics', 0))")
+    ids = await one_of_each(connection, "The heron built a nest near the lighthouse.")
+    agents = [f"agent {n}" for n in range(15)]
+    for agent in agents:
+        await insert(connection, "agent_memory", {"agent_id": agent, "content": f"A quail for {agent}."})
+    await daemons.start()
+    for table, _ in TABLES.values():
+        await until(connection, f"select not exists (select from {table} where code is null)")
+    assert await connection.fetchval("select count(*) from memoryd.lexeme_statistics") == 0
+    assert await found(connection, "a heron's nests") == all_of(ids)
+    assert len((await found(connection, "quails"))["memory"]) == len(agents)
+    assert len((await found(connection, "quails", agents[0]))["memory"]) == 1
+    await held.rollback()
+    await until(connection, IDLE)
+    assert await found(connection, "a heron's nests") == all_of(ids)
 
 
 @pytest.mark.parametrize("source", ["memory", "conversation"])
