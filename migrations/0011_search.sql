@@ -89,13 +89,27 @@ as $$
     from memoryd.weigh_texts(array['00000000-0000-0000-0000-000000000000'::uuid], array[p_text]) w
 $$;
 
+-- An embedding's code: the signs of its numbers, and of the sums and the differences of its two halves. Hardly any of the ten
+-- nearest by cosine is missing among the 200 nearest by code; with the plain signs it takes 400 and more. Of so many dimensions
+-- that an index would not hold two bits of each, one; and of a single one there are no halves.
+create function memoryd.code_of(p_embedding vector) returns bit varying
+language sql immutable parallel safe strict
+return case
+    when :dimensions not between 2 and 8000 then binary_quantize(p_embedding)
+    else binary_quantize(p_embedding)
+        || binary_quantize(subvector(l2_normalize(p_embedding), 1, :dimensions / 2)
+                           + subvector(l2_normalize(p_embedding), :dimensions - :dimensions / 2 + 1, :dimensions / 2))
+        || binary_quantize(subvector(l2_normalize(p_embedding), 1, :dimensions / 2)
+                           - subvector(l2_normalize(p_embedding), :dimensions - :dimensions / 2 + 1, :dimensions / 2))
+end;
+
 alter table public.agent_memory
     add column sparse_embedding sparsevec(1000000000),
     add column lexemes tsvector,
     add column prior real,
     add column says_when boolean,
     add column scope bigint not null generated always as (memoryd.scope_of(user_id, agent_id)) stored,
-    add column code bit(:dimensions) generated always as (binary_quantize(embedding)::bit(:dimensions)) stored;
+    add column code bit varying generated always as (memoryd.code_of(embedding)) stored;
 
 alter table public.conversation_messages
     add column embedding vector(:dimensions),
@@ -105,7 +119,7 @@ alter table public.conversation_messages
     add column says_when boolean,
     add column scope bigint not null
         generated always as (case when access_level is null then memoryd.scope_of(user_id, agent_id) else 0 end) stored,
-    add column code bit(:dimensions) generated always as (binary_quantize(embedding)::bit(:dimensions)) stored;
+    add column code bit varying generated always as (memoryd.code_of(embedding)) stored;
 
 alter table public.memory_chunks
     add column dense_embedding vector(:dimensions),
@@ -115,7 +129,7 @@ alter table public.memory_chunks
     add column says_when boolean,
     add column scope bigint not null
         generated always as (case when access_level is null then memoryd.scope_of(user_id, null) else 0 end) stored,
-    add column code bit(:dimensions) generated always as (binary_quantize(dense_embedding)::bit(:dimensions)) stored;
+    add column code bit varying generated always as (memoryd.code_of(dense_embedding)) stored;
 
 alter table public.shared_knowledge
     add column embedding vector(:dimensions),
@@ -124,7 +138,7 @@ alter table public.shared_knowledge
     add column prior real,
     add column says_when boolean,
     add column scope bigint not null generated always as (memoryd.scope_of(null, null)) stored,
-    add column code bit(:dimensions) generated always as (binary_quantize(embedding)::bit(:dimensions)) stored;
+    add column code bit varying generated always as (memoryd.code_of(embedding)) stored;
 
 alter table public.dream_insights
     add column sparse_embedding sparsevec(1000000000),
@@ -132,7 +146,7 @@ alter table public.dream_insights
     add column prior real,
     add column says_when boolean,
     add column scope bigint not null generated always as (memoryd.scope_of(user_id, agent_id)) stored,
-    add column code bit(:dimensions) generated always as (binary_quantize(embedding)::bit(:dimensions)) stored;
+    add column code bit varying generated always as (memoryd.code_of(embedding)) stored;
 
 -- Lexeme statistics. Beside words they count, under names that no word has, a scope's rows ('#memory', '#conversation' ...)
 -- and what each speaker said ('@carolin Caroline': the speaker Caroline, by a lexeme of the name).
@@ -318,7 +332,7 @@ begin
         execute format('comment on column public.%I.lexemes is %L', t.name, 'The row''s own lexemes, written by memoryd; null until indexed.');
         execute format('comment on column public.%I.scope is %L', t.name,
                        'The body of text it is searched in: its user''s, else its agent''s, else 0, which is shared.');
-        execute format('comment on column public.%I.code is %L', t.name, 'The embedding''s signs, one bit a dimension: what dense search looks through first.');
+        execute format('comment on column public.%I.code is %L', t.name, 'Signs of the embedding and of its halves'' sums and differences, two bits a dimension: what dense search looks through first.');
         execute format('comment on column public.%I.prior is %L', t.name, 'What the text is worth as an answer to whatever question; written by memoryd.');
         execute format('comment on column public.%I.says_when is %L', t.name, 'Whether it names a time; written by memoryd.');
         execute format('create trigger count_lexemes_inserted after insert on public.%I

@@ -105,14 +105,14 @@ $$;
 -- What is asked for, in the terms of these scopes (null: all there are):
 --   weights   of a row's sparse_embedding the inner product with this is its BM25 score; words near in meaning count by the
 --             square of their similarity
---   terms     keys of the inverted index, the weightiest first, that lead to p_budget rows at most
---   pair      where a word of the question leads to more: keys of the two rarest, to be looked for together
+--   terms     keys of the inverted index, the weightiest first, that lead to p_budget rows at most (some more in big scopes)
+--   pairs     of words that lead to more: keys to be looked for together, two by two, the rarest pairs first
 --   speakers  who are named, and are therefore not searched for as words: a name draws to the turns that address somebody
 --   ideal     what a row would score that holds every word asked for
 -- p_near brings the neighbours of words that the lexicon does not know: [{"lexeme", "neighbour", "similarity"}].
 create function memoryd.question(
     p_query text, p_scopes bigint[], p_budget integer, p_near jsonb,
-    out weights sparsevec, out terms bigint[], out pair bigint[], out speakers text[], out ideal double precision,
+    out weights sparsevec, out terms bigint[], out pairs bigint[], out speakers text[], out ideal double precision,
     out asks_when boolean)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -126,6 +126,7 @@ declare
     asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
     uncounted bigint[];
     all_rows double precision;
+    budget integer;
 begin
     if scopes is null then
         scopes := array(select s.scope from memoryd.lexeme_statistics s where s.lexeme >= '#' and s.lexeme < '$'
@@ -153,6 +154,8 @@ begin
 
     select coalesce(sum(s.rows), 0) into all_rows from memoryd.lexeme_statistics s
     where s.scope = any(counted) and s.lexeme >= '#' and s.lexeme < '$';
+
+    budget := p_budget + least(all_rows / 1000, 2000)::integer;
 
     with near as materialized (
         select a.lexeme as asked, a.lexeme, 1::real as similarity from unnest(asked) as a(lexeme)
@@ -201,27 +204,39 @@ begin
         select hashtextextended(w.lexeme, c.scope) as key, c.scope, c.rows, w.similarity,
                sum(c.rows) over (order by w.weight desc, w.lexeme, c.scope) as upto
         from weighed w join counts c on c.lexeme = w.lexeme
+    ), common as materialized (
+        -- Words asked for that lead to too many rows by themselves: the rarest of them, in the scope that has most.
+        select k.key, k.rows, row_number() over (order by k.rows, k.key) as place
+        from keys k
+        where k.similarity = 1 and k.upto > budget
+          and k.scope = (select b.scope from keys b where b.similarity = 1 order by b.rows desc, b.scope limit 1)
+        order by k.rows, k.key
+        limit 5
+    ), pairs as materialized (
+        -- As many rows as two words share that know nothing of each other.
+        select e.one, e.other, row_number() over w as place, sum(e.rows) over w as upto
+        from (select a.key as one, b.key as other, a.rows * (b.rows / all_rows) as rows
+              from common a join common b on a.place < b.place) e
+        window w as (order by e.rows, e.one, e.other)
     )
     select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
             from (select memoryd.sparse_index(w.lexeme) as place, max(w.weight)::real as weight from weighed w
                   where w.weight > 0 group by 1) v),
-           array(select k.key from keys k where k.upto <= p_budget)
+           array(select k.key from keys k where k.upto <= budget)
            -- Of what is not counted, every word.
            || array(select hashtextextended(a, s) from unnest(asked) a, unnest(scopes) s where s <> all (counted))
            || uncounted,
-           (select array_agg(two.key) from (
-                select k.key from keys k
-                where k.similarity = 1
-                  and k.scope = (select b.scope from keys b where b.similarity = 1 order by b.rows desc limit 1)
-                  and exists (select from keys m where m.similarity = 1 and m.upto > p_budget)
-                order by k.rows limit 2) two having count(*) = 2),
+           array(select key
+                 from pairs p cross join lateral unnest(array[p.one, p.other]) with ordinality as k(key, place)
+                 where p.place <= 6 and (p.place = 1 or p.upto <= budget)
+                 order by p.place, k.place),
            (select 1.6 * sum(w.weight) from weighed w where w.similarity = 1)
-    into weights, terms, pair, ideal;
+    into weights, terms, pairs, ideal;
 end
 $$;
 
--- The nearest by embedding. A small scope is looked through whole, by the signs of the embeddings (an index holds them: no row is
--- touched), and the nearest by sign are then compared exactly. Of big scopes the lists of an IVFFlat index are quicker; the daemon
+-- The nearest by embedding. A small scope is looked through whole, by the codes of the embeddings (an index holds them: no row is
+-- touched), and the nearest by code are then compared exactly. Of big scopes the lists of an IVFFlat index are quicker; the daemon
 -- builds it, and notes it here.
 create table memoryd.dense_indexes (
     source text primary key,
@@ -266,7 +281,7 @@ declare
     body text;
     candidates constant text := $template$
 create function memoryd.candidates_%source%(
-    p_scopes bigint[], p_weights sparsevec, p_terms bigint[], p_pair bigint[], p_embedding vector, p_reach integer)
+    p_scopes bigint[], p_weights sparsevec, p_terms bigint[], p_pairs bigint[], p_embedding vector, p_reach integer)
 returns uuid[]
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -280,10 +295,10 @@ declare
     access public.user_memory_access;
     probes integer;
     -- Reckoned once: under a generic plan an expression of a parameter is reckoned for each row.
-    sought constant bit(:dimensions) := binary_quantize(p_embedding)::bit(:dimensions);
+    sought constant bit varying := memoryd.code_of(p_embedding);
     halved constant halfvec(:dimensions) := l2_normalize(p_embedding)::halfvec(:dimensions);
-    -- By sign so many, of which the nearest are kept; more of more rows, so that hardly any of the nearest ten is missed.
-    by_sign integer;
+    -- So many by code, of which the nearest are kept: hardly any of the nearest ten is missed.
+    by_code constant integer := greatest(p_reach, 200);
     keep constant integer := case when p_reach > 200 then p_reach else 64 end;
     before text;
     found uuid[] := '{}';
@@ -312,25 +327,24 @@ begin
                        order by (l2_normalize(t.%embedding%)::halfvec(:dimensions)) <=> halved limit keep);
         perform set_config('ivfflat.probes', before, true), set_config('enable_sort', 'on', true);
     else
-        by_sign := greatest(p_reach, 400) + memoryd.rows_in(scopes, '%source%') / 200;
         if scopes is null then
             found := array(select t.id from public.%name% t
                            where t.code is not null
-                           order by t.code <~> sought limit by_sign);
+                           order by t.code <~> sought limit by_code);
         elsif serves or 0 <> all (scopes) then
             found := array(select t.id from public.%name% t
                            where t.scope = any(scopes) and t.code is not null
-                           order by t.code <~> sought limit by_sign);
+                           order by t.code <~> sought limit by_code);
         else
             found := array(select n.id from (
                 (select t.id, t.code <~> sought as distance from public.%name% t
                  where t.scope = any(array_remove(scopes, 0)) and t.code is not null
-                 order by 2 limit by_sign)
+                 order by 2 limit by_code)
                 union all
                 (select t.id, t.code <~> sought from public.%name% t
                  where t.scope = 0 and t.code is not null and %granted%
-                 order by 2 limit by_sign)) n
-                order by n.distance limit by_sign);
+                 order by 2 limit by_code)) n
+                order by n.distance limit by_code);
         end if;
         found := array(select t.id from unnest(found) as f(id) join public.%name% t on t.id = f.id
                        order by t.%embedding% <=> p_embedding limit keep);
@@ -342,14 +356,19 @@ begin
                and (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
              limit 4000)
             union all
-            (select t.id, t.sparse_embedding from public.%name% t
-             where memoryd.search_terms(t.scope, t.lexemes) @> p_pair
-               and (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
-             limit 1000)
+            select p.id, p.sparse_embedding
+            from generate_series(1, cardinality(p_pairs), 2) place
+            cross join lateral (
+                select t.id, t.sparse_embedding from public.%name% t
+                where memoryd.search_terms(t.scope, t.lexemes) @> p_pairs[place:place + 1]
+                  and (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
+                limit 1000
+            ) p
         ), worded as materialized (
+            -- A row that several pairs led to stands there several times.
             select l.id from led_to l
             order by l.sparse_embedding <#> p_weights
-            limit p_reach
+            limit p_reach + p_reach / 2
         ), together as (
             select w.id from worded w
             union
@@ -419,7 +438,7 @@ begin
              "agent": "(t.agent_id is null or t.agent_id = p_agent)", "unexpired": "true", "live": "",
              "granted": "(t.user_id = own or memoryd.grants_access(access, t.access_level, t.visibility_tags, t.metadata))",
              "session": "t.session_id", "speaker": "t.speaker", "born": "t.created_at",
-             "beside": "union select t.id from (select * from worded limit 150) w join public.conversation_messages m on m.id = w.id join public.conversation_messages t on t.session_id = m.session_id and t.message_index between m.message_index - 1 and m.message_index + 3 where (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)",
+             "beside": "union select t.id from (select * from worded limit 80) w join public.conversation_messages m on m.id = w.id join public.conversation_messages t on t.session_id = m.session_id and t.message_index between m.message_index - 1 and m.message_index + 3 where (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)",
              "metadata": "t.metadata || jsonb_strip_nulls(jsonb_build_object('session_id', t.session_id, 'message_index', t.message_index, 'role', t.role, 'speaker', t.speaker))"},
             {"source": "document", "weight": "1::double precision", "name": "memory_chunks", "embedding": "dense_embedding",
              "content": "t.chunk_text", "body": "concat_ws(E'\\n', t.context, t.chunk_text)", "owner": "t.user_id",
@@ -518,22 +537,22 @@ begin
         wanted := array_remove(wanted, 'knowledge'); -- which is the agents'
     end if;
     select * into scopes, unowned from memoryd.scopes_asked(p_agent, p_user, serves);
-    select * into asked from memoryd.question(p_query, scopes, 400, p_near);
+    select * into asked from memoryd.question(p_query, scopes, 500, p_near);
 
     if 'memory' = any(wanted) then
-        memory_ids := memoryd.candidates_memory(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+        memory_ids := memoryd.candidates_memory(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
     end if;
     if 'conversation' = any(wanted) then
-        message_ids := memoryd.candidates_conversation(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+        message_ids := memoryd.candidates_conversation(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
     end if;
     if 'document' = any(wanted) then
-        chunk_ids := memoryd.candidates_document(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+        chunk_ids := memoryd.candidates_document(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
     end if;
     if 'knowledge' = any(wanted) then
-        knowledge_ids := memoryd.candidates_knowledge(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+        knowledge_ids := memoryd.candidates_knowledge(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
     end if;
     if 'insight' = any(wanted) then
-        insight_ids := memoryd.candidates_insight(scopes, asked.weights, asked.terms, asked.pair, p_embedding, reach);
+        insight_ids := memoryd.candidates_insight(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
     end if;
 
     return query

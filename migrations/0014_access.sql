@@ -164,9 +164,9 @@ grant execute on function memoryd.caller_access, memoryd.grants_access, memoryd.
 grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recency, memoryd.score_memories,
     memoryd.compose_context to memoryd_service, memoryd_user;
 -- What recall is made of.
-grant execute on function memoryd.scope_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
-    memoryd.weigh_text, memoryd.weigh_texts, memoryd.prior_of, memoryd.says_when, memoryd.question, memoryd.scopes_asked, memoryd.caller_serves, memoryd.caller_is_service,
-    memoryd.caller_role,
+grant execute on function memoryd.scope_of, memoryd.code_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms,
+    memoryd.bm25, memoryd.weigh_text, memoryd.weigh_texts, memoryd.prior_of, memoryd.says_when, memoryd.question,
+    memoryd.scopes_asked, memoryd.caller_serves, memoryd.caller_is_service, memoryd.caller_role,
     memoryd.search, memoryd.rows_in, memoryd.kind_weight, memoryd.recency,
     memoryd.candidates_memory, memoryd.candidates_conversation, memoryd.candidates_document, memoryd.candidates_knowledge,
     memoryd.candidates_insight,

@@ -1,0 +1,166 @@
+"""Loading rows in bulk, searchable: what the daemon writes row by row, by statements that say the same of many.
+
+Index columns come from the daemon's own functions; statistics are counted at once; a daemon fills the lexicon, and its builder
+makes the lists of big tables.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import numpy as np
+from pgvector import Vector
+
+from benchmarks.corpus import Corpus
+from benchmarks.harness import daemon, wait_for
+from daemon.database import Database
+from daemon.dense_indexes import build_dense_indexes
+from daemon.logs import get_logger
+from providers.local_embedder import LocalEmbedder
+from providers.ports import Vectors
+
+BATCH = 5_000
+SESSION = 20
+"""Messages of a session."""
+SOURCES = {"agent_memory": "memory", "conversation_messages": "conversation"}
+
+# The indexes are made once, after the rows.
+TAKE_INDEXES = """
+select c.relname as name, pg_get_indexdef(i.indexrelid) as definition
+from pg_index i
+join pg_class c on c.oid = i.indexrelid
+where i.indrelid = $1::regclass and not i.indisprimary
+  and not exists (select from pg_constraint k where k.conindid = i.indexrelid)
+"""
+
+STAGE = """
+create unlogged table if not exists bench_rows (
+    id uuid, user_id uuid, session_id uuid, message_index integer, speaker text, content text, created_at timestamptz,
+    embedding vector)
+"""
+
+SESSIONS = """
+insert into conversation_sessions (id, user_id, created_at)
+select session_id, (array_agg(user_id))[1], min(created_at) from bench_rows group by session_id
+on conflict do nothing
+"""
+
+FILL = {
+    "agent_memory": """
+insert into agent_memory (id, agent_id, user_id, kind, ttl_hours, content, embedding, created_at,
+                          lexemes, sparse_embedding, prior, says_when)
+select r.id, 'assistant', r.user_id, 'fact', null, r.content, r.embedding, r.created_at,
+       w.lexemes, w.weights, w.prior, w.says_when
+from bench_rows r cross join lateral memoryd.weigh_text(r.content) w
+""",
+    "conversation_messages": """
+insert into conversation_messages (id, session_id, user_id, message_index, role, speaker, content, embedding, created_at)
+select id, session_id, user_id, message_index, 'user', speaker, content, embedding, created_at from bench_rows
+""",
+}
+
+WEIGH_MESSAGES = """
+update conversation_messages m
+set lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when
+from memoryd.weigh_messages(array(select id from bench_rows)) w
+where m.id = w.id
+"""
+
+COUNT = """
+insert into memoryd.lexeme_statistics (scope, lexeme, rows)
+select t.scope, l.lexeme, count(*)
+from {table} t cross join lateral unnest('#{source}'::text || tsvector_to_array(t.lexemes)) as l(lexeme)
+group by 1, 2
+on conflict (scope, lexeme) do update set rows = excluded.rows
+"""
+
+
+class Rows:
+    """Makes the rows, users taking turns session by session."""
+
+    def __init__(self, *, users: Sequence[uuid.UUID], seed: int, windows: bool) -> None:
+        self._corpus = Corpus(seed)
+        self._ids = random.Random(seed)
+        self._users = users
+        self._windows = windows
+        self._embedder = LocalEmbedder()
+        self._begin = datetime.now(UTC) - timedelta(days=300)
+        self._made = 0
+
+    async def make(self, count: int) -> list[tuple[Any, ...]]:
+        """Rows for the stage; `count` is a multiple of SESSION, or what is made last."""
+        texts = [self._corpus.text() for _ in range(count)]
+        vectors = await self._embedder.embed(texts)
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, count, SESSION):
+            end = min(start + SESSION, count)
+            user = self._users[self._made // SESSION % len(self._users)]
+            session = self._id()
+            around = _windows(vectors[start:end]) if self._windows else vectors[start:end]
+            for place, vector in enumerate(around):
+                born = self._begin + timedelta(seconds=20 * self._made)
+                text = texts[start + place]
+                speaker = ("Ada", "Ben")[place % 2]
+                rows.append((self._id(), user, session, place, speaker, text, born, Vector(vector)))
+                self._made += 1
+        return rows
+
+    def _id(self) -> uuid.UUID:
+        return uuid.UUID(int=self._ids.getrandbits(128))
+
+
+def _windows(vectors: Vectors) -> Vectors:
+    """What stands for each message: the weighted mean of its window, scaled to unit length."""
+    weights = {0: 3.0, -1: 1.5, -2: 1.0, -3: 0.5, 1: 1.0, 2: 0.5}
+    around = np.zeros_like(vectors)
+    for offset, weight in weights.items():
+        for place in range(max(0, -offset), min(len(vectors), len(vectors) - offset)):
+            around[place] += weight * vectors[place + offset]
+    return around / np.linalg.norm(around, axis=1, keepdims=True)  # type: ignore[no-any-return]
+
+
+async def load(connection: asyncpg.Connection, table: str, rows: Rows, count: int) -> None:
+    """Adds `count` rows, searchable; then statistics and lists of all."""
+    await connection.execute("set session_replication_role = replica")
+    await connection.execute("set client_min_messages = warning")
+    indexes = await connection.fetch(TAKE_INDEXES, f"public.{table}")
+    for index in indexes:
+        await connection.execute(f"drop index public.{index['name']}")
+    await connection.execute(STAGE)
+    making = asyncio.create_task(rows.make(min(BATCH, count)))
+    while count > 0:
+        batch = await making
+        count -= len(batch)
+        making = asyncio.create_task(rows.make(min(BATCH, count)))
+        await connection.execute("truncate bench_rows")
+        await connection.copy_records_to_table("bench_rows", records=batch)
+        if table == "conversation_messages":
+            await connection.execute(SESSIONS)
+        await connection.execute(FILL[table])
+        if table == "conversation_messages":
+            await connection.execute("analyze bench_rows")
+            await connection.execute(WEIGH_MESSAGES)
+    await making
+    for index in indexes:
+        await connection.execute(index["definition"])
+    await connection.execute("set session_replication_role = origin")
+
+
+async def learn(connection: asyncpg.Connection, url: str, table: str, *, lists_from: int) -> None:
+    """Statistics, lexicon, lists."""
+    source = SOURCES[table]
+    await connection.execute(COUNT.format(table=table, source=source))
+    await connection.execute("select memoryd.learn_words($1)", sorted(Corpus(1).words))
+    async with daemon(url):
+        await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.05)
+    opened = await Database.open(url, size=3, pooled=False, logger=get_logger())
+    await build_dense_indexes(opened, get_logger(), smallest=lists_from)
+    await opened.close()
+    await connection.execute("vacuum (analyze)")
+    await connection.execute("checkpoint")
