@@ -113,6 +113,19 @@ def check_row_security(server: Facts) -> Check:
     )
 
 
+def check_schemas(server: Facts) -> Check:
+    """Whether end users may put functions before ours, in a schema that the owner's functions look into."""
+    if not server["open_schemas"]:
+        return Check("schemas", "ok", "End users create nothing where memoryd's functions look.")
+    names = ", ".join(_quoted(name) for name in server["open_schemas"])
+    return Check(
+        "schemas",
+        "problem",
+        f"End users may create objects in schema {names}, and so put theirs before memoryd's.",
+        f"Run: revoke create on schema {names} from public",
+    )
+
+
 def check_connections(server: Facts, pool_size: int) -> Check:
     """Whether a daemon finds the connections that it may take."""
     free, wants = server["most"] - int(server["used"]), pool_size + SPARE_CONNECTIONS

@@ -43,6 +43,10 @@ select json_build_object(
                     where not exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
                                       where n.nspname = 'public' and c.relname = t.name
                                         and c.relrowsecurity and c.relforcerowsecurity)),
+    'open_schemas', (select coalesce(json_agg(n.nspname order by n.nspname), '[]') from pg_namespace n
+                     where (n.nspname = 'public'
+                            or n.oid = (select extnamespace from pg_extension where extname = 'vector'))
+                       and has_schema_privilege((select oid from pg_roles where rolname = 'memoryd_user'), n.oid, 'create')),
     'most', current_setting('max_connections')::integer
             - current_setting('superuser_reserved_connections')::integer
             - coalesce(current_setting('reserved_connections', true)::integer, 0),
@@ -91,6 +95,7 @@ async def examine(
                 status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
                 memory = json.loads(await connection.fetchval(READ_MEMORY))
                 yield checks.check_row_security(server)
+                yield checks.check_schemas(server)
         yield checks.check_schema(server, status, trouble)
         for check in await _ask_embedder(memory, build_embedder):
             yield check

@@ -5,13 +5,19 @@ Promise: a wrong value stops the program with one sentence that names the variab
 
 from __future__ import annotations
 
+import os
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
+from dotenv import dotenv_values
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "MEMORYD_"
+NO_SETTINGS = frozenset(PREFIX + name for name in ("COMMAND_ID", "AGENT_ID", "SESSION_ID", "TEST_POSTGRES"))
+"""Variables that the built-in executor gives its programs, and that the tests read."""
+ENV_FILE, ENV_FILE_ENCODING = ".env", "utf-8-sig"
 A_CENTURY = 876_000
 """In hours: what is longer would leave the calendar of Postgres."""
 
@@ -25,8 +31,8 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
-        env_file=".env",
-        env_file_encoding="utf-8-sig",
+        env_file=ENV_FILE,
+        env_file_encoding=ENV_FILE_ENCODING,
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -157,6 +163,17 @@ def load_settings(**overrides: object) -> Settings:
         raise SettingsError("The file .env is not UTF-8. Save it as UTF-8.") from None
     except OSError as error:
         raise SettingsError(f"The file .env cannot be read: {error.strerror}.") from None
+
+
+def unknown_settings() -> dict[str, str | None]:
+    """Variables named like settings that are none, most likely misspelt; each with the setting of the nearest name."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    # Upper and lower case are one to us, as they are to Settings.
+    given = {name.upper() for name in (*os.environ, *dotenv_values(ENV_FILE, encoding=ENV_FILE_ENCODING))}
+    unknown = sorted(name for name in given - known - NO_SETTINGS if name.startswith(PREFIX))
+    return {
+        name: next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.9)), None) for name in unknown
+    }
 
 
 def _sentence(error: dict[str, object]) -> str:

@@ -114,7 +114,8 @@ create table public.memory_queries (
     retrieved_memory_ids uuid[] not null default '{}',
     relevance_scores double precision[] not null default '{}',
     query_time timestamptz not null default now(),
-    useful boolean
+    useful boolean,
+    reinforced boolean not null default false
 );
 comment on table public.memory_queries is 'Every retrieval: what was asked for and what came back. Judge it with mark_useful(id, true).';
 create index memory_queries_time on public.memory_queries (query_time);
@@ -269,17 +270,19 @@ as $$
 #variable_conflict use_column
 declare
     retrieved uuid[];
-    was boolean;
+    was_reinforced boolean;
 begin
-    select q.retrieved_memory_ids, q.useful into retrieved, was
+    select q.retrieved_memory_ids, q.reinforced into retrieved, was_reinforced
     from public.memory_queries q where q.id = mark_useful.query_id for update;
     if not found then
         raise exception 'no query %', mark_useful.query_id
             using errcode = 'no_data_found', hint = 'Give the id of a row of memory_queries.';
     end if;
-    update public.memory_queries q set useful = mark_useful.useful where q.id = mark_useful.query_id;
-    -- Said twice, reinforced once.
-    if mark_useful.useful and was is distinct from true then
+    update public.memory_queries q
+    set useful = mark_useful.useful, reinforced = was_reinforced or coalesce(mark_useful.useful, false)
+    where q.id = mark_useful.query_id;
+    -- Said twice, or taken back and said again, reinforced once.
+    if mark_useful.useful and not was_reinforced then
         update public.memory_associations a
         set strength = least(1, a.strength + 0.1), updated_at = now()
         where a.memory_id = any(retrieved) and a.related_memory_id = any(retrieved);

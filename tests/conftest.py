@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -31,6 +32,8 @@ RUN = pytest.StashKey[Run]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begins the test run, or joins it: of its processes, one leads."""
+    # Told to end, a run ends as at Ctrl-C, and leaves no server behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     led = getattr(config, "workerinput", None)
     config.stash[RUN] = Run(Path(led["run"])) if led is not None else Run.begin()
 

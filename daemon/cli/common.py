@@ -30,8 +30,8 @@ def settings_or_exit(*, quiet: bool = False, **overrides: object) -> Settings:
 
     `quiet`: the command prints an answer, so only warnings are logged, unless a level was asked for.
     """
-    from daemon.logs import configure_logs
-    from daemon.settings import SettingsError, load_settings
+    from daemon.logs import configure_logs, get_logger
+    from daemon.settings import SettingsError, load_settings, unknown_settings
 
     try:
         settings = load_settings(**overrides)
@@ -40,6 +40,8 @@ def settings_or_exit(*, quiet: bool = False, **overrides: object) -> Settings:
         raise typer.Exit(2) from None
     level = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
     configure_logs(level=level, style=settings.log_format)
+    for name, meant in unknown_settings().items():
+        get_logger().warning("setting_unknown", variable=name, nearest=meant)
     return settings
 
 

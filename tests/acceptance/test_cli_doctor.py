@@ -38,7 +38,9 @@ async def test_a_healthy_fleet(memoryd: Commands, daemon: DaemonProcess) -> None
     assert {"postgres", "pgvector", "roles", "schema", "dimensions", "embedder", "doorbell"} <= set(
         verdicts(found)
     )
-    assert {"connections", "clock", "daemons", "queue", "row security", "embeddings"} <= set(verdicts(found))
+    assert {"connections", "clock", "daemons", "queue", "row security", "schemas", "embeddings"} <= set(
+        verdicts(found)
+    )
     shown = await memoryd("doctor")
     assert shown.code == 0
     assert "PROBLEM" not in shown.out
@@ -112,6 +114,22 @@ async def test_row_security_that_was_turned_off_is_a_problem(
     assert wrong["found"] == "Not forced on: agent_memory, dream_insights."
     await connection.execute(wrong["advice"].removeprefix("Run: "))
     assert verdicts(await memoryd("doctor", "--json"))["row security"] == "ok"
+
+
+async def test_a_schema_where_end_users_may_create_is_a_problem(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    assert verdicts(await memoryd("doctor", "--json"))["schemas"] == "ok"
+    await connection.execute("grant create on schema public to public")
+    found = await memoryd("doctor", "--json")
+    wrong = check(found, "schemas")
+    assert (found.code, wrong["verdict"], wrong["advice"]) == (
+        1,
+        "problem",
+        "Run: revoke create on schema public from public",
+    )
+    await connection.execute(wrong["advice"].removeprefix("Run: "))
+    assert verdicts(await memoryd("doctor", "--json"))["schemas"] == "ok"
 
 
 async def test_dead_jobs_and_forgotten_memories_are_warnings(

@@ -59,6 +59,15 @@ async def test_any_other_judgement_changes_no_link(
     assert await scratch.fetchval("select useful from memory_queries where id = $1", query) is judgement
 
 
+async def test_a_judgement_taken_back_and_given_again_reinforces_once(
+    scratch: asyncpg.Connection, retrieved: tuple[UUID, UUID, UUID]
+) -> None:
+    query, inside, _ = retrieved
+    for judgement in (True, False, True, None, True):
+        await scratch.execute("select mark_useful($1, $2)", query, judgement)
+        assert await scratch.fetchval(STRENGTH, inside) == pytest.approx(0.6)
+
+
 async def test_a_judgement_may_change_to_useful(
     scratch: asyncpg.Connection, retrieved: tuple[UUID, UUID, UUID]
 ) -> None:

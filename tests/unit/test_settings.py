@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.settings import PREFIX, Settings, SettingsError, load_settings
+from daemon.settings import PREFIX, Settings, SettingsError, load_settings, unknown_settings
 
 
 @pytest.fixture(autouse=True)
@@ -195,3 +195,16 @@ def test_settings_do_not_change_while_they_are_used() -> None:
     settings = load_settings()
     with pytest.raises(ValueError, match="frozen"):
         settings.pool_size = 5
+
+
+def test_misspelt_names_are_told_of_with_what_was_meant(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("POOL_SIZES", "pool_size", "AGENT_ID", "TEST_POSTGRES", "DATABASE_URL"):
+        monkeypatch.setenv(PREFIX + name, "10")
+    (tmp_path / ".env").write_text("MEMORYD_EMBEDER=local/wordllama-256\nMEMORYD_MOOD=good\nOTHERS=1\n")
+    assert unknown_settings() == {
+        "MEMORYD_EMBEDER": "MEMORYD_EMBEDDER",
+        "MEMORYD_MOOD": None,
+        "MEMORYD_POOL_SIZES": "MEMORYD_POOL_SIZE",
+    }
