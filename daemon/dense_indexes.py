@@ -1,7 +1,7 @@
 """The IVFFlat indexes by which recall searches big tables by meaning: built in bulk, and again when a table has outgrown them.
 
 Promise: never in the way of a write (concurrently, on a connection of its own), by one daemon at a time, and left out with one
-line where this role or this pooler may not build. Until there is one, recall looks through the signs of the embeddings.
+line where this role or this pooler may not build. Until there is one, recall looks through the codes of the embeddings.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from structlog.typing import FilteringBoundLogger
 from daemon.database import Database, connect
 from daemon.migrator import READ_SETTING
 
-SMALLEST = 30_000
-"""Rows from which an index is worth having: before that, looking through the signs is as quick, and finds more."""
-OUTGROWN = 4
+SMALLEST = 60_000
+"""Rows from which an index is worth having: before that, looking through the codes is as quick, and finds more."""
+OUTGROWN = 2
 """Times as many rows as it was built of: then the lists no longer fit."""
 FEWEST_LISTS, MOST_LISTS = 50, 1_500
 """Fifteen hundred lists are made in 450 MB; the memory grows with their square."""

@@ -29,6 +29,7 @@ cross join lateral recall('nothing of it', $2, query_embedding => m.embedding, m
 where m.content = $1
 """
 INDEXES = r"select relname from pg_class where relname like '%\_lists\_%' order by 1"
+PROBED = "select memoryd.lists_to_probe('memory', array[memoryd.scope_of(null, 'agent 0')])"
 NOTED = "select source, index_name, lists, rows from memoryd.dense_indexes"
 
 
@@ -59,11 +60,10 @@ async def test_a_big_table_is_searched_by_lists(connection: asyncpg.Connection, 
     assert [tuple(r) for r in await connection.fetch(NOTED)] == [
         ("memory", "agent_memory_lists_400", 50, 400)
     ]
-    # So few rows are looked through by sign; as if the scope were a big one:
-    await connection.execute("update memoryd.dense_indexes set rows = 1")
-    assert await connection.fetchval(
-        "select memoryd.lists_to_probe('memory', array[memoryd.scope_of(null, 'agent 0')])"
-    )
+    # So few rows are looked through by code; as if the scope were a big one:
+    assert await connection.fetchval(PROBED) is None
+    await connection.execute("update memoryd.dense_indexes set rows = 0")
+    assert await connection.fetchval(PROBED) == 50
     found = [await connection.fetchval(NEAREST, f"number {n}", "agent 0") for n in range(2, 400, 40)]
     assert found == [f"number {n}" for n in range(2, 400, 40)]
 
@@ -73,18 +73,18 @@ async def test_it_is_built_again_when_it_is_outgrown(
 ) -> None:
     await remember(connection, 1, 100)
     await build_dense_indexes(database, get_logger(), smallest=100)
-    await remember(connection, 101, 399)
+    await remember(connection, 101, 199)
     await build_dense_indexes(database, get_logger(), smallest=100)
     assert await column(connection, INDEXES) == ["agent_memory_lists_100"]
-    await remember(connection, 400, 400)
+    await remember(connection, 200, 200)
     # As a daemon leaves it that was killed while it built.
-    await connection.execute("create index agent_memory_lists_400 on agent_memory (id)")
+    await connection.execute("create index agent_memory_lists_200 on agent_memory (id)")
     await build_dense_indexes(database, get_logger(), smallest=100)
-    assert await column(connection, INDEXES) == ["agent_memory_lists_400"]
-    assert [tuple(r)[1:] for r in await connection.fetch(NOTED)] == [("agent_memory_lists_400", 50, 400)]
+    assert await column(connection, INDEXES) == ["agent_memory_lists_200"]
+    assert [tuple(r)[1:] for r in await connection.fetch(NOTED)] == [("agent_memory_lists_200", 50, 200)]
     assert (
         await connection.fetchval(
-            "select am.amname from pg_class c join pg_am am on am.oid = c.relam where c.relname = 'agent_memory_lists_400'"
+            "select am.amname from pg_class c join pg_am am on am.oid = c.relam where c.relname = 'agent_memory_lists_200'"
         )
         == "ivfflat"
     )
