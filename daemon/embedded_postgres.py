@@ -30,6 +30,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from daemon.embedded_account import Account, EmbeddedPostgresError, account_for
+from daemon.embedded_memory import memory_settings
 from daemon.embedded_process import Postmaster, clear_leftovers, find_postmaster
 from daemon.embedded_programs import Programs, find_programs
 
@@ -45,8 +46,6 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "listen_addresses": "127.0.0.1",
         "unix_socket_permissions": "0700",
         "max_connections": "100",
-        "shared_buffers": "256MB",
-        "effective_cache_size": "1GB",
         "work_mem": "16MB",
         "maintenance_work_mem": "256MB",
         "max_wal_size": "2GB",
@@ -62,7 +61,8 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "log_error_verbosity": "terse",
     }
 )
-"""For a small machine. fsync, full_page_writes and synchronous_commit keep their default: on."""
+"""For a small machine, whose memory `daemon.embedded_memory` shares out. fsync, full_page_writes and synchronous_commit keep their
+default: on."""
 
 _OURS = ("port", "unix_socket_directories")
 _CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "C")  # the first one the system knows; text search reads by it
@@ -101,7 +101,7 @@ class EmbeddedPostgres:
         self._folder = data_dir.expanduser().resolve()
         self._cluster = self._folder / "pg"
         self._wanted_port = port
-        self._options = {**SETTINGS, **(options or {})}
+        self._options = {**SETTINGS, **memory_settings(), **(options or {})}
 
     # --- What it is called.
 
