@@ -61,8 +61,8 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "log_error_verbosity": "terse",
     }
 )
-"""For a small machine, whose memory `daemon.embedded_memory` shares out. fsync, full_page_writes and synchronous_commit keep their
-default: on."""
+"""For a small machine, whose memory `daemon.embedded_memory` shares out. fsync, full_page_writes and synchronous_commit keep
+their default: on."""
 
 _OURS = ("port", "unix_socket_directories")
 _CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "C")  # the first one the system knows; text search reads by it
