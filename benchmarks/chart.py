@@ -54,7 +54,11 @@ def draw(file: Path, title: str, x_title: str, y_title: str, lines: Sequence[Lin
         parts += [
             f'<circle cx="{across(x):.1f}" cy="{down(y):.1f}" r="3" fill="{colour}"/>' for x, y in line.points
         ]
-        parts.append(_text(WIDTH - RIGHT + 10, down(line.points[-1][1]) + 4, line.name, colour=colour))
+    lowest = 0.0
+    for number, line in sorted(enumerate(lines), key=lambda one: down(one[1].points[-1][1])):
+        # Where lines end close together, one name below the other.
+        lowest = max(lowest + 14, down(line.points[-1][1]) + 4)
+        parts.append(_text(WIDTH - RIGHT + 10, lowest, line.name, colour=COLOURS[number % len(COLOURS)]))
     file.write_text("\n".join([*parts, "</svg>", ""]), encoding="utf-8")
 
 

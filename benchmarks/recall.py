@@ -101,11 +101,11 @@ async def compare(
     connection: asyncpg.Connection,
     table: str,
     users: Sequence[uuid.UUID],
-    questions: Sequence[tuple[Question, Vector]],
+    vectors: Sequence[Vector],
 ) -> float:
     """Which part of the ten nearest by an exact scan the dense half finds, the mean over questions."""
     parts = []
-    for number, (_, vector) in enumerate(questions):
+    for number, vector in enumerate(vectors):
         user = users[number * 7919 % len(users)]
         exact = set(await connection.fetchval(EXACT.format(table=table), user, vector))
         found = set(await connection.fetchval(FOUND.format(table=table, source=SOURCES[table]), user, vector))
@@ -137,6 +137,8 @@ async def run(url: str, options: argparse.Namespace) -> list[dict[str, object]]:
     corpus, embedder = Corpus(2), LocalEmbedder()
     asked = [corpus.question() for _ in range(options.questions)]
     questions = list(zip(asked, map(Vector, await embedder.embed([q.text for q in asked])), strict=True))
+    # What is like the rows, as a task is like those before it; the questions are words without order, far from any row.
+    texts = list(map(Vector, await embedder.embed([corpus.text() for _ in range(options.compared)])))
     figures: list[dict[str, object]] = []
     there = 0
     for size in GROWTH if options.growth else (options.rows,):
@@ -160,9 +162,9 @@ async def run(url: str, options: argparse.Namespace) -> list[dict[str, object]]:
                     for kind, s in seconds.items()
                     if kind != "all"
                 }
-        one["dense recall@10"] = round(
-            await compare(connection, options.table, users, questions[: options.compared]), 4
-        )
+        for asked_with, vectors in (("questions", [v for _, v in questions]), ("texts", texts)):
+            found = await compare(connection, options.table, users, vectors[: options.compared])
+            one[f"dense recall@10 of {asked_with}"] = round(found, 4)
         if options.table == "agent_memory":
             one["best of all rows found@10"] = round(
                 await cover(connection, users, questions[: options.compared]), 4

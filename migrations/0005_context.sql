@@ -178,8 +178,8 @@ begin
 
     -- Where there is more than the newest, the indexes bring what bears on the task, however old.
     if memoryd.rows_in(scopes, 'memory') > 250 then
-        select memoryd.candidates_memory(scopes, q.weights, q.terms, q.pair, p_embedding, 40) into older
-        from memoryd.question(p_message, scopes, 400, null) q;
+        select memoryd.candidates_memory(scopes, q.weights, q.terms, q.pairs, p_embedding, 40) into older
+        from memoryd.question(p_message, scopes, 500, null) q;
     end if;
 
     with scored as materialized (

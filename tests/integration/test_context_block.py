@@ -187,3 +187,23 @@ async def test_each_retrieval_is_logged_with_its_command(
     assert logged["task_keywords"] == ["upgrade", "staging", "postgres", "server", "tonight"]
     assert logged["relevance_scores"][0] > 0.75  # the daemon's own adds the dense half
     assert await column(connection, "select count(*) from memory_queries") == [1]
+
+
+async def test_what_bears_on_the_task_is_found_behind_hundreds_of_newer_memories(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
+    await remember(
+        connection, "the staging postgres server wants a new disk", kind="fact", created_at=LONG_AGO
+    )
+    await connection.execute(
+        "insert into agent_memory (agent_id, content, kind) "
+        "select 'alice', 'the cat sat on mat ' || n, 'fact' from generate_series(1, 400) n"
+    )
+    await until(connection, IDLE)
+    found = LINE.findall(await connection.fetchval(BLOCK, TASK))
+    assert [text for *_, text in found] == ["the staging postgres server wants a new disk"]
+    # And so it is written into a command, with the message's embedding.
+    command = await ask(connection, TASK)
+    context = await until(connection, "select context from agent_commands where id = $1", command)
+    assert "wants a new disk" in context
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
