@@ -35,6 +35,7 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 -- A generic plan does not know how small p_reach is: without these it may read everything and sort.
 set enable_seqscan = off
+set max_parallel_workers_per_gather = 0
 set enable_bitmapscan = off
 as $$
 #variable_conflict use_column

@@ -3,6 +3,8 @@
 -- Lexical (BM25 over windows, with words near in meaning), dense, what a conversation's speaker, session and time say, and
 -- for memories the formula of source design 004. Everything that is found is read with the rights of the caller: row-level
 -- security decides. What runs as the owner gives statistics and ids alone, to an end user only of what is theirs to find.
+--
+-- These functions plan for no workers: among a million rows the planner would start some, which takes longer than all the rest.
 
 -- Of the scopes asked for those that the caller may have looked into: a user's own, and 0, which is shared. Null for who serves:
 -- all there are.
@@ -118,6 +120,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set max_parallel_workers_per_gather = 0
 as $$
 declare
     serves constant boolean := memoryd.caller_serves();
@@ -291,6 +294,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set max_parallel_workers_per_gather = 0
 as $body$
 declare
     scopes constant bigint[] := memoryd.scopes_open(p_scopes);
@@ -401,6 +405,7 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set max_parallel_workers_per_gather = 0
 as $body$
 begin
     return query
@@ -495,6 +500,7 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
 declare

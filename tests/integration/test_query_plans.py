@@ -244,6 +244,31 @@ async def test_a_call_of_a_client_reads_no_big_table_whole(busy: asyncpg.Connect
     assert {table for table in BIG if after[table] > before[table]} == set()
 
 
+FREE_WORKERS = """
+set max_parallel_workers_per_gather = 4; set parallel_setup_cost = 0; set parallel_tuple_cost = 0;
+set min_parallel_table_scan_size = 0; set min_parallel_index_scan_size = 0;
+"""
+LAUNCHED = "select parallel_workers_to_launch from pg_stat_database where datname = current_database()"
+
+
+@pytest.mark.parametrize("name", ["build_context", *(name for name in CALLS if name.startswith("recall"))])
+async def test_no_question_waits_for_workers_to_start(seeded: str, name: str) -> None:
+    """Among a million rows the planner finds them worth it: they tripled the time of a question to one small scope."""
+    opened = await asyncpg.connect(seeded, server_settings={"jit": "off"})
+    try:
+        if opened.get_server_version().major < 18:
+            pytest.skip("Postgres counts its workers from 18 on")
+        await opened.execute(FREE_WORKERS)
+        for statement, launches in ((CALLS[name], False), ("select count(*) from agent_memory", True)):
+            before = await opened.fetchval(LAUNCHED)
+            async with opened.transaction():
+                await opened.fetch(statement)
+            await opened.execute("select pg_stat_force_next_flush()")
+            assert (await opened.fetchval(LAUNCHED) > before) == launches
+    finally:
+        await opened.close()
+
+
 async def test_a_scan_of_a_big_table_would_be_seen(busy: asyncpg.Connection) -> None:
     plan = json.loads(
         await busy.fetchval(
