@@ -45,23 +45,26 @@ _DUE = """
 """
 DUE = f"select {_DUE}"
 
+# Beginnings and ends read the clock once they hold this: one that waits for another to be committed is dated after it.
+ALONE = "select pg_advisory_xact_lock(hashtextextended('memoryd.dream_sessions', 0))"
+
 END_DEAD = """
 update public.dream_sessions
-set status = 'interrupted', finished_at = now()
+set status = 'interrupted', finished_at = clock_timestamp()
 where status = 'running' and lease_until < now()
 """
 
 BEGIN = """
-insert into public.dream_sessions (trigger, lease_until)
-values ('manual', now() + make_interval(secs => $1))
+insert into public.dream_sessions (trigger, started_at, lease_until)
+values ('manual', clock_timestamp(), now() + make_interval(secs => $1))
 on conflict do nothing
 returning id
 """
 
 # Asked once more: since this daemon found a dream due, another may have dreamt it from beginning to end.
 BEGIN_IDLE = f"""
-insert into public.dream_sessions (trigger, lease_until)
-select 'idle', now() + make_interval(secs => $5)
+insert into public.dream_sessions (trigger, started_at, lease_until)
+select 'idle', clock_timestamp(), now() + make_interval(secs => $5)
 where {_DUE}
 on conflict do nothing
 returning id
@@ -132,7 +135,7 @@ select count(*) from pruned
 
 FINISH = """
 update public.dream_sessions
-set status = $2, finished_at = now(), memories_scanned = $3, clusters_found = $4, insights_generated = $5,
+set status = $2, finished_at = clock_timestamp(), memories_scanned = $3, clusters_found = $4, insights_generated = $5,
     associations_pruned = $6
 where id = $1 and status = 'running'
 """
@@ -198,6 +201,7 @@ class Dreamer:
     async def dream(self, trigger: Trigger) -> DreamReport | None:
         """Dreams once; None when another dream is running, or an idle one is not due."""
         async with self._store.transaction() as connection:
+            await connection.execute(ALONE)
             await connection.execute(END_DEAD)
             if trigger == "manual":
                 dream_id = await connection.fetchval(BEGIN, LEASE_SECONDS)
@@ -340,15 +344,17 @@ class Dreamer:
         return insights
 
     async def _finish(self, report: DreamReport) -> None:
-        await self._store.execute(
-            FINISH,
-            report.dream_id,
-            report.status,
-            report.memories_scanned,
-            report.clusters_found,
-            report.insights_generated,
-            report.associations_pruned,
-        )
+        async with self._store.transaction() as connection:
+            await connection.execute(ALONE)
+            await connection.execute(
+                FINISH,
+                report.dream_id,
+                report.status,
+                report.memories_scanned,
+                report.clusters_found,
+                report.insights_generated,
+                report.associations_pruned,
+            )
 
 
 class DreamHandler:
