@@ -17,6 +17,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 PREFIX = "MEMORYD_"
 NO_SETTINGS = frozenset(PREFIX + name for name in ("COMMAND_ID", "AGENT_ID", "SESSION_ID", "TEST_POSTGRES"))
 """Variables that the built-in executor gives its programs, and that the tests read."""
+OF_KUBERNETES = (PREFIX + "SERVICE_", PREFIX + "PORT")
+"""How the variables begin that Kubernetes gives every program beside a service named memoryd."""
 ENV_FILE, ENV_FILE_ENCODING = ".env", "utf-8-sig"
 A_CENTURY = 876_000
 """In hours: what is longer would leave the calendar of Postgres."""
@@ -170,7 +172,11 @@ def unknown_settings() -> dict[str, str | None]:
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     # Upper and lower case are one to us, as they are to Settings.
     given = {name.upper() for name in (*os.environ, *dotenv_values(ENV_FILE, encoding=ENV_FILE_ENCODING))}
-    unknown = sorted(name for name in given - known - NO_SETTINGS if name.startswith(PREFIX))
+    unknown = sorted(
+        name
+        for name in given - known - NO_SETTINGS
+        if name.startswith(PREFIX) and not name.startswith(OF_KUBERNETES)
+    )
     return {
         name: next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.9)), None) for name in unknown
     }

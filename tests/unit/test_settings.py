@@ -200,7 +200,15 @@ def test_settings_do_not_change_while_they_are_used() -> None:
 def test_misspelt_names_are_told_of_with_what_was_meant(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("POOL_SIZES", "pool_size", "AGENT_ID", "TEST_POSTGRES", "DATABASE_URL"):
+    for name in (
+        "POOL_SIZES",
+        "pool_size",
+        "AGENT_ID",
+        "TEST_POSTGRES",
+        "DATABASE_URL",
+        "SERVICE_HOST",
+        "PORT_80_TCP",
+    ):
         monkeypatch.setenv(PREFIX + name, "10")
     (tmp_path / ".env").write_text("MEMORYD_EMBEDER=local/wordllama-256\nMEMORYD_MOOD=good\nOTHERS=1\n")
     assert unknown_settings() == {
