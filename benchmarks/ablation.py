@@ -11,7 +11,6 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -19,8 +18,8 @@ import asyncpg
 from pgvector import Vector
 from pgvector.asyncpg import register_vector
 
-from benchmarks.harness import arguments, daemon, database, wait_for
-from benchmarks.locomo import CUTS, IDLE, WRITE, rows_of
+from benchmarks.harness import daemon, database, wait_for
+from benchmarks.locomo import CUTS, IDLE, WRITE, read_conversations, rows_of
 from daemon.database import Database
 from daemon.logs import get_logger
 from handlers.embedding import Embedding
@@ -146,12 +145,7 @@ async def run(url: str, data: Sequence[Mapping[str, Any]]) -> dict[str, list[flo
 
 def main() -> None:
     """Runs the benchmark."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="FILE", help="conversations with questions"
-    )
-    options = parser.parse_args()
-    data = json.loads(options.data.read_text(encoding="utf-8"))
+    options, data = read_conversations(__doc__ or "")
     with database(options.database_url) as url:
         table = asyncio.run(run(url, data))
     print("| taken away | " + " | ".join(f"recall@{k}" for k in CUTS) + " |")

@@ -8,6 +8,7 @@ embedder. A question's recall@k is the part of its evidence among the first k re
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import time
@@ -120,14 +121,19 @@ async def run(url: str, data: list[dict[str, Any]]) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Runs the benchmark."""
-    parser = arguments(__doc__ or "")
+def read_conversations(description: str) -> tuple[argparse.Namespace, list[dict[str, Any]]]:
+    """The command line, and the conversations of its FILE."""
+    parser = arguments(description)
     parser.add_argument(
         "--data", type=Path, required=True, metavar="FILE", help="conversations with questions"
     )
     options = parser.parse_args()
-    data = json.loads(options.data.read_text(encoding="utf-8"))
+    return options, json.loads(options.data.read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    options, data = read_conversations(__doc__ or "")
     with database(options.database_url) as url:
         figures = asyncio.run(run(url, data))
     report("LoCoMo evidence recall", figures, options.json)

@@ -45,6 +45,18 @@ async def test_the_tour_of_the_readme_runs_as_written(
     assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
 
+async def test_the_examples_of_the_other_documents_run_as_written(connection: asyncpg.Connection) -> None:
+    examples = {
+        d.name: sql_blocks(f"docs/{d.name}")
+        for d in (ROOT / "docs").glob("*.md")
+        if d.name != "operations.md"
+    }
+    assert any(examples.values())
+    for statements in examples.values():
+        for statement in statements:
+            await connection.execute(statement)
+
+
 async def test_what_removes_memoryd_removes_all_of_it(connection: asyncpg.Connection) -> None:
     for statement in sql_blocks("docs/operations.md"):
         await connection.execute(statement)

@@ -76,7 +76,12 @@ def _candidates(source: str) -> tuple[str, ...]:
     return tuple(
         f"select memoryd.candidates_{source}({scopes}, {_WEIGHTS}, {terms}, {pair}, {vector}, 1000)"
         for scopes in _SCOPES
-        for terms, pair in ((_TERMS, "null"), ("null", _TERMS.replace("secret,recip,messag,chunk", "secret")))
+        for terms, pair in (
+            (_TERMS, "null"),
+            ("null", _TERMS.replace("secret,recip,messag,chunk", "secret")),
+            # Of what is no list of pairs a slice is empty, and nothing is in every row.
+            ("null", "'{{1,2},{3,4}}'"),
+        )
         for vector in ("null", "<vector>")
     )
 

@@ -25,6 +25,13 @@ where c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
       ('text', 'varchar', 'bpchar', 'name', 'json', 'jsonb', 'jsonpath', 'xml', 'tsvector', 'bytea', 'uuid', 'citext')
 order by 1, 2
 """
+SET = "insert into memory_settings (user_id, {0}) values ($1, $2) on conflict (user_id) do update set {0} = excluded.{0}"
+
+
+async def decide(connection: asyncpg.Connection, user: UUID, **settings: object) -> None:
+    """Sets settings of a user."""
+    for name, value in settings.items():
+        await connection.execute(SET.format(name), user, value)
 
 
 @asynccontextmanager
