@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from uuid import UUID
 
 from handlers.embedding import Embedding
 from handlers.index_messages import MessageIndex
@@ -20,15 +19,20 @@ from providers.ports import Unavailable
 
 INDEXES: Mapping[str, Index] = MappingProxyType(
     {
-        "memory": RowIndex("agent_memory", text="t.content", associated=True),
+        "memory": RowIndex("memory", "agent_memory", text="t.content", associated=True),
         "conversation": MessageIndex(),
         "document": RowIndex(
-            "memory_chunks", text="concat_ws(E'\\n', t.context, t.chunk_text)", embedding="dense_embedding"
+            "document",
+            "memory_chunks",
+            text="concat_ws(E'\\n', t.context, t.chunk_text)",
+            embedding="dense_embedding",
         ),
         "knowledge": RowIndex(
-            "shared_knowledge", text="concat_ws(E'\\n', t.title, t.content, array_to_string(t.tags, ' '))"
+            "knowledge",
+            "shared_knowledge",
+            text="concat_ws(E'\\n', t.title, t.content, array_to_string(t.tags, ' '))",
         ),
-        "insight": RowIndex("dream_insights", text="t.insight"),
+        "insight": RowIndex("insight", "dream_insights", text="t.insight"),
     }
 )
 """How the rows of each source are indexed."""
@@ -44,8 +48,8 @@ class IndexHandler:
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Embeds the texts. Raises Unavailable or Rejected; of rows whose embedder is unavailable the words are indexed."""
         read = {
-            source: await INDEXES[source].read(self._reader, list(ids))
-            for source, ids in _by_source(jobs).items()
+            source: await INDEXES[source].read(self._reader, of_source)
+            for source, of_source in _by_source(jobs).items()
         }
         texts = list(dict.fromkeys(text for rows in read.values() for text in rows.texts()))
         await learn_words(self._reader, texts)
@@ -58,16 +62,16 @@ class IndexHandler:
             raise
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
-            for source, ids in _by_source(ours).items():
-                for statement, arguments in read[source].writes(vectors, only=ids):
+            for source, of_source in _by_source(ours).items():
+                refs = {j.ref for j in of_source if j.ref is not None}
+                for statement, arguments in read[source].writes(vectors, only=refs):
                     await connection.execute(statement, *arguments)
 
         return commit
 
 
-def _by_source(jobs: Sequence[Job]) -> dict[str, set[UUID]]:
-    refs: defaultdict[str, set[UUID]] = defaultdict(set)
+def _by_source(jobs: Sequence[Job]) -> dict[str, list[Job]]:
+    sources: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
-        if job.ref is not None:
-            refs[str((job.payload or {}).get("source", "memory"))].add(job.ref)
-    return refs
+        sources[str((job.payload or {}).get("source", "memory"))].append(job)
+    return sources

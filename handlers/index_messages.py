@@ -16,36 +16,44 @@ import numpy as np
 import numpy.typing as npt
 from pgvector import Vector
 
-from handlers.ports import Reader
+from handlers.ports import Job, Reader
 
-# Of a session the messages in whose windows one of $1 stands: it, two before it and three after it.
-WINDOWS = """
+# What a window is reckoned from: the words of its messages `n`, their places, and the session that they are of.
+VERSION = "sum(hashtextextended(n.content, uuid_hash_extended(n.session_id, (w.weight * 2)::bigint))::numeric)::text"
+
+# Of a session the messages in whose windows one of $1 stands: it, two before it and three after it; so also around the
+# places that messages have left: $3, of the sessions $2.
+WINDOWS = f"""
 with refs as (
-    select m.id, m.session_id, m.message_index from public.conversation_messages m where m.id = any($1)
-), targets as (
-    select r.id, r.id as ref from refs r
+    select m.id as ref, m.session_id, m.message_index as first, m.message_index as last
+    from public.conversation_messages m where m.id = any($1)
+    union all
+    select g.session_id, g.session_id, lower(r.gone), upper(r.gone) - 1
+    from unnest($2::uuid[], $3::text[]) as g(session_id, gone)
+    cross join lateral unnest(g.gone::int4multirange) as r(gone)
+), targets as materialized (
+    select m.id, m.id as ref from public.conversation_messages m where m.id = any($1)
     union
-    select b.id, r.id
+    -- Also those that have no index yet: whoever is writing it may have looked before this one was there.
+    select b.id, r.ref
     from refs r
     cross join lateral (
-        (select m.id, m.lexemes from public.conversation_messages m
-         where m.session_id = r.session_id and m.message_index < r.message_index
+        (select m.id from public.conversation_messages m
+         where m.session_id = r.session_id and m.message_index < r.first
          order by m.message_index desc limit 2)
         union all
-        (select m.id, m.lexemes from public.conversation_messages m
-         where m.session_id = r.session_id and m.message_index > r.message_index
+        (select m.id from public.conversation_messages m
+         where m.session_id = r.session_id and m.message_index > r.last
          order by m.message_index limit 3)
     ) b
-    -- What has no index yet has a job of its own.
-    where b.lexemes is not null
 )
-select w.id, array_agg(w.neighbour) as neighbours, array_agg(w.weight) as weights,
-       sum(hashtextextended(m.content, (w.weight * 2)::bigint)::numeric)::text as version,
-       (select array_agg(t.ref) from targets t where t.id = w.id) as refs
-from memoryd.windows(array(select distinct t.id from targets t)) w
-cross join lateral (select n.content from public.conversation_messages n where n.id = w.neighbour offset 0) m
-group by w.id
-"""
+select w.id, array_agg(w.neighbour) as neighbours, array_agg(w.weight) as weights, {VERSION} as version,
+       t.refs
+from (select array_agg(ref) as refs, id from targets group by id) t
+join memoryd.windows(array(select distinct id from targets)) w using (id)
+cross join lateral (select * from public.conversation_messages m where m.id = w.neighbour offset 0) n
+group by w.id, t.refs
+"""  # noqa: S608 - our own words
 
 TEXTS = """
 select m.id, left(m.content, 32768) as text from public.conversation_messages m where m.id = any($1)
@@ -59,40 +67,42 @@ from (select distinct hashtextextended('memoryd.window:' || m.session_id::text, 
       from public.conversation_messages m where m.id = any($1) order by 1) s
 """
 
-# A window that has changed since it was read gets its index by a job of its own.
-WRITE = """
+# A window that has changed since it was read is left to the job of that change. A message that somebody's transaction
+# holds is not waited for, lest a batch of many users' stand still for one: it is asked for again.
+WRITE = f"""
 with given as materialized (
-    select * from unnest($1::uuid[], $2::vector[], $3::text[]) as n(id, embedding, version)
+    select * from unnest($1::uuid[], $2::vector[], $3::text[]) as g(id, embedding, version)
 ), current as materialized (
-    select w.id, sum(hashtextextended(m.content, (w.weight * 2)::bigint)::numeric)::text as version
+    select w.id, {VERSION} as version
     from memoryd.windows($1) w
-    cross join lateral (select n.content from public.conversation_messages n where n.id = w.neighbour offset 0) m
+    cross join lateral (select * from public.conversation_messages m where m.id = w.neighbour offset 0) n
     group by w.id
-), fresh as materialized (
-    select g.id, g.embedding, m.content, m.speaker, m.session_id, m.message_index
+), unchanged as materialized (
+    select g.id, g.embedding, m.content, m.speaker, m.session_id, m.message_index, m.created_at
     from given g
     join current c using (id, version)
     join public.conversation_messages m using (id)
+), held as materialized (
+    -- Compared with the row as it is when its lock is got.
+    select u.id, u.embedding
+    from unchanged u
+    join public.conversation_messages m on m.id = u.id
+        and (m.content, m.speaker, m.session_id, m.message_index, m.created_at)
+            is not distinct from (u.content, u.speaker, u.session_id, u.message_index, u.created_at)
+    for no key update of m skip locked
 ), written as (
     update public.conversation_messages m
-    set embedding = coalesce(f.embedding, m.embedding),
+    set embedding = coalesce(h.embedding, m.embedding),
         lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when
-    from fresh f
-    join memoryd.weigh_messages(array(select id from fresh)) w using (id)
-    where m.id = f.id
-      -- Asked again of the row itself, which may have waited for whoever changed it.
-      and (m.content, m.speaker, m.session_id, m.message_index)
-          is not distinct from (f.content, f.speaker, f.session_id, f.message_index)
-    returning 1
-), again as (
-    insert into memoryd.jobs (topic, ref, payload)
-    select 'index', c.id, '{"source": "conversation"}'
-    from current c join given g using (id)
-    where c.version <> g.version
-    returning 1
+    from held h
+    join memoryd.weigh_messages(array(select id from held)) w using (id)
+    where m.id = h.id
 )
-select memoryd.ring('index') where exists (select from again)
-"""
+insert into memoryd.jobs (topic, ref, payload, visible_at)
+select 'index', u.id, '{{"source": "conversation"}}', now() + interval '1 second'
+from unchanged u
+where u.id <> all (array(select h.id from held h))
+"""  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +140,13 @@ class Windows:
 class MessageIndex:
     """How conversation_messages are indexed."""
 
-    async def read(self, reader: Reader, ids: Sequence[UUID]) -> Windows:
-        """The windows that the messages stand in."""
-        rows = await reader.fetch(WINDOWS, ids)
+    async def read(self, reader: Reader, jobs: Sequence[Job]) -> Windows:
+        """The windows that the messages stand in, or would stand in where they have left their places in a session."""
+        gone = [(j.ref, j.payload["gone"]) for j in jobs if j.payload and "gone" in j.payload]
+        ids = [j.ref for j in jobs if not (j.payload and "gone" in j.payload)]
+        rows = await reader.fetch(
+            WINDOWS, ids, [session for session, _ in gone], [places for _, places in gone]
+        )
         around = list({n for r in rows for n in r["neighbours"]})
         texts = await reader.fetch(TEXTS, around) if around else []
         return Windows(rows, {r["id"]: r["text"] for r in texts})

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from pgvector import Vector
 
-from handlers.ports import Reader
+from handlers.ports import Job, Reader
 
 ASSOCIATE = """, queued as (
     insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', w.agent_id, w.id from written w join fresh f using (id)
-    where f.embedding is not null and not f.embedded
+    select 'associate', w.agent_id, w.id from written w join held h using (id)
+    where h.embedding is not null and not h.embedded
     order by w.created_at, w.id
     returning 1
 )
@@ -46,33 +46,45 @@ class Rows:
 
 
 class RowIndex:
-    """How rows of one table are indexed. `text` is what of a row `t` is searched."""
+    """How rows of one source's table are indexed. `text` is what of a row `t` is searched."""
 
     def __init__(
-        self, table: str, *, text: str, embedding: str = "embedding", associated: bool = False
+        self, source: str, table: str, *, text: str, embedding: str = "embedding", associated: bool = False
     ) -> None:
         self.read_sql = f"""
 select t.id, left({text}, 32768) as text, hashtextextended({text}, 0) as version
 from public.{table} t
 where t.id = any($1) and (t.lexemes is null or t.{embedding} is null)
 """  # noqa: S608 - our own names
-        # Rows whose text is no longer what was read are left to the job of its change.
+        # Rows whose text is no longer what was read are left to the job of its change. Those that somebody's transaction
+        # holds are not waited for, lest a batch of many users' stand still for one: they are asked for again.
         self.write_sql = f"""
-with fresh as materialized (
-    select n.id, n.embedding, t.{embedding} is not null as embedded, {text} as text
+with unchanged as materialized (
+    select n.id, n.embedding, n.version
     from unnest($1::uuid[], $2::vector[], $3::bigint[]) as n(id, embedding, version)
     join public.{table} t on t.id = n.id and hashtextextended({text}, 0) = n.version
+), held as materialized (
+    -- Compared with the row as it is when its lock is got.
+    select u.id, u.embedding, t.{embedding} is not null as embedded, {text} as text
+    from unchanged u
+    join public.{table} t on t.id = u.id and hashtextextended({text}, 0) = u.version
+    for no key update of t skip locked
 ), written as (
     update public.{table} t
-    set {embedding} = coalesce(t.{embedding}, f.embedding),
+    set {embedding} = coalesce(t.{embedding}, h.embedding),
         lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when
-    from fresh f
-    join memoryd.weigh_texts(array(select id from fresh), array(select text from fresh)) w on w.id = f.id
-    where t.id = f.id and hashtextextended({text}, 0) = hashtextextended(f.text, 0)
+    from held h
+    join memoryd.weigh_texts(array(select id from held), array(select text from held)) w on w.id = h.id
+    where t.id = h.id
     returning t.id{", t.agent_id, t.created_at" if associated else ""}
+), later as (
+    insert into memoryd.jobs (topic, ref, payload, visible_at)
+    select 'index', u.id, '{{"source": "{source}"}}', now() + interval '1 second'
+    from unchanged u
+    where u.id <> all (array(select h.id from held h))
 ){ASSOCIATE if associated else " select count(*) from written"}
 """  # noqa: S608
 
-    async def read(self, reader: Reader, ids: Sequence[UUID]) -> Rows:
+    async def read(self, reader: Reader, jobs: Sequence[Job]) -> Rows:
         """Those of the rows that lack their index."""
-        return Rows(await reader.fetch(self.read_sql, ids), self.write_sql)
+        return Rows(await reader.fetch(self.read_sql, [j.ref for j in jobs]), self.write_sql)

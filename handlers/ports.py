@@ -80,8 +80,8 @@ class Indexed(Protocol):
 class Index(Protocol):
     """How the rows of one source are indexed."""
 
-    async def read(self, reader: Reader, ids: Sequence[UUID]) -> Indexed:
-        """Those of the rows that are still there."""
+    async def read(self, reader: Reader, jobs: Sequence[Job]) -> Indexed:
+        """Of the rows that the jobs refer to those that are still there."""
         ...
 
 

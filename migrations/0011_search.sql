@@ -369,8 +369,8 @@ $$;
 create trigger forget_index before update on public.agent_memory
     for each row when (new.content is distinct from old.content) execute function memoryd.forget_index('embedding');
 create trigger forget_index before update on public.conversation_messages
-    for each row when ((new.content, new.speaker, new.session_id, new.message_index)
-                       is distinct from (old.content, old.speaker, old.session_id, old.message_index))
+    for each row when ((new.content, new.speaker, new.session_id, new.message_index, new.created_at)
+                       is distinct from (old.content, old.speaker, old.session_id, old.message_index, old.created_at))
     execute function memoryd.forget_index('embedding');
 create trigger forget_index before update on public.memory_chunks
     for each row when ((new.chunk_text, new.context) is distinct from (old.chunk_text, old.context))
@@ -405,26 +405,22 @@ begin
 end
 $$;
 
--- A message that is gone, or has moved, is no longer around those that it stood among.
+-- A message that is gone, or has moved, is no longer around those that it stood among. Who they are is asked once this is
+-- committed: one that is being written meanwhile is not seen yet, and may be indexed with this one before. Of a session that
+-- goes as a whole nobody is left.
 create function memoryd.messages_gone() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     insert into memoryd.jobs (topic, ref, payload)
-    select distinct 'index', n.id, '{"source": "conversation"}'::jsonb
-    from (select o.session_id, o.message_index from old_rows o
+    select 'index', s.id, jsonb_build_object('source', 'conversation', 'gone', g.places)
+    from (select o.session_id, range_agg(int4range(o.message_index, o.message_index + 1)) as places
+          from old_rows o
           where not exists (select from public.conversation_messages m
-                            where m.id = o.id and m.session_id = o.session_id and m.message_index = o.message_index)) g
-    cross join lateral (
-        (select m.id from public.conversation_messages m
-         where m.session_id = g.session_id and m.message_index < g.message_index
-         order by m.message_index desc limit 2)
-        union all
-        (select m.id from public.conversation_messages m
-         where m.session_id = g.session_id and m.message_index > g.message_index
-         order by m.message_index limit 3)
-    ) n;
+                            where m.id = o.id and m.session_id = o.session_id and m.message_index = o.message_index)
+          group by o.session_id) g
+    join public.conversation_sessions s on s.id = g.session_id;
     if found then
         perform pg_notify('memoryd', 'index');
     end if;

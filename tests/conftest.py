@@ -106,6 +106,14 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.fixture
+async def second(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Another connection to the database of `connection`."""
+    opened = await asyncpg.connect(database_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
 async def daemons(database_url: str, tmp_path: Path) -> AsyncIterator[Daemons]:
     """Starts real daemons on the migrated database; those left over are killed at the end."""
     started = Daemons(database_url, tmp_path)

@@ -47,14 +47,6 @@ async def served(shared_url: str, shared_daemon: DaemonProcess) -> AsyncIterator
 
 
 @pytest.fixture
-async def second(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    """Another connection to the database of `connection`."""
-    opened = await asyncpg.connect(database_url)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
 async def scratch(shared_url: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection whose transaction is undone: for tests that need neither a daemon nor anybody else to see their rows."""
     opened = await asyncpg.connect(shared_url)
