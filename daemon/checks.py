@@ -18,6 +18,7 @@ from daemon.status import Status
 OLDEST_VECTOR = (0, 8)
 CLOCK_SECONDS = 2.0
 LAG_SECONDS = 60.0
+IDLE_SECONDS = 60.0
 SPARE_CONNECTIONS = 2
 """Beside the pool: the doorbell's, and one for whoever looks."""
 
@@ -133,6 +134,23 @@ def check_connections(server: Facts, pool_size: int) -> Check:
     if free >= wants:
         return Check("connections", "ok", found)
     return Check("connections", "warning", found, "Lower MEMORYD_POOL_SIZE, or raise max_connections.")
+
+
+def check_transactions(server: Facts) -> Check:
+    """Transactions that were begun and forgotten."""
+    idle = server["idle"]
+    if idle is None:
+        return Check("transactions", "ok", "No transaction stands idle.")
+    found = (
+        f"The transaction of {idle['user']}, pid {idle['pid']}, has stood idle for {idle['seconds']:.0f} s."
+    )
+    if idle["seconds"] < IDLE_SECONDS:
+        return Check("transactions", "ok", found)
+    advice = (
+        f"What it holds waits, and the queue's dead rows stay: commit it, or select pg_terminate_backend({idle['pid']}). "
+        "Against the next one: alter database ... set idle_in_transaction_session_timeout = '1min'"
+    )
+    return Check("transactions", "warning", found, advice)
 
 
 def check_durability(server: Facts) -> Check:

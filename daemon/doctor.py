@@ -51,6 +51,12 @@ select json_build_object(
             - current_setting('superuser_reserved_connections')::integer
             - coalesce(current_setting('reserved_connections', true)::integer, 0),
     'used', (select sum(numbackends) from pg_stat_database),
+    -- Of other roles only pg_read_all_stats shows it.
+    'idle', (select json_build_object('pid', a.pid, 'user', a.usename,
+                                      'seconds', extract(epoch from clock_timestamp() - a.state_change))
+             from pg_stat_activity a
+             where a.datname = current_database() and a.state like 'idle in transaction%'
+             order by a.state_change limit 1),
     'fsync', current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on',
     'synchronous_commit', current_setting('synchronous_commit')
 )
@@ -102,6 +108,7 @@ async def examine(
         yield await _ask_language_model(build_language_model)
         yield checks.check_doorbell(settings, heard=await hears_notifications(url))
         yield checks.check_connections(server, settings.pool_size)
+        yield checks.check_transactions(server)
         yield checks.check_durability(server)
         yield checks.check_clock(await _clock_difference(connection))
         if memory is not None and status is not None:

@@ -157,6 +157,14 @@ async def test_work_that_nobody_takes_is_a_warning(memoryd: Commands, connection
     assert verdicts(await memoryd("doctor", "--json"))["queue"] == "warning"
 
 
+async def test_a_transaction_that_stands_idle_is_told_with_its_process(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    async with connection.transaction():
+        pid = await connection.fetchval("select pg_backend_pid()")
+        assert f"pid {pid}," in check(await memoryd("doctor", "--json"), "transactions")["found"]
+
+
 async def test_a_role_that_is_not_the_owner_is_a_problem(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
@@ -212,6 +220,9 @@ SERVERS = [
     ),
     (checks.check_vector, {"vector": None, "vector_available": "0.8.5"}, "problem"),
     (checks.check_vector, {"vector": None, "vector_available": None}, "problem"),
+    (checks.check_transactions, {"idle": None}, "ok"),
+    (checks.check_transactions, {"idle": {"pid": 7, "user": "app", "seconds": 59.9}}, "ok"),
+    (checks.check_transactions, {"idle": {"pid": 7, "user": "app", "seconds": 60.0}}, "warning"),
     (checks.check_durability, {"fsync": True, "synchronous_commit": "local"}, "ok"),
     (checks.check_durability, {"fsync": True, "synchronous_commit": "off"}, "warning"),
     (checks.check_durability, {"fsync": False, "synchronous_commit": "on"}, "warning"),

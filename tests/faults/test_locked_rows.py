@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from tests.support.daemons import Daemons
+from tests.support.rows import column, remember
 from tests.support.sources import TABLES, one_of_each
 from tests.support.waiting import IDLE, until
 
@@ -31,3 +32,20 @@ async def test_a_row_that_is_held_is_indexed_later_and_the_others_now(
     if "delete" not in hold:
         assert await connection.fetchval(f"select {INDEXED}", list(held.values()))
     assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+
+@pytest.mark.parametrize("hold", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
+async def test_links_to_others_do_not_wait_for_a_memory_that_is_held(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, hold: str
+) -> None:
+    await daemons.start()
+    held, other = [await remember(connection, f"boats in {month}") for month in ("May", "June")]
+    await until(connection, IDLE)
+    async with second.transaction():
+        await second.execute(hold.format("agent_memory"), held)
+        new = await remember(connection, "boats in July")
+        await until(connection, IDLE)
+        linked = await column(
+            connection, "select related_memory_id from memory_associations where memory_id = $1", new
+        )
+        assert linked == [other]

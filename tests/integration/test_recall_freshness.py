@@ -16,7 +16,7 @@ from tests.support.openai_server import OpenAIServer
 from tests.support.rows import column, insert
 from tests.support.schemas import connected
 from tests.support.sources import TABLES, found, one_of_each
-from tests.support.waiting import BLOCKED, IDLE, until
+from tests.support.waiting import IDLE, PUT_OFF, until
 
 
 async def put(connection: asyncpg.Connection, ids: dict[str, UUID], text: str) -> None:
@@ -104,7 +104,6 @@ async def test_an_index_that_comes_late_does_not_bring_old_words_back(
     connection: asyncpg.Connection,
     second: asyncpg.Connection,
     daemons: Daemons,
-    database_url: str,
     source: str,
 ) -> None:
     """The words change after they were read, and before their index is written."""
@@ -116,9 +115,8 @@ async def test_an_index_that_comes_late_does_not_bring_old_words_back(
     await second.execute(
         "delete from memoryd.jobs where topic = 'index' and xmin::text = txid_current()::text"
     )
-    await daemons.start()
-    async with connected(database_url) as third:
-        await until(third, BLOCKED)
+    await daemons.start(poll_seconds=0.2)
+    await until(connection, PUT_OFF)
     await change.commit()
     await until(connection, IDLE)
     assert (await found(connection, "heron nest"))[source] == set()

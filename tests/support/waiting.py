@@ -37,3 +37,6 @@ select exists (
     where datname = current_database() and pid <> pg_backend_pid() and cardinality(pg_blocking_pids(pid)) > 0)
 """
 """Another session of this database waits for a lock."""
+
+PUT_OFF = "select exists (select from memoryd.jobs where topic = 'index' and attempt = 0 and visible_at > created_at)"
+"""An index met a row that somebody holds, and will come back for it."""
