@@ -21,6 +21,8 @@ SMALLEST = 60_000
 """Rows from which an index is worth having: before that, looking through the codes is as quick, and finds more."""
 OUTGROWN = 2
 """Times as many rows as it was built of: then the lists no longer fit."""
+OVERDUE = 2
+"""Times as many rows as it is to be built of: then it is not put off any more."""
 FEWEST_LISTS, MOST_LISTS = 50, 1_500
 """Fifteen hundred lists are made in 450 MB; the memory grows with their square."""
 MOST_DIMENSIONS = 4_000
@@ -46,7 +48,10 @@ from (select substr(s.lexeme, 2) as source, sum(s.rows)::bigint as rows
       where s.lexeme >= '#' and s.lexeme < '$'
       group by s.lexeme) w
 left join memoryd.dense_indexes d using (source)
-where w.rows >= $1 and (d.rows is null or w.rows >= $2 * d.rows)
+cross join lateral (select greatest($1::bigint, coalesce($2 * d.rows, 0)) as rows) due
+where w.rows >= due.rows
+  -- Built while rows stream in, it would slow them down, and be outgrown at once.
+  and (w.rows >= $3 * due.rows or not memoryd.is_busy())
 order by w.rows
 """
 ALONE = "select pg_try_advisory_lock(hashtextextended('memoryd.dense_indexes', 0))"
@@ -67,9 +72,12 @@ async def build_dense_indexes(
 ) -> None:
     """Builds the indexes of tables of `smallest` rows and more that have none, or have outgrown theirs.
 
+    While much work waits it is put off, until there are `OVERDUE` times as many.
+
     Raises what `DATABASE_FAULTS` names when the database is gone.
     """
-    wanted = [r for r in await database.fetch(WANTED, smallest, OUTGROWN) if r["source"] in TABLES]
+    due = await database.fetch(WANTED, smallest, OUTGROWN, OVERDUE)
+    wanted = [r for r in due if r["source"] in TABLES]
     if not wanted or database.pooled:
         return
     connection = await connect(database.url, application="memoryd dense index")

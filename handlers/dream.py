@@ -1,7 +1,7 @@
 """A dream: looks over the memories of the last two days, clusters them, writes what they say together, prunes.
 
 Promise: one dream at a time across daemons, as a row under a unique index with a lease, so that neither a pooler nor a
-kill -9 can break it. An idle dream ends when a command arrives. The same cluster seen again updates its insight.
+kill -9 can break it. An idle dream ends when a command or a load arrives. The same cluster seen again updates its insight.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _DUE = """
                               where m.created_at at time zone 'utc'
                                     > (now() - make_interval(secs => $3)) at time zone 'utc'
                               limit $4) m) = $4
+   and not memoryd.is_busy()
 """
 DUE = f"select {_DUE}"
 
@@ -79,7 +80,8 @@ where d.id = $1
   and (d.trigger = 'manual'
        or coalesce((select max(c.created_at) from public.agent_commands c where c.created_at <= now())
                 <= d.started_at, true)
-          and not exists (select from public.agent_commands c where c.status = 'running'))
+          and not exists (select from public.agent_commands c where c.status = 'running')
+          and not memoryd.is_busy())
 returning 1
 """
 

@@ -118,6 +118,12 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select (value #>> '{}')::integer from memoryd.settings where key = p_key $$;
 
+-- Whether so much work waits that what has time should leave it the processor: dreams of an idle fleet, builds of big indexes.
+create function memoryd.is_busy() returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select count(*) = 1000 from (select from memoryd.jobs limit 1000) waiting $$;
+
 -- Ends a check constraint that failed with words that help: `check (<allowed> or memoryd.refuse(what, hint))`.
 -- Strict, so that null, which a check lets pass, is let pass here too.
 create function memoryd.refuse(p_message text, p_hint text) returns boolean

@@ -72,7 +72,8 @@ begin
                    case when m.keywords && p_asked
                         then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
         ) w
-        cross join lateral (select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance) r
+        -- The offset keeps it, and the distance in it, from being reckoned at each of its mentions.
+        cross join lateral (select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance offset 0) r
         where r.relevance > 0
         order by r.relevance * memoryd.kind_weight(w.kind) + memoryd.recency(w.created_at) desc
         limit greatest(40, 2::bigint * p_limit)
@@ -115,7 +116,7 @@ begin
         select 1 - (m.embedding <=> p_embedding) as similarity,
                (select count(*) from unnest(p_asked) k where k = any(m.keywords)) as hits
     ) s
-    cross join lateral (select memoryd.relevance(s.hits, cardinality(p_asked), s.similarity) as relevance) r
+    cross join lateral (select memoryd.relevance(s.hits, cardinality(p_asked), s.similarity) as relevance offset 0) r
     where m.agent_id = any(p_agents)
       and (m.user_id = p_user or (not p_only_user and m.user_id is null))
       and (m.expires_at is null or m.expires_at > now())

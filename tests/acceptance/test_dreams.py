@@ -14,7 +14,7 @@ from tests.support.daemons import Daemons
 from tests.support.dreams import dream, failures
 from tests.support.openai_server import Fault, OpenAIServer
 from tests.support.rows import ask, column, one_row, remember
-from tests.support.waiting import IDLE, beats, until
+from tests.support.waiting import IDLE, MUCH_WORK, beats, until
 
 IDLY: dict[str, Any] = {"heartbeat_seconds": 0.1, "dream_idle_hours": 0.0001}
 """A daemon that dreams when nothing was asked for a third of a second."""
@@ -93,6 +93,18 @@ async def test_a_fleet_that_was_asked_an_hour_ago_is_not_idle(
     assert (await daemon.event("dream_ended"))["status"] == "completed"
 
 
+async def test_a_fleet_with_much_work_waiting_is_not_idle(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await failures(connection, 3)
+    await connection.execute(MUCH_WORK)
+    daemon = await daemons.start(**IDLY)
+    await beats(connection)
+    assert daemon.events("dream_started") == []
+    await connection.execute("delete from memoryd.jobs where topic = 'of nobody'")
+    assert (await daemon.event("dream_ended"))["status"] == "completed"
+
+
 async def test_of_many_daemons_one_dreams(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await failures(connection, 3)
     started = await asyncio.gather(*(daemons.start(**IDLY) for _ in range(3)))
@@ -102,8 +114,11 @@ async def test_of_many_daemons_one_dreams(connection: asyncpg.Connection, daemon
     assert sum(len(one.events("dream_started")) for one in started) == 1
 
 
-async def test_an_arriving_command_ends_an_idle_dream(
-    connection: asyncpg.Connection, daemons: Daemons
+@pytest.mark.parametrize(
+    "work", ["insert into agent_commands (agent_id, message) values ('alice', 'wake up')", MUCH_WORK]
+)
+async def test_arriving_work_ends_an_idle_dream(
+    connection: asyncpg.Connection, daemons: Daemons, work: str
 ) -> None:
     async with connection.transaction():
         # Many words and few of them shared: much to compare, little to conclude.
@@ -118,10 +133,10 @@ async def test_an_arriving_command_ends_an_idle_dream(
         await connection.execute("delete from memoryd.jobs")
     daemon = await daemons.start(**IDLY)
     dream_id = (await daemon.event("dream_started"))["dream"]
-    command = await ask(connection, "wake up")
+    await connection.execute(work)
     ended = await daemon.event("dream_ended", dream_id=dream_id)
     assert ended["status"] == "interrupted"
-    await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+    await until(connection, "select not exists (select from agent_commands where status = 'pending')")
     session = "select status, finished_at is not null from dream_sessions where id = $1::text::uuid"
     assert tuple(await one_row(connection, session, dream_id)) == ("interrupted", True)
 

@@ -12,6 +12,7 @@ from daemon.database import Database
 from daemon.dense_indexes import build_dense_indexes
 from daemon.logs import get_logger
 from tests.support.rows import column
+from tests.support.waiting import MUCH_WORK
 
 # Directions of their own, so that each one's nearest is itself.
 REMEMBER = """
@@ -68,6 +69,23 @@ async def test_a_big_table_is_searched_by_lists(connection: asyncpg.Connection, 
     assert found == [f"number {n}" for n in range(2, 400, 40)]
 
 
+async def test_it_is_put_off_while_much_work_waits(
+    connection: asyncpg.Connection, database: Database
+) -> None:
+    await remember(connection, 1, 100)
+    await connection.execute(MUCH_WORK)
+    await build_dense_indexes(database, get_logger(), smallest=51)
+    assert await column(connection, INDEXES) == []
+    await build_dense_indexes(database, get_logger(), smallest=50)
+    assert await column(connection, INDEXES) == ["agent_memory_lists_100"]
+    await remember(connection, 101, 399)
+    await build_dense_indexes(database, get_logger(), smallest=50)
+    assert await column(connection, INDEXES) == ["agent_memory_lists_100"]
+    await connection.execute("delete from memoryd.jobs")
+    await build_dense_indexes(database, get_logger(), smallest=50)
+    assert await column(connection, INDEXES) == ["agent_memory_lists_399"]
+
+
 async def test_it_is_built_again_when_it_is_outgrown(
     connection: asyncpg.Connection, database: Database
 ) -> None:
@@ -98,6 +116,7 @@ async def test_who_may_not_build_says_so_and_goes_on(
     try:
         await connection.execute("grant usage on schema memoryd to lodger")
         await connection.execute("grant select on all tables in schema memoryd to lodger")
+        await connection.execute("grant execute on function memoryd.is_busy() to lodger")
         lodger = await Database.open(
             database_url.replace("postgres@", "lodger@"), size=3, pooled=False, logger=get_logger()
         )

@@ -40,3 +40,6 @@ select exists (
 
 PUT_OFF = "select exists (select from memoryd.jobs where topic = 'index' and attempt = 0 and visible_at > created_at)"
 """An index met a row that somebody holds, and will come back for it."""
+
+MUCH_WORK = "insert into memoryd.jobs (topic) select 'of nobody' from generate_series(1, 1000)"
+"""So many jobs that what has time waits; no daemon takes them."""
