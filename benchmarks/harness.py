@@ -96,19 +96,20 @@ async def daemon(url: str, **settings: object) -> AsyncIterator[Running]:
         )
         try:
             connection = await asyncpg.connect(url)
-            await wait_for(connection, f"select count(*) > 0 from memoryd.daemons where pid = {process.pid}")
+            there = f"select count(*) > 0 from memoryd.daemons where pid = {process.pid}"
+            while not await connection.fetchval(there):
+                if process.poll() is not None:
+                    raise SystemExit("the daemon ended before it was ready")
+                await asyncio.sleep(0.001)
             await connection.close()
             yield Running(process, started)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
             log.seek(0)
-            wrong = [
-                line
-                for line in log.read().decode().splitlines()
-                if '"level": "error"' in line or "Traceback" in line
-            ]
-            for line in wrong[:5]:
+            lines = log.read().decode().splitlines()
+            wrong = [line for line in lines if '"level": "error"' in line or "Traceback" in line]
+            for line in wrong[:5] or lines[-1:] * bool(process.returncode):
                 print(line, file=sys.stderr)
 
 

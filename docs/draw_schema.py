@@ -9,8 +9,8 @@ fails where it no longer does.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -151,9 +151,9 @@ def _cell(text: str | None) -> str:
     return (text or "").replace("|", "\\|").replace("\n", " ")
 
 
-async def _main(arguments: list[str]) -> None:
-    if arguments:
-        connection = await asyncpg.connect(arguments[0])
+async def _main(url: str | None) -> None:
+    if url is not None:
+        connection = await asyncpg.connect(url)
         text = await draw(connection)
         await connection.close()
     else:
@@ -173,4 +173,6 @@ async def _main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description="Writes docs/schema.md.")
+    parser.add_argument("url", nargs="?", help="a migrated database; left out: one of its own")
+    asyncio.run(_main(parser.parse_args().url))

@@ -633,13 +633,13 @@ as $$
     from public.shared_knowledge k where k.created_by = p_user::text
 $$;
 
--- Jobs that are about a user's rows.
+-- Jobs that are about a user's rows. Not those of places that messages have left: they rid others' windows of what stood there.
 create function memoryd.jobs_of(p_user uuid) returns setof bigint
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
     select j.id from memoryd.jobs j
-    where j.ref in (
+    where not coalesce(j.payload ? 'gone', false) and j.ref in (
         select c.id from public.agent_commands c where c.user_id = p_user
         union all
         select m.id from public.agent_memory m where m.user_id = p_user
@@ -795,9 +795,13 @@ begin
        or d.payload is not null and exists (
            select from regexp_matches(d.payload::text, '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', 'g') as m(found)
            where m.found[1]::uuid = any(refs || whose));
-    -- Whoever settles one of these is about to delete it, too.
+    -- Whoever settles one of these is about to delete it, too. In a conversation that others go on with, the places left are to do.
     delete from memoryd.jobs j
-    where j.id in (select k.id from memoryd.jobs k where k.ref = any(refs) for update skip locked);
+    where j.id in (select k.id from memoryd.jobs k
+                   where k.ref = any(refs)
+                     and not (coalesce(k.payload ? 'gone', false)
+                              and exists (select from public.conversation_sessions s where s.id = k.ref))
+                   for update skip locked);
     select max(c.id) into number from memoryd.lexeme_changes c;
     while exists (select from memoryd.lexeme_changes c where c.id <= number) loop
         perform memoryd.fold_lexeme_changes();

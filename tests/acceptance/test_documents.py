@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import shlex
+import sys
+from itertools import takewhile
 from pathlib import Path
 
 import asyncpg
 
 from daemon.migrator import migrate
 from daemon.settings import PREFIX, Settings
+from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
 from tests.support.waiting import IDLE, until
 
@@ -55,6 +60,48 @@ async def test_the_examples_of_the_other_documents_run_as_written(connection: as
     for statements in examples.values():
         for statement in statements:
             await connection.execute(statement)
+
+
+def documented() -> set[tuple[str, ...]]:
+    """The command lines that the documents name, in words."""
+    texts = [d.read_text("utf-8") for d in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))]
+    lines = [line for text in texts for line in re.findall(r"`([^`\n]+)`", text)]
+    lines += [
+        line.partition(" #")[0]
+        for text in texts
+        for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+        for line in block.splitlines()
+    ]
+    named = (
+        re.fullmatch(r"(?:[A-Z_]+=\S* |[A-Z_]+='[^']*' )*((?:memoryd|make|python -m) .*?) *", line)
+        for line in lines
+    )
+    return {tuple(shlex.split(found[1])) for found in named if found}
+
+
+async def test_the_commands_of_the_documents_are_there(tmp_path: Path) -> None:
+    """Targets, subcommands, modules and options."""
+    lines = documented()
+    targets = {line[1] for line in lines if line[0] == "make"}
+    assert {"run", "test", "demo"} <= targets
+    assert targets <= set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+    memoryd = Commands(None, tmp_path)
+    for line in sorted(line for line in lines if line[0] == "memoryd"):
+        words = list(takewhile(lambda word: re.fullmatch("[a-z]+", word), line[1:3]))
+        # A second word is a subcommand of `dead` alone; elsewhere it is an argument.
+        shown = await memoryd(*words[: 2 if words[:1] == ["dead"] else 1], "--help")
+        assert shown.code == 0, line
+        assert [word for word in line if word.startswith("-") and word not in shown.out] == [], line
+
+    for module in sorted({line[2] for line in lines if line[0] == "python"}):
+        options = {word for line in lines if line[2:3] == (module,) for word in line if word.startswith("--")}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", module, "--help", cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await process.communicate()
+        assert process.returncode == 0, module
+        assert [option for option in options if option not in said.decode()] == [], module
 
 
 async def test_what_removes_memoryd_removes_all_of_it(connection: asyncpg.Connection) -> None:

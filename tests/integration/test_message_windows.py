@@ -18,6 +18,7 @@ from tests.support.rows import column
 from tests.support.statistics import miscounted
 from tests.support.waiting import IDLE, until
 
+ALICE, BOB = UUID(int=1), UUID(int=2)
 STALE = """
 select m.content
 from conversation_messages m
@@ -115,6 +116,7 @@ async def test_every_message_is_indexed_with_those_around_it(
 
 
 SAY = "insert into conversation_messages (session_id, role, content, message_index) values ($1, 'user', $2, $3) returning id"
+SAY_AS = "insert into conversation_messages (session_id, user_id, role, content) values ($1, $2, 'user', $3) returning id"
 HALT = """
 create function halt() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(42); return new; end $$;
 create trigger halt before update on conversation_messages for each row when (old.lexemes is null and new.message_index = 0)
@@ -170,6 +172,36 @@ async def test_a_message_on_its_way_out_is_in_no_window_in_the_end(
             await connection.execute(SAY, session, f"blue fish {place}", place)
         await until(connection, "select not exists (select from conversation_messages where lexemes is null)")
     await check_windows(connection)
+
+
+@pytest.mark.parametrize("owner", [None, ALICE])
+@pytest.mark.parametrize("offline", [True, False])
+async def test_what_is_erased_is_in_nobody_elses_window(
+    connection: asyncpg.Connection, daemons: Daemons, owner: UUID | None, offline: bool
+) -> None:
+    """Alice deletes a message, then all else is erased; the conversation, in which Bob speaks too, may have become hers."""
+    session = await connection.fetchval("insert into conversation_sessions default values returning id")
+    said = [
+        await connection.fetchval(SAY_AS, session, user, f"{words} fish")
+        for user, words in (
+            (BOB, "red"),
+            (ALICE, "boats in May"),
+            (BOB, "blue"),
+            (ALICE, "tomorrow"),
+            (BOB, "on"),
+        )
+    ]
+    first = await daemons.start()
+    await check_windows(connection)
+    await connection.execute("update conversation_sessions set user_id = $1", owner)
+    if offline:
+        await first.stop()
+    await connection.execute("delete from conversation_messages where id = $1", said[1])
+    await connection.execute("select erase_user_memory($1)", ALICE)
+    if offline:
+        await daemons.start()
+    await check_windows(connection)
+    assert await connection.fetchval("select count(*) from conversation_messages") == 3
 
 
 async def far_from_window(connection: asyncpg.Connection) -> list[Any]:
