@@ -140,7 +140,7 @@ def check_transactions(server: Facts) -> Check:
     """Transactions that were begun and forgotten."""
     idle = server["idle"]
     if idle is None:
-        return Check("transactions", "ok", "No transaction stands idle.")
+        return Check("transactions", "ok", "No transaction that this role can see stands idle.")
     found = (
         f"The transaction of {idle['user']}, pid {idle['pid']}, has stood idle for {idle['seconds']:.0f} s."
     )

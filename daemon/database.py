@@ -231,6 +231,8 @@ def _options(pooled: bool, application: str, path: str | None) -> dict[str, Any]
     options["server_settings"] = {
         "application_name": application,
         "jit": "off",
+        # A statement after a lock must see what was written before the lock was got.
+        "default_transaction_isolation": "read committed",
         "idle_in_transaction_session_timeout": MOST_IDLE,
     }
     if path is not None:

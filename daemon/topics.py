@@ -41,7 +41,7 @@ def build_topics(
         ),
         Topic(
             "index",
-            IndexHandler(reader=database, embedding=embedding),
+            IndexHandler(store=database, embedding=embedding),
             # One request to a remote embedder; the local one and the database do better by the more.
             batch=64 if remote else 256,
             parallel=calls,

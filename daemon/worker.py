@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -27,6 +27,8 @@ from handlers.ports import Handler, Job, Poison
 from providers.ports import Rejected, Unavailable
 
 LAST_CLAIM_SECONDS = 2.0
+LOCK_SECONDS = 1.0
+"""Until jobs are tried again that waited too long for what somebody's transaction holds; it is no fault of theirs."""
 SUFFERING = 3
 """Times a job was handed back for a provider's sake before it is suspected of being the reason."""
 MOST_SUFFERERS = 10_000
@@ -219,6 +221,14 @@ class Worker:
                 return True
             self._wake_in(error.retry_in)
             return False
+        except asyncpg.LockNotAvailableError:
+            if len({j.lane for j in jobs}) > 1:
+                return await self._split(jobs)
+            self._log.info("jobs_wait_for_lock", jobs=len(jobs), retry_in=LOCK_SECONDS)
+            await queue.release(self._database, jobs, seconds=LOCK_SECONDS, spared=True)
+            await queue.unlease(self._database, jobs, seconds=LOCK_SECONDS)
+            self._wake_in(LOCK_SECONDS)
+            return False
         except Exception as error:
             # A database that answers was not lost: then it is the jobs that something is wrong with.
             if is_gone(error) and await self._database.recover(error):
@@ -270,10 +280,13 @@ class Worker:
 
     async def _process(self, jobs: Sequence[Job], *, unlease: bool) -> None:
         commit = await self.topic.handler.prepare(jobs)
+        pauses: Iterable[float] = ()
         async with self._database.transaction() as connection:
             ours = await queue.settle(connection, jobs, unlease=unlease)
             if ours:
-                await commit(connection, ours)
+                pauses = await commit(connection, ours) or ()
+        for seconds in pauses:
+            self._wake_in(seconds)
         self._successes += 1
         for job in jobs:
             self._sufferers.pop(job.id, None)

@@ -77,16 +77,16 @@ where m.id in (
 )
 """  # noqa: S608 - our own numbers
 
-# A memory that somebody's transaction is deleting is not waited for, lest everybody's links stand still, and not linked to.
+# A foreign key waits for whoever is deleting the memory, or has locked it: that agent's links wait, not everybody's.
+MOST_WAITING = "set local lock_timeout = '1s'"
+
 WRITE = """
-with held as materialized (
-    select m.id from public.agent_memory m where m.id = any($1::uuid[] || $2::uuid[]) for key share skip locked
-)
 insert into public.memory_associations (memory_id, related_memory_id, association_type, strength)
 select n.memory_id, n.related_memory_id, n.association_type, n.strength
 from unnest($1::uuid[], $2::uuid[], $3::text[], $4::double precision[])
      as n(memory_id, related_memory_id, association_type, strength)
-where n.memory_id in (select h.id from held h) and n.related_memory_id in (select h.id from held h)
+where exists (select from public.agent_memory m where m.id = n.memory_id)
+  and exists (select from public.agent_memory m where m.id = n.related_memory_id)
 order by n.memory_id, n.related_memory_id
 on conflict (memory_id, related_memory_id) do update
 set association_type = excluded.association_type,
@@ -121,6 +121,7 @@ class AssociateHandler:
                 for link in links.get(ref, ())
             ]
             if mine:
+                await connection.execute(MOST_WAITING)
                 await connection.execute(
                     WRITE,
                     [link.memory_id for link in mine],

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from uuid import UUID
 
 import numpy as np
 from structlog.typing import FilteringBoundLogger
 
 from handlers.embedding import Embedding
-from handlers.ports import AnyConnection, Commit, Job, Reader
+from handlers.ports import AnyConnection, Commit, Job, Store
 from memory.clustering import Cluster, ClusteringStoppedError, Dreamable, cluster
 from memory.insights import Insight, KnownInsight, KnownInsights, write_insight
 from providers.ports import LanguageModel, Rejected, Unavailable
@@ -149,18 +149,6 @@ where id = $1 and status = 'pending'
 """
 
 Trigger = Literal["idle", "manual"]
-
-
-class Store(Reader, Protocol):
-    """Reading, and transactions to write in."""
-
-    async def fetchval(self, sql: str, *args: object) -> Any:
-        """The first value of the first row."""
-        ...
-
-    def transaction(self) -> AbstractAsyncContextManager[AnyConnection]:
-        """A connection in a transaction."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

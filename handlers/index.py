@@ -8,66 +8,100 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from types import MappingProxyType
+from uuid import UUID
 
 from handlers.embedding import Embedding
 from handlers.index_messages import MessageIndex
 from handlers.index_rows import RowIndex
 from handlers.index_words import learn_words
-from handlers.ports import AnyConnection, Commit, Index, Job, Reader
+from handlers.ports import AnyConnection, Commit, Index, Job, Store
 from providers.ports import Unavailable
 
 INDEXES: Mapping[str, Index] = MappingProxyType(
     {
-        "memory": RowIndex("memory", "agent_memory", text="t.content", associated=True),
+        "memory": RowIndex("agent_memory", text="t.content", associated=True),
         "conversation": MessageIndex(),
         "document": RowIndex(
-            "document",
             "memory_chunks",
             text="concat_ws(E'\\n', t.context, t.chunk_text)",
             embedding="dense_embedding",
         ),
         "knowledge": RowIndex(
-            "knowledge",
             "shared_knowledge",
             text="concat_ws(E'\\n', t.title, t.content, array_to_string(t.tags, ' '))",
         ),
-        "insight": RowIndex("insight", "dream_insights", text="t.insight"),
+        "insight": RowIndex("dream_insights", text="t.insight"),
     }
 )
 """How the rows of each source are indexed."""
 
 
+SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
+"""Seconds after which a row is asked for again that somebody's transaction held."""
+
+# The age is kept, so that `memoryd status` tells of rows that have long been held.
+PUT_OFF = """
+insert into memoryd.jobs (topic, ref, payload, created_at, visible_at)
+select 'index', h.id, jsonb_build_object('source', $1::text, 'alone', true), h.since, now() + make_interval(secs => h.pause)
+from unnest($2::uuid[], $3::timestamptz[], $4::double precision[]) as h(id, since, pause)
+"""
+
+
 class IndexHandler:
     """A row without an index gets one."""
 
-    def __init__(self, *, reader: Reader, embedding: Embedding) -> None:
-        self._reader = reader
+    def __init__(self, *, store: Store, embedding: Embedding) -> None:
+        self._store = store
         self._embedding = embedding
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Embeds the texts. Raises Unavailable or Rejected; of rows whose embedder is unavailable the words are indexed."""
         read = {
-            source: await INDEXES[source].read(self._reader, of_source)
+            source: await INDEXES[source].read(self._store, of_source)
             for source, of_source in _by_source(jobs).items()
         }
         texts = list(dict.fromkeys(text for rows in read.values() for text in rows.texts()))
-        await learn_words(self._reader, texts)
+        await learn_words(self._store, texts)
         try:
             vectors = dict(zip(texts, await self._embedding.of(texts), strict=True)) if texts else {}
         except Unavailable:
             for rows in read.values():
-                for statement, arguments in rows.writes({}, only=None):
-                    await self._reader.execute(statement, *arguments)
+                async with self._store.transaction() as connection:
+                    for statement, arguments in rows.writes({}, only=None):
+                        await connection.execute(statement, *arguments)
             raise
 
-        async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
+        async def commit(connection: AnyConnection, ours: Sequence[Job]) -> set[float]:
+            pauses: set[float] = set()
             for source, of_source in _by_source(ours).items():
                 refs = {j.ref for j in of_source if j.ref is not None}
+                held: list[UUID] = []
                 for statement, arguments in read[source].writes(vectors, only=refs):
-                    await connection.execute(statement, *arguments)
+                    held += [r[0] for r in await connection.fetch(statement, *arguments) if r]
+                if held:
+                    pauses |= await _put_off(connection, source, held, of_source)
+            return pauses
 
         return commit
+
+
+async def _put_off(
+    connection: AnyConnection, source: str, held: Sequence[UUID], jobs: Sequence[Job]
+) -> set[float]:
+    """Asks for rows again, those alone; the longer they have waited, the later. Returns the pauses, in seconds."""
+    now = datetime.now(UTC)
+    since = dict.fromkeys(held, now)
+    for job in jobs:
+        if job.ref in since:
+            since[job.ref] = min(since[job.ref], job.created_at)
+    pauses = [
+        min(LONGEST_PAUSE, max(SHORTEST_PAUSE, round((now - one).total_seconds() / 4)))
+        for one in since.values()
+    ]
+    await connection.execute(PUT_OFF, source, list(since), list(since.values()), pauses)
+    return set(pauses)
 
 
 def _by_source(jobs: Sequence[Job]) -> dict[str, list[Job]]:

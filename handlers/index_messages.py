@@ -7,6 +7,7 @@ and those are indexed again with it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,17 +23,16 @@ from handlers.ports import Job, Reader
 VERSION = "sum(hashtextextended(n.content, uuid_hash_extended(n.session_id, (w.weight * 2)::bigint))::numeric)::text"
 
 # Of a session the messages in whose windows one of $1 stands: it, two before it and three after it; so also around the
-# places that messages have left: $3, of the sessions $2.
+# places that messages have left: $3, of the sessions $2. Of $4 their own windows alone.
 WINDOWS = f"""
 with refs as (
     select m.id as ref, m.session_id, m.message_index as first, m.message_index as last
     from public.conversation_messages m where m.id = any($1)
     union all
-    select g.session_id, g.session_id, lower(r.gone), upper(r.gone) - 1
+    select g.session_id, g.session_id, lower(g.gone::int4range), upper(g.gone::int4range) - 1
     from unnest($2::uuid[], $3::text[]) as g(session_id, gone)
-    cross join lateral unnest(g.gone::int4multirange) as r(gone)
 ), targets as materialized (
-    select m.id, m.id as ref from public.conversation_messages m where m.id = any($1)
+    select m.id, m.id as ref from public.conversation_messages m where m.id = any($1::uuid[] || $4::uuid[])
     union
     -- Also those that have no index yet: whoever is writing it may have looked before this one was there.
     select b.id, r.ref
@@ -47,7 +47,8 @@ with refs as (
          order by m.message_index limit 3)
     ) b
 )
-select w.id, array_agg(w.neighbour) as neighbours, array_agg(w.weight) as weights, {VERSION} as version,
+select w.id, array_agg(w.neighbour) as neighbours, array_agg(w.weight) as weights,
+       array_agg(hashtextextended(n.content, 0)) as hashes, {VERSION} as version,
        t.refs
 from (select array_agg(ref) as refs, id from targets group by id) t
 join memoryd.windows(array(select distinct id from targets)) w using (id)
@@ -56,19 +57,20 @@ group by w.id, t.refs
 """  # noqa: S608 - our own words
 
 TEXTS = """
-select m.id, left(m.content, 32768) as text from public.conversation_messages m where m.id = any($1)
+select m.id, left(m.content, 32768) as text, hashtextextended(m.content, 0) as hash
+from public.conversation_messages m where m.id = any($1)
 """
 
 # Of one session one index at a time is written, each seeing the last one's messages: no older view of a window ever
 # overwrites a newer one.
 LOCK = """
-select pg_advisory_xact_lock(s.key)
+select null::uuid
 from (select distinct hashtextextended('memoryd.window:' || m.session_id::text, 0) as key
       from public.conversation_messages m where m.id = any($1) order by 1) s
+where pg_advisory_xact_lock(s.key) is null
 """
 
-# A window that has changed since it was read is left to the job of that change. A message that somebody's transaction
-# holds is not waited for, lest a batch of many users' stand still for one: it is asked for again.
+# A window that has changed since it was read is left to the job of that change.
 WRITE = f"""
 with given as materialized (
     select * from unnest($1::uuid[], $2::vector[], $3::text[]) as g(id, embedding, version)
@@ -98,10 +100,7 @@ with given as materialized (
     join memoryd.weigh_messages(array(select id from held)) w using (id)
     where m.id = h.id
 )
-insert into memoryd.jobs (topic, ref, payload, visible_at)
-select 'index', u.id, '{{"source": "conversation"}}', now() + interval '1 second'
-from unchanged u
-where u.id <> all (array(select h.id from held h))
+select u.id from unchanged u where u.id <> all (array(select h.id from held h))
 """  # noqa: S608
 
 
@@ -142,11 +141,24 @@ class MessageIndex:
 
     async def read(self, reader: Reader, jobs: Sequence[Job]) -> Windows:
         """The windows that the messages stand in, or would stand in where they have left their places in a session."""
-        gone = [(j.ref, j.payload["gone"]) for j in jobs if j.payload and "gone" in j.payload]
-        ids = [j.ref for j in jobs if not (j.payload and "gone" in j.payload)]
-        rows = await reader.fetch(
-            WINDOWS, ids, [session for session, _ in gone], [places for _, places in gone]
-        )
+        asked: defaultdict[str, list[Any]] = defaultdict(list)
+        for job in jobs:
+            payload = job.payload or {}
+            if "gone" in payload:
+                asked["sessions"].append(job.ref)
+                asked["places"].append(payload["gone"])
+            else:
+                asked["alone" if payload.get("alone") else "ids"].append(job.ref)
+        rows = await reader.fetch(WINDOWS, *(asked[key] for key in ("ids", "sessions", "places", "alone")))
         around = list({n for r in rows for n in r["neighbours"]})
-        texts = await reader.fetch(TEXTS, around) if around else []
-        return Windows(rows, {r["id"]: r["text"] for r in texts})
+        texts = {r["id"]: r for r in await reader.fetch(TEXTS, around)} if around else {}
+        # What changed between the two has a job of its own.
+        same = [
+            r
+            for r in rows
+            if all(
+                n in texts and texts[n]["hash"] == h
+                for n, h in zip(r["neighbours"], r["hashes"], strict=True)
+            )
+        ]
+        return Windows(same, {key: r["text"] for key, r in texts.items()})

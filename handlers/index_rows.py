@@ -18,9 +18,8 @@ ASSOCIATE = """, queued as (
     select 'associate', w.agent_id, w.id from written w join held h using (id)
     where h.embedding is not null and not h.embedded
     order by w.created_at, w.id
-    returning 1
+    returning memoryd.ring('associate')
 )
-select memoryd.ring('associate') where exists (select from queued)
 """
 
 
@@ -46,18 +45,17 @@ class Rows:
 
 
 class RowIndex:
-    """How rows of one source's table are indexed. `text` is what of a row `t` is searched."""
+    """How rows of one table are indexed. `text` is what of a row `t` is searched."""
 
     def __init__(
-        self, source: str, table: str, *, text: str, embedding: str = "embedding", associated: bool = False
+        self, table: str, *, text: str, embedding: str = "embedding", associated: bool = False
     ) -> None:
         self.read_sql = f"""
 select t.id, left({text}, 32768) as text, hashtextextended({text}, 0) as version
 from public.{table} t
 where t.id = any($1) and (t.lexemes is null or t.{embedding} is null)
 """  # noqa: S608 - our own names
-        # Rows whose text is no longer what was read are left to the job of its change. Those that somebody's transaction
-        # holds are not waited for, lest a batch of many users' stand still for one: they are asked for again.
+        # Rows whose text is no longer what was read are left to the job of its change.
         self.write_sql = f"""
 with unchanged as materialized (
     select n.id, n.embedding, n.version
@@ -77,12 +75,8 @@ with unchanged as materialized (
     join memoryd.weigh_texts(array(select id from held), array(select text from held)) w on w.id = h.id
     where t.id = h.id
     returning t.id{", t.agent_id, t.created_at" if associated else ""}
-), later as (
-    insert into memoryd.jobs (topic, ref, payload, visible_at)
-    select 'index', u.id, '{{"source": "{source}"}}', now() + interval '1 second'
-    from unchanged u
-    where u.id <> all (array(select h.id from held h))
-){ASSOCIATE if associated else " select count(*) from written"}
+){ASSOCIATE if associated else ""}
+select u.id from unchanged u where u.id <> all (array(select h.id from held h))
 """  # noqa: S608
 
     async def read(self, reader: Reader, jobs: Sequence[Job]) -> Rows:

@@ -7,7 +7,8 @@ effects of those jobs that are still the worker's own, and of no others.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -39,8 +40,10 @@ class Job:
         return self.attempt - self.spared > 1
 
 
-Commit = Callable[[AnyConnection, Sequence[Job]], Awaitable[None]]
-"""The commit half: writes the effects of the jobs given, which are settled in the same transaction."""
+Commit = Callable[[AnyConnection, Sequence[Job]], Awaitable[Iterable[float] | None]]
+"""The commit half: writes the effects of the jobs given, which are settled in the same transaction. Returns in how many
+seconds there is more to do, if it made jobs for later.
+"""
 
 
 class Handler(Protocol):
@@ -63,6 +66,18 @@ class Reader(Protocol):
         ...
 
 
+class Store(Reader, Protocol):
+    """Reading, and transactions to write in."""
+
+    async def fetchval(self, sql: str, *args: object) -> Any:
+        """The first value of the first row."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[AnyConnection]:
+        """A connection in a transaction."""
+        ...
+
+
 class Indexed(Protocol):
     """Rows that were read to be indexed."""
 
@@ -73,7 +88,11 @@ class Indexed(Protocol):
     def writes(
         self, vectors: Mapping[str, Any], *, only: Collection[UUID] | None
     ) -> Iterator[tuple[str, list[object]]]:
-        """The statements that write the index of `only` (None: of all), given each text's vector, or of its words alone."""
+        """The statements that write the index of `only` (None: of all), given each text's vector, or of its words alone.
+
+        They return the ids of rows that somebody's transaction holds: not waited for, lest a batch of many users' stand
+        still for one.
+        """
         ...
 
 

@@ -122,7 +122,7 @@ as $$ select (value #>> '{}')::integer from memoryd.settings where key = p_key $
 create function memoryd.is_busy() returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
-as $$ select count(*) = 1000 from (select from memoryd.jobs limit 1000) waiting $$;
+as $$ select count(*) = 1000 from (select from memoryd.jobs where visible_at <= now() limit 1000) waiting $$;
 
 -- Ends a check constraint that failed with words that help: `check (<allowed> or memoryd.refuse(what, hint))`.
 -- Strict, so that null, which a check lets pass, is let pass here too.

@@ -414,13 +414,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     insert into memoryd.jobs (topic, ref, payload)
-    select 'index', s.id, jsonb_build_object('source', 'conversation', 'gone', g.places)
+    select 'index', s.id, jsonb_build_object('source', 'conversation', 'gone', p.places)
     from (select o.session_id, range_agg(int4range(o.message_index, o.message_index + 1)) as places
           from old_rows o
           where not exists (select from public.conversation_messages m
                             where m.id = o.id and m.session_id = o.session_id and m.message_index = o.message_index)
           group by o.session_id) g
-    join public.conversation_sessions s on s.id = g.session_id;
+    join public.conversation_sessions s on s.id = g.session_id
+    cross join lateral unnest(g.places) as p(places);
     if found then
         perform pg_notify('memoryd', 'index');
     end if;

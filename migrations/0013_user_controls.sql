@@ -724,7 +724,8 @@ begin
         || array(select i.id from public.dream_insights i where i.user_id = whose)
         || array(select d.id from public.documents d where d.user_id = whose)
         || array(select c.id from public.memory_chunks c where c.user_id = whose)
-        || array(select m.id from public.conversation_messages m where m.user_id = whose or m.session_id = any(sessions));
+        || array(select m.id from public.conversation_messages m
+                 where m.user_id = whose or (m.user_id is null and m.session_id = any(sessions)));
     hashes := array(select distinct sha256(convert_to(left(t, 32768), 'UTF8')) from memoryd.texts_of(whose) t where t is not null);
     -- As memoryd.learn_words() makes them of the words that the daemon finds.
     lexemes := array(
@@ -792,6 +793,8 @@ begin
     delete from memoryd.executions e where e.command_id = any(refs);
     delete from memoryd.dead_jobs d
     where d.ref = any(refs)
+              and not (coalesce(d.payload ? 'gone', false)
+                       and exists (select from public.conversation_sessions s where s.id = d.ref))
        or d.payload is not null and exists (
            select from regexp_matches(d.payload::text, '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', 'g') as m(found)
            where m.found[1]::uuid = any(refs || whose));

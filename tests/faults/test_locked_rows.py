@@ -1,4 +1,4 @@
-"""A transaction that somebody leaves open on a row delays that row alone: not its batch, and not its session."""
+"""A transaction that somebody leaves open on a row delays that row alone, not its batch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.support.rows import column, remember
 from tests.support.sources import TABLES, one_of_each
 from tests.support.waiting import IDLE, until
 
+LINKED = "select related_memory_id from memory_associations where memory_id = $1"
 INDEXED = " and ".join(
     f"(select lexemes is not null and code is not null from {table} where id = any($1))"
     for table, _ in TABLES.values()
@@ -34,18 +35,46 @@ async def test_a_row_that_is_held_is_indexed_later_and_the_others_now(
     assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
 
+async def test_a_held_session_does_not_keep_the_daemon_busy(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """Only the messages around the new one are asked for again, not those around these; in the end it needs no poll."""
+    daemon = await daemons.start(poll_seconds=3600)
+    session = await connection.fetchval("insert into conversation_sessions default values returning id")
+    say = "insert into conversation_messages (session_id, role, content) values ($1, 'user', $2)"
+    for n in range(30):
+        await connection.execute(say, session, f"fish {n}")
+    await until(connection, IDLE)
+    async with second.transaction():
+        await second.execute("update conversation_messages set metadata = '{\"a\": 1}'")
+        await connection.execute(say, session, "boats in May")
+        await until(connection, "select bool_and(lexemes is not null) from conversation_messages")
+        for _ in range(3):
+            rung = await connection.fetchval("select coalesce(max(id), 0) from memoryd.jobs")
+            await until(connection, "select min(id) > $1 from memoryd.jobs", rung)
+        assert await connection.fetchval("select count(*) from memoryd.jobs") <= 5
+    await until(connection, IDLE)
+    assert daemon.events("job_buried") == []
+
+
 @pytest.mark.parametrize("hold", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
-async def test_links_to_others_do_not_wait_for_a_memory_that_is_held(
+async def test_others_links_do_not_wait_for_a_memory_that_is_held(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, hold: str
 ) -> None:
-    await daemons.start()
-    held, other = [await remember(connection, f"boats in {month}") for month in ("May", "June")]
+    daemon = await daemons.start(poll_seconds=3600)
+    held, _, other = [
+        await remember(connection, f"boats in {month}", agent_id=agent)
+        for month, agent in (("May", "alice"), ("June", "alice"), ("May", "bob"))
+    ]
     await until(connection, IDLE)
     async with second.transaction():
         await second.execute(hold.format("agent_memory"), held)
-        new = await remember(connection, "boats in July")
-        await until(connection, IDLE)
-        linked = await column(
-            connection, "select related_memory_id from memory_associations where memory_id = $1", new
-        )
-        assert linked == [other]
+        hers = await remember(connection, "boats in July", agent_id="alice")
+        await daemon.event("jobs_wait_for_lock")
+        his = await remember(connection, "boats in July", agent_id="bob")
+        await until(connection, "select exists (select from memory_associations where memory_id = $1)", his)
+        assert await column(connection, LINKED, his) == [other]
+        assert await column(connection, LINKED, hers) == []
+    await until(connection, IDLE)
+    assert (held in await column(connection, LINKED, hers)) == ("delete" not in hold)
+    assert len(await column(connection, LINKED, hers)) == 2 - ("delete" in hold)

@@ -165,7 +165,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
         f"index write {name}": (rows.write_sql, (IDS, NO_EMBEDDINGS, SIXTEEN))
         for name, rows in ROW_INDEXES.items()
     },
-    "index read windows": (index_messages.WINDOWS, (IDS, IDS, ["{[3,5)}"] * 16)),
+    "index read windows": (index_messages.WINDOWS, (IDS, IDS, ["[3,5)"] * 16, IDS)),
     "index read messages": (index_messages.TEXTS, (IDS,)),
     "index lock": (index_messages.LOCK, (IDS,)),
     "index write windows": (index_messages.WRITE, (IDS, NO_EMBEDDINGS, ["1"] * 16)),
