@@ -23,7 +23,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon import queue
 from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe, frames
-from handlers.ports import Handler, Job, Poison
+from handlers.ports import Handler, Held, Job, Poison
 from providers.ports import Rejected, Unavailable
 
 LAST_CLAIM_SECONDS = 2.0
@@ -221,7 +221,7 @@ class Worker:
                 return True
             self._wake_in(error.retry_in)
             return False
-        except asyncpg.LockNotAvailableError:
+        except Held:
             if len({j.lane for j in jobs}) > 1:
                 return await self._split(jobs)
             self._log.info("jobs_wait_for_lock", jobs=len(jobs), retry_in=LOCK_SECONDS)

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import numpy as np
 
-from handlers.ports import AnyConnection, Commit, Job, Reader
+from handlers.ports import AnyConnection, Commit, Held, Job, Reader
 from memory.linking import Link, Linkable, link_batch
 from providers.ports import Vectors
 
@@ -120,8 +121,10 @@ class AssociateHandler:
                 if ref is not None
                 for link in links.get(ref, ())
             ]
-            if mine:
-                await connection.execute(MOST_WAITING)
+            if not mine:
+                return
+            await connection.execute(MOST_WAITING)
+            try:
                 await connection.execute(
                     WRITE,
                     [link.memory_id for link in mine],
@@ -129,6 +132,8 @@ class AssociateHandler:
                     [link.association_type for link in mine],
                     [link.strength for link in mine],
                 )
+            except asyncpg.LockNotAvailableError as error:
+                raise Held from error
 
         return commit
 

@@ -108,5 +108,9 @@ class Poison(Exception):  # noqa: N818 - a verdict on the job
     """This one job can never succeed: it is buried at once, with this message."""
 
 
+class Held(Exception):  # noqa: N818 - a state of rows
+    """Somebody's transaction holds what the jobs need: they are tried again in a moment, no attempt counted."""
+
+
 async def nothing(_connection: AnyConnection, _jobs: Sequence[Job]) -> None:
     """The commit half of work that needs no effects."""
