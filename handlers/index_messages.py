@@ -84,7 +84,7 @@ with given as materialized (
     from given g
     join current c using (id, version)
     join public.conversation_messages m using (id)
-), held as materialized (
+), locked as materialized (
     -- Compared with the row as it is when its lock is got.
     select u.id, u.embedding
     from unchanged u
@@ -94,13 +94,13 @@ with given as materialized (
     for no key update of m skip locked
 ), written as (
     update public.conversation_messages m
-    set embedding = coalesce(h.embedding, m.embedding),
+    set embedding = coalesce(l.embedding, m.embedding),
         lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when
-    from held h
-    join memoryd.weigh_messages(array(select id from held)) w using (id)
-    where m.id = h.id
+    from locked l
+    join memoryd.weigh_messages(array(select id from locked)) w using (id)
+    where m.id = l.id
 )
-select u.id from unchanged u where u.id <> all (array(select h.id from held h))
+select u.id from unchanged u where u.id <> all (array(select l.id from locked l))
 """  # noqa: S608
 
 

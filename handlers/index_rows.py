@@ -15,8 +15,8 @@ from handlers.ports import Job, Reader
 
 ASSOCIATE = """, queued as (
     insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', w.agent_id, w.id from written w join held h using (id)
-    where h.embedding is not null and not h.embedded
+    select 'associate', w.agent_id, w.id from written w join locked l using (id)
+    where l.embedding is not null and not l.embedded
     order by w.created_at, w.id
     returning memoryd.ring('associate')
 )
@@ -61,7 +61,7 @@ with unchanged as materialized (
     select n.id, n.embedding, n.version
     from unnest($1::uuid[], $2::vector[], $3::bigint[]) as n(id, embedding, version)
     join public.{table} t on t.id = n.id and hashtextextended({text}, 0) = n.version
-), held as materialized (
+), locked as materialized (
     -- Compared with the row as it is when its lock is got.
     select u.id, u.embedding, t.{embedding} is not null as embedded, {text} as text
     from unchanged u
@@ -69,14 +69,14 @@ with unchanged as materialized (
     for no key update of t skip locked
 ), written as (
     update public.{table} t
-    set {embedding} = coalesce(t.{embedding}, h.embedding),
+    set {embedding} = coalesce(t.{embedding}, l.embedding),
         lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when
-    from held h
-    join memoryd.weigh_texts(array(select id from held), array(select text from held)) w on w.id = h.id
-    where t.id = h.id
+    from locked l
+    join memoryd.weigh_texts(array(select id from locked), array(select text from locked)) w on w.id = l.id
+    where t.id = l.id
     returning t.id{", t.agent_id, t.created_at" if associated else ""}
 ){ASSOCIATE if associated else ""}
-select u.id from unchanged u where u.id <> all (array(select h.id from held h))
+select u.id from unchanged u where u.id <> all (array(select l.id from locked l))
 """  # noqa: S608
 
     async def read(self, reader: Reader, jobs: Sequence[Job]) -> Rows:
