@@ -46,7 +46,11 @@ HAPPENINGS = (
     f"update conversation_messages set content = $2 where id = {ANY}",
     f"update conversation_messages set speaker = $2 where id = {ANY}",
     f"update conversation_messages set created_at = created_at - interval '40 days' where id = {ANY} and $2 <> ''",
-    f"update conversation_messages set message_index = message_index + 1000 where id = {ANY} and $2 <> ''",
+    # Behind all others: beside an earlier one that was moved there may be no place.
+    (
+        "update conversation_messages set message_index = "
+        f"(select max(message_index) + 1000 from conversation_messages) where id = {ANY} and $2 <> ''"
+    ),
     (
         "update conversation_messages m set session_id = "
         "(select id from conversation_sessions order by md5(id::text || $2) limit 1), "
