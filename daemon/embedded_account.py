@@ -10,15 +10,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 if sys.platform != "win32":
+    import fcntl
     import pwd
 
 SYSTEM_USER = "pgserver"
 _READ, _PASS = 0o004, 0o001
+_USER_SECONDS = 3.0
+"""How long the making of the system user is tried again."""
 
 
 class EmbeddedPostgresError(Exception):
@@ -101,18 +106,42 @@ def account_for(cluster: Path) -> Account:
 
 
 def _system_user() -> pwd.struct_passwd | None:
+    """The system user, made where it is missing; None where that fails.
+
+    One process at a time: of two `useradd` at once the second gives the user that the first has just made another id, and
+    whatever runs under the old one belongs to nobody from then on.
+    """
     with suppress(KeyError):
         return pwd.getpwnam(SYSTEM_USER)
-    for command in (
-        ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER),
-        ("adduser", "-S", "-D", "-H", SYSTEM_USER),  # busybox
-    ):
-        with suppress(OSError):
-            subprocess.run(command, check=False, capture_output=True)
-        # Whatever the command answered: another process may have made the user at the same moment.
-        with suppress(KeyError):
-            return pwd.getpwnam(SYSTEM_USER)
-    return None
+    with _one_at_a_time():
+        deadline = time.monotonic() + _USER_SECONDS
+        while True:
+            with suppress(KeyError):
+                return pwd.getpwnam(SYSTEM_USER)
+            if time.monotonic() > deadline:
+                return None
+            for command in (
+                ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER),
+                ("adduser", "-S", "-D", "-H", SYSTEM_USER),  # busybox
+            ):
+                with suppress(OSError):
+                    done = subprocess.run(command, check=False, capture_output=True)
+                    if done.returncode == 0:
+                        break
+            else:
+                # Another program may be changing the list of users just now, such as a package's installation.
+                time.sleep(0.1)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Holds off other processes of memoryd on this machine."""
+    handle = os.open("/etc", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _entry(uid: int) -> pwd.struct_passwd | None:

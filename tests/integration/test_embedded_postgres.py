@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -32,6 +33,14 @@ import sys
 from pathlib import Path
 from daemon.embedded_postgres import EmbeddedPostgres
 print(EmbeddedPostgres(Path(sys.argv[1]), options={"shared_buffers": "16MB"}).start())
+"""
+
+FIND_USER = """
+import sys
+from daemon import embedded_account
+embedded_account.SYSTEM_USER = sys.argv[1]
+sys.stdin.readline()
+print(embedded_account._system_user().pw_uid)
 """
 
 
@@ -331,6 +340,31 @@ def test_of_processes_starting_at_once_one_starts_and_all_find_it(folder: Path) 
     said = sorted(process.communicate()[0].strip() for process in starting)
     assert said == ["False", "False", "True"]
     assert EmbeddedPostgres(folder).is_running()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes system users")
+def test_of_processes_that_need_the_system_user_at_once_all_get_the_same_one() -> None:
+    name = f"memoryd-test-{os.getpid()}"
+    try:
+        for _ in range(3):
+            processes = [
+                subprocess.Popen(
+                    [sys.executable, "-c", FIND_USER, name],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+                for _ in range(6)
+            ]
+            for process in processes:
+                assert process.stdin is not None
+                process.stdin.write("go\n")
+                process.stdin.flush()
+            found = {int(process.communicate()[0]) for process in processes}
+            assert found == {pwd.getpwnam(name).pw_uid}
+            subprocess.run(["userdel", name], check=True, capture_output=True)
+    finally:
+        subprocess.run(["userdel", name], check=False, capture_output=True)
 
 
 async def test_what_an_interrupted_first_start_left_is_cleared_away(folder: Path) -> None:
