@@ -1,0 +1,142 @@
+"""Several daemons, all kinds of writers, a fault every few seconds; then an account from the data alone.
+
+    python -m benchmarks.soak --seconds 240 --seed 1
+
+Exit code 1 when a promise was broken. The seed decides the texts and the order of faults, not their exact moments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import asyncpg
+
+from benchmarks.harness import arguments, embedded, percentiles, report
+from benchmarks.soak.account import account
+from benchmarks.soak.faults import Daemons, Faults
+from benchmarks.soak.ledger import Ledger
+from benchmarks.soak.writers import BROKEN, Writers
+from daemon.embedded_postgres import EmbeddedPostgres
+
+DRAIN_SECONDS = 180.0
+WAITING = "select count(*) from memoryd.jobs"
+
+
+async def soak(
+    server: EmbeddedPostgres,
+    log: Path,
+    *,
+    seconds: float,
+    daemons: int,
+    fault_pause: float,
+    write_pause: float,
+    seed: int,
+) -> tuple[dict[str, object], dict[str, object]]:
+    """The figures, and what is wrong."""
+    ledger = Ledger(random.Random(seed))
+    writers = Writers(lambda: server.socket_url, ledger, seed)
+    stopping = asyncio.Event()
+    with log.open("wb") as stream:
+        processes = Daemons(server.socket_url, stream, {"claim_seconds": "5", "dream_idle_hours": "0.001"})
+        processes.start(daemons)
+        faults = Faults(server, processes, random.Random(seed))
+        try:
+            writing = asyncio.create_task(writers.run(write_pause))
+            failing = asyncio.create_task(faults.run(stopping, fault_pause))
+            await asyncio.sleep(seconds)
+            stopping.set()
+            await failing
+            writers.stop()
+            await writing
+            processes.replace_dead()
+            drained = await _drain(server)
+            connection = await asyncpg.connect(server.socket_url)
+            wrong = await account(connection, ledger)
+            if drained is None:
+                left = await connection.fetch("select topic, count(*) from memoryd.jobs group by 1")
+                wrong["jobs_left"] = {r[0]: r[1] for r in left}
+            await connection.close()
+        finally:
+            processes.stop()
+    figures: dict[str, object] = {
+        "seconds": seconds,
+        "daemons": daemons,
+        "acknowledged_rows": ledger.acknowledged,
+        "users_erased": sum(u.erased for u in ledger.users),
+        "statements_broken": ledger.broken,
+        "faults": dict(faults.done),
+        "drained_in_seconds": drained,
+        "recall": percentiles(ledger.recalls) if len(ledger.recalls) > 1 else None,
+        "log": _events(log),
+    }
+    return figures, wrong
+
+
+async def _drain(server: EmbeddedPostgres) -> float | None:
+    """Seconds until nothing is left to do; None when that takes too long."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < DRAIN_SECONDS:
+        with contextlib.suppress(*BROKEN):
+            connection = await asyncpg.connect(server.socket_url, timeout=5)
+            try:
+                while time.perf_counter() - began < DRAIN_SECONDS:
+                    if await connection.fetchval(WAITING) == 0:
+                        return round(time.perf_counter() - began, 1)
+                    await asyncio.sleep(0.2)
+            finally:
+                connection.terminate()
+    return None
+
+
+def _events(log: Path) -> dict[str, int]:
+    """Warnings and errors of all daemons, counted; what is no JSON as such."""
+    counts: Counter[str] = Counter()
+    for line in log.read_text("utf-8", "replace").splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            counts["not_json"] += 1
+            continue
+        if entry.get("level") in ("warning", "error"):
+            counts[f"{entry['level']} {entry['event']}"] += 1
+    return dict(counts.most_common())
+
+
+def main() -> None:
+    """Command line."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--seconds", type=float, default=240, help="of writing")
+    parser.add_argument("--daemons", type=int, default=3, help="at work")
+    parser.add_argument("--fault-pause", type=float, default=4.0, help="seconds between two faults")
+    parser.add_argument(
+        "--write-pause", type=float, default=0.02, help="seconds between two statements of a writer"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the texts and of the faults' order")
+    parser.add_argument("--log", type=Path, help="keep the daemons' log here")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, embedded() as server:
+        figures, wrong = asyncio.run(
+            soak(
+                server,
+                options.log or Path(folder, "log"),
+                seconds=options.seconds,
+                daemons=options.daemons,
+                fault_pause=options.fault_pause,
+                write_pause=options.write_pause,
+                seed=options.seed,
+            )
+        )
+    report("soak", figures | {"wrong": wrong or "nothing"}, options.json)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""The account: what must hold at the end, asked of the data alone. A check returns what is wrong, nothing when all is well."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import asyncpg
+
+from benchmarks.soak.ledger import Ledger
+
+SEARCHED = {
+    "agent_memory": "memory",
+    "conversation_messages": "conversation",
+    "memory_chunks": "document",
+    "shared_knowledge": "knowledge",
+    "dream_insights": "insight",
+}
+STALE_WINDOWS = """
+select count(*)
+from conversation_messages m
+left join memoryd.weigh_messages(array(select id from conversation_messages)) w using (id)
+where m.lexemes is distinct from w.lexemes or coalesce(m.sparse_embedding <-> w.weights, 1) > 0.001
+"""
+# Texts of every column that may hold some; vectors hold no words.
+TEXTS = """
+select c.relname, n.nspname,
+       string_agg(format('coalesce(%I::text, '''')', a.attname), ' || '' '' || ' order by a.attnum) as texts
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+join pg_type t on t.oid = a.atttypid
+where n.nspname in ('public', 'memoryd') and c.relkind = 'r'
+  and t.typname not in ('vector', 'halfvec', 'sparsevec', 'varbit', 'bytea')
+group by c.relname, n.nspname
+"""
+
+
+async def account(connection: asyncpg.Connection, ledger: Ledger) -> dict[str, object]:
+    """What is wrong, by the promise that it breaks; empty when every promise was kept."""
+    found: dict[str, object] = {
+        "rows_lost": await _lost(connection, ledger),
+        "captured_not_once": await _not_once(connection, ledger),
+        "not_indexed": await _not_indexed(connection),
+        "windows_stale": await connection.fetchval(STALE_WINDOWS),
+        "lexemes_miscounted": await _miscounted(connection),
+        "words_not_forgotten": await connection.fetchval(
+            "select count(*) from memoryd.lexicon l "
+            "where not exists (select from memoryd.lexeme_statistics s where s.lexeme = l.lexeme)"
+        ),
+        "more_than_five_links": await connection.fetchval(
+            "select count(*) from (select from memory_associations group by memory_id having count(*) > 5) m"
+        ),
+        "traces_of_erased_users": await _traces(connection, ledger),
+        "dead_jobs": [
+            tuple(r)
+            for r in await connection.fetch(
+                "select topic, left(error, 120), count(*) from memoryd.dead_jobs group by 1, 2"
+            )
+        ],
+    }
+    return {promise: wrong for promise, wrong in found.items() if wrong}
+
+
+async def _lost(connection: asyncpg.Connection, ledger: Ledger) -> dict[str, int]:
+    lost = {}
+    for table, rows in ledger.rows.items():
+        there = {r["id"] for r in await connection.fetch(f"select id from {table}")}
+        missing = rows.keys() - there - ledger.unsure
+        if missing:
+            lost[table] = len(missing)
+    return lost
+
+
+async def _not_once(connection: asyncpg.Connection, ledger: Ledger) -> int:
+    counts: dict[UUID, int] = {
+        r["command_id"]: r["times"]
+        for r in await connection.fetch(
+            "select command_id, count(*) as times from agent_memory where command_id is not null group by 1"
+        )
+    }
+    # A memory that a writer changed or deleted afterwards was captured all the same.
+    return sum(counts.get(c, 0) > 1 for c in ledger.completed) + sum(
+        c not in counts for c in ledger.completed
+    )
+
+
+async def _not_indexed(connection: asyncpg.Connection) -> dict[str, int]:
+    counts = {
+        t: await connection.fetchval(f"select count(*) from {t} where lexemes is null or code is null")
+        for t in SEARCHED
+    }
+    return {table: count for table, count in counts.items() if count}
+
+
+async def _miscounted(connection: asyncpg.Connection) -> int:
+    recount = " union all ".join(
+        f"select scope, unnest(text '#{source}' || tsvector_to_array(lexemes)) as lexeme from {table} where lexemes is not null"
+        for table, source in SEARCHED.items()
+    )
+    return int(
+        await connection.fetchval(
+            f"""
+            with recount as (select scope, lexeme, count(*)::integer as rows from ({recount}) l group by 1, 2)
+            select count(*) from recount r full join memoryd.lexeme_statistics s using (scope, lexeme)
+            where r.rows is distinct from s.rows
+            """
+        )
+    )
+
+
+async def _traces(connection: asyncpg.Connection, ledger: Ledger) -> dict[str, int]:
+    marks = [u.mark for u in ledger.users if u.erased] + [str(u.id) for u in ledger.users if u.erased]
+    if not marks:
+        return {}
+    traces = {}
+    for table in await connection.fetch(TEXTS):
+        count = await connection.fetchval(
+            f"select count(*) from {table['nspname']}.{table['relname']} t where {table['texts']} ~* $1",
+            "|".join(marks),
+        )
+        if count:
+            traces[table["relname"]] = count
+    return traces

@@ -1,0 +1,138 @@
+"""The faults: daemons killed and frozen, connections cut, the server restarted or killed, transactions left open."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import IO
+
+import asyncpg
+
+from benchmarks.soak.writers import BROKEN
+from daemon.embedded_postgres import EmbeddedPostgres
+
+HOLD = (
+    "select from agent_commands order by random() limit 20 for update",
+    "select from agent_memory order by random() limit 50 for update",
+    "select from conversation_sessions order by random() limit 3 for update",
+    "insert into agents (agent_id) values ('agent' || (random() * 20)::integer) on conflict do nothing",
+)
+
+
+class Daemons:
+    """So many real daemons on one database, each started again after its end."""
+
+    def __init__(self, url: str, log: IO[bytes], settings: dict[str, str]) -> None:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("MEMORYD_") and k != "DATABASE_URL"}
+        root = str(Path(__file__).parents[2])
+        self._environment = kept | {
+            "DATABASE_URL": url,
+            "MEMORYD_LOG_FORMAT": "json",
+            "PYTHONPATH": root,
+            **{f"MEMORYD_{k.upper()}": v for k, v in settings.items()},
+        }
+        self._log = log
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def start(self, count: int) -> None:
+        """Starts so many more."""
+        for _ in range(count):
+            self.running.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "daemon", "run", "--no-migrate"],
+                    env=self._environment,
+                    stdout=self._log,
+                    stderr=self._log,
+                )
+            )
+
+    def replace_dead(self) -> int:
+        """Starts one for each that has ended; returns how many."""
+        dead = [p for p in self.running if p.poll() is not None]
+        self.running = [p for p in self.running if p.poll() is None]
+        self.start(len(dead))
+        return len(dead)
+
+    def stop(self) -> None:
+        """SIGTERM to all, and waits."""
+        for process in self.running:
+            process.send_signal(signal.SIGTERM)
+        for process in self.running:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+class Faults:
+    """One after the other, by lot, until stopped."""
+
+    def __init__(self, server: EmbeddedPostgres, daemons: Daemons, dice: Random) -> None:
+        self._server = server
+        self._daemons = daemons
+        self._dice = dice
+        self.done: Counter[str] = Counter()
+
+    async def run(self, stopping: asyncio.Event, pause: float) -> None:
+        """A fault every so many seconds."""
+        kinds: list[Callable[[], Awaitable[None]]] = [
+            *[self._kill_daemon] * 3,
+            *[self._freeze_daemon] * 2,
+            *[self._cut_connections] * 3,
+            *[self._hold_rows] * 3,
+            self._restart_server,
+            self._kill_server,
+        ]
+        while not stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), pause * self._dice.uniform(0.5, 1.5))
+                return
+            fault = self._dice.choice(kinds)
+            with contextlib.suppress(*BROKEN):
+                await fault()
+            self.done[fault.__name__.strip("_")] += 1
+            self._daemons.replace_dead()
+
+    async def _kill_daemon(self) -> None:
+        self._dice.choice(self._daemons.running).kill()
+        await asyncio.sleep(0.1)
+
+    async def _freeze_daemon(self) -> None:
+        process = self._dice.choice(self._daemons.running)
+        process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(self._dice.uniform(1, 6))
+        process.send_signal(signal.SIGCONT)
+
+    async def _cut_connections(self) -> None:
+        connection = await asyncpg.connect(self._server.socket_url, timeout=5)
+        await connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity "
+            "where backend_type = 'client backend' and pid <> pg_backend_pid() and random() < 0.4"
+        )
+        connection.terminate()
+
+    async def _hold_rows(self) -> None:
+        connection = await asyncpg.connect(self._server.socket_url, timeout=5)
+        try:
+            await connection.execute("begin; set local lock_timeout = '2s'")
+            await connection.execute(self._dice.choice(HOLD))
+            await asyncio.sleep(self._dice.uniform(1, 4))
+        finally:
+            connection.terminate()
+
+    async def _restart_server(self) -> None:
+        await asyncio.to_thread(self._server.restart)
+
+    async def _kill_server(self) -> None:
+        if (pid := self._server.postmaster_pid()) is not None:
+            os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(self._server.start)
