@@ -100,6 +100,15 @@ def account_for(cluster: Path) -> Account:
     return Account(entry.pw_uid, entry.pw_gid, switch=True)
 
 
+def server_uid(data_dir: Path) -> int | None:
+    """The user that the embedded server of this data folder runs as, as far as it is known before its first start."""
+    with suppress(OSError):
+        return (data_dir.expanduser() / "pg").stat().st_uid
+    with suppress(KeyError):
+        return pwd.getpwnam(SYSTEM_USER).pw_uid if os.geteuid() == 0 else os.geteuid()
+    return None
+
+
 def _system_user() -> pwd.struct_passwd | None:
     with suppress(KeyError):
         return pwd.getpwnam(SYSTEM_USER)

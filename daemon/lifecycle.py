@@ -20,13 +20,16 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from daemon import queue
+from daemon.confinement import Confinement, confine
 from daemon.database import DATABASE_FAULTS, Database, connect, host_of, is_gone
 from daemon.dense_indexes import build_dense_indexes
 from daemon.doorbell import Doorbell, hears_notifications
+from daemon.embedded_account import server_uid
 from daemon.executor import Executor
 from daemon.heartbeat import Heartbeat
 from daemon.logs import describe, frames
 from daemon.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
+from daemon.program import words_of
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
 from daemon.topics import build_topics
@@ -148,8 +151,11 @@ class Daemon:
                 wake_others=(lambda _topics: None) if listen else self.wake,
             )
         if settings.executor_command:
+            for name in sorted(names_of(settings.executor_environment) - os.environ.keys()):
+                self._log.warning("executor_variable_unset", variable=name)
             self._executor = Executor(
-                settings.executor_command,
+                words_of(settings.executor_command),
+                confinement=confinement_of(settings),
                 database=database,
                 daemon_id=self._id,
                 lease_seconds=settings.claim_seconds,
@@ -282,6 +288,25 @@ def build_dreamer(
         every_hours=settings.dream_every_hours,
         window_hours=settings.dream_window_hours,
     )
+
+
+def confinement_of(settings: Settings) -> Confinement:
+    """How the executor's programs are run. Raises ValueError with what to do."""
+    forbidden: dict[int, str] = {}
+    if settings.database_url is None and (server := server_uid(settings.data_dir)) is not None:
+        forbidden[server] = "the embedded Postgres runs as that user, so its data would lie open"
+    return confine(
+        user=settings.executor_user,
+        folder=settings.executor_dir,
+        also=names_of(settings.executor_environment),
+        environment=os.environ,
+        forbidden=forbidden,
+    )
+
+
+def names_of(text: str) -> frozenset[str]:
+    """The names of a list with commas."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
 async def is_pooled(settings: Settings, url: str) -> bool:

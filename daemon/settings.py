@@ -103,6 +103,17 @@ class Settings(BaseSettings):
     executor_output_bytes: Annotated[int, Field(ge=1000, le=200_000_000)] = Field(
         16_000_000, description="Output kept of one command; the middle of longer output is left out."
     )
+    executor_user: str | None = Field(
+        None,
+        description="System user that commands run as; needs root. Empty: the daemon's own, which must not be root then.",
+    )
+    executor_dir: Path | None = Field(
+        None,
+        description="Folder where commands run; empty: a private one for each, removed afterwards.",
+    )
+    executor_environment: str = Field(
+        "", description="Names of variables that commands see beside the usual ones, with commas between."
+    )
     command_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         24.0, description="A command running longer than this has failed."
     )

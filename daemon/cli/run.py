@@ -22,6 +22,7 @@ def run(
     settings = settings_or_exit()
     with sentences():
         _check_programs(settings)
+        _seal(settings)
     with sentences(), postgres(settings) as (url, server):
         if server is not None:
             typer.echo(_welcome(server.socket_url))
@@ -48,7 +49,18 @@ def _check_programs(settings: Settings) -> None:
 
     check_names(settings.embedder, settings.language_model)
     if settings.executor_command:
+        from daemon.lifecycle import confinement_of
+
         words_of(settings.executor_command)
+        confinement_of(settings)
+
+
+def _seal(settings: Settings) -> None:
+    """Closes the daemon to the programs that it is going to run. Before the URL of its own server is known to it."""
+    from daemon.confinement import is_root, seal
+
+    if settings.executor_command:
+        seal(privileges=settings.executor_user is not None and is_root(settings.executor_user))
 
 
 def _welcome(url: str) -> str:
