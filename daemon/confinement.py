@@ -75,7 +75,8 @@ def confine(
 ) -> Confinement:
     """How this daemon's programs are run.
 
-    `also`: names of variables to pass on; `forbidden`: users that the programs must not be, and why. Raises ValueError with what to do.
+    `also`: names of variables to pass on. `forbidden`: users that the programs must not be, and why. Raises ValueError with
+    what to do.
     """
     entry = _user(user)
     me = os.geteuid()

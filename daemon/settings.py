@@ -6,6 +6,7 @@ Promise: a wrong value stops the program with one sentence that names the variab
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
@@ -169,7 +170,8 @@ def load_settings(**overrides: object) -> Settings:
     Raises SettingsError: one line per wrong variable.
     """
     try:
-        return Settings(**{k: v for k, v in overrides.items() if v is not None})  # type: ignore[arg-type]
+        given = {k: v for k, v in overrides.items() if v is not None}
+        return Settings(**{"_env_file": _env_file(), **given})  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError("\n".join(_sentence(dict(e)) for e in error.errors())) from None
     except UnicodeDecodeError:
@@ -178,11 +180,34 @@ def load_settings(**overrides: object) -> Settings:
         raise SettingsError(f"The file .env cannot be read: {error.strerror}.") from None
 
 
+def foreign_env_file() -> int | None:
+    """The user id that .env, or the link of that name, belongs to, if that is neither this process's nor root's.
+
+    Such a file is not read: whoever may put it into the working directory could name a program for memoryd to run.
+    """
+    ours = (os.geteuid(), 0)
+    for look in (os.lstat, os.stat):
+        with suppress(OSError):
+            owner = look(ENV_FILE).st_uid
+            if owner not in ours:
+                return owner
+    return None
+
+
+def _env_file() -> str | None:
+    return ENV_FILE if foreign_env_file() is None else None
+
+
+def _variables_of_file() -> dict[str, str | None]:
+    path = _env_file()
+    return {} if path is None else dotenv_values(path, encoding=ENV_FILE_ENCODING)
+
+
 def unknown_settings() -> dict[str, str | None]:
     """Variables named like settings that are none, most likely misspelt; each with the setting of the nearest name."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     # Upper and lower case are one to us, as they are to Settings.
-    given = {name.upper() for name in (*os.environ, *dotenv_values(ENV_FILE, encoding=ENV_FILE_ENCODING))}
+    given = {name.upper() for name in (*os.environ, *_variables_of_file())}
     unknown = sorted(
         name
         for name in given - known - NO_SETTINGS

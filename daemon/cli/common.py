@@ -6,6 +6,7 @@ Promise: no command shows a traceback for something that its user can mend.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +32,7 @@ def settings_or_exit(*, quiet: bool = False, **overrides: object) -> Settings:
     `quiet`: the command prints an answer, so only warnings are logged, unless a level was asked for.
     """
     from daemon.logs import configure_logs, get_logger
-    from daemon.settings import SettingsError, load_settings, unknown_settings
+    from daemon.settings import SettingsError, foreign_env_file, load_settings, unknown_settings
 
     try:
         settings = load_settings(**overrides)
@@ -40,6 +41,8 @@ def settings_or_exit(*, quiet: bool = False, **overrides: object) -> Settings:
         raise typer.Exit(2) from None
     level = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
     configure_logs(level=level, style=settings.log_format)
+    if (owner := foreign_env_file()) is not None:
+        get_logger().warning("env_file_not_read", owner=owner, me=os.geteuid())
     for name, meant in unknown_settings().items():
         get_logger().warning("setting_unknown", variable=name, nearest=meant)
     return settings

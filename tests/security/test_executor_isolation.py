@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -232,7 +233,7 @@ async def test_a_folder_that_was_named_is_kept(
     ],
 )
 async def test_the_start_is_refused_with_what_to_do(
-    daemons: Daemons, settings: dict[str, object], words: str
+    daemons: Daemons, settings: dict[str, Any], words: str
 ) -> None:
     daemon = await daemons.start(executor_command="cat", wait=False, **settings)
     assert await daemon.process.wait() == 1
