@@ -14,6 +14,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 if sys.platform != "win32":
     import pwd
@@ -22,8 +23,18 @@ SYSTEM_USER = "pgserver"
 _READ, _PASS = 0o004, 0o001
 
 
+Cause = Literal[
+    "disk_full", "out_of_memory", "corrupted", "port_taken", "not_permitted", "stopped", "killed", "other"
+]
+"""Why a server ended or does not start."""
+
+
 class EmbeddedPostgresError(Exception):
     """The embedded Postgres cannot do what was asked; the message says what to do next."""
+
+    def __init__(self, message: str, cause: Cause = "other") -> None:
+        super().__init__(message)
+        self.cause: Cause = cause
 
 
 @dataclass(frozen=True, slots=True)

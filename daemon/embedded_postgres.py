@@ -13,6 +13,7 @@ starting at the same moment left behind; and nothing here ever trades durability
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -22,15 +23,16 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NoReturn
 from urllib.parse import quote
 
-from daemon.embedded_account import Account, EmbeddedPostgresError, account_for
+from daemon.embedded_account import Account, Cause, EmbeddedPostgresError, account_for
+from daemon.embedded_causes import ADVICE, cause_of, cause_of_end, free_bytes
 from daemon.embedded_files import Folder, give_all, open_folder, read_in
 from daemon.embedded_memory import memory_settings
 from daemon.embedded_process import Postmaster, clear_leftovers, find_postmaster
@@ -75,6 +77,7 @@ _SHARED_MEMORY_BYTES = 512_000_000
 _LOG = "postgres.log"
 LOG_BYTES = 16_000_000
 """What the log grows to before it is turned over; it and its predecessor take twice as much."""
+_TAIL_BYTES = 64_000
 _WAIT_SECONDS = 600  # recovery after a crash replays up to max_wal_size
 
 _CREATE_DATABASE = """
@@ -94,9 +97,11 @@ class EmbeddedPostgres:
         port: int | None = None,
         options: Mapping[str, str] | None = None,
         programs: Programs | None = None,
+        started: Callable[[int | None], None] = lambda _pid: None,
     ) -> None:
         """`port`: None is the last one, else 54329, else any free one. `options`: go over `SETTINGS`.
-        `programs`: None is the newest version that is brought along.
+        `programs`: None is the newest version that is brought along. `started`: told the process id of a server that this
+        object started.
 
         Raises EmbeddedPostgresError when there is none here, ValueError for what cannot be an option.
         """
@@ -108,6 +113,7 @@ class EmbeddedPostgres:
         self._folder = self._given.resolve()
         self._cluster = self._folder / "pg"
         self._wanted_port = port
+        self._started = started
         self._options = {**SETTINGS, **memory_settings(), **(options or {})}
 
     # --- What it is called.
@@ -155,14 +161,25 @@ class EmbeddedPostgres:
         running = find_postmaster(self._cluster)
         return running.pid if running is not None else None
 
-    def start(self) -> bool:
+    def why_gone(self) -> Cause:
+        """Why the last server of this folder ended, as far as its log and the disk tell."""
+        with suppress(OSError, EmbeddedPostgresError):
+            return cause_of_end(self._said(), self._folder)
+        return "other"
+
+    @property
+    def free_bytes(self) -> int:
+        """Room on the disk of the data folder. Raises OSError."""
+        return free_bytes(self._folder)
+
+    def start(self, *, same_port: bool = False) -> bool:
         """Brings the server up, and makes the cluster, the password and the database where they are missing.
 
-        Returns when connections are taken: True when this call started it, False when it was running already.
-        Raises EmbeddedPostgresError with what to do.
+        Returns when connections are taken: True when this call started it, False when it was running already. `same_port`:
+        never on another port than the last time. Raises EmbeddedPostgresError with its cause and what to do.
         """
         with self._exclusively() as place:
-            return self._start(place)
+            return self._start(place, same_port=same_port)
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
         """Shuts the server down and returns when it is gone; does nothing when none runs.
@@ -209,6 +226,11 @@ class EmbeddedPostgres:
                 fcntl.flock(place.handle, fcntl.LOCK_EX)
                 yield place
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise EmbeddedPostgresError(
+                    f"The embedded Postgres cannot write to {self._folder}. {ADVICE['disk_full']}",
+                    "disk_full",
+                ) from error
             raise EmbeddedPostgresError(
                 f"The embedded Postgres cannot use {self._folder} ({error}): "
                 "make it writable, or choose another data folder."
@@ -226,7 +248,7 @@ class EmbeddedPostgres:
         with open_folder(self._folder, server=account_for(self._cluster).uid) as place:
             yield place
 
-    def _start(self, place: Folder) -> bool:
+    def _start(self, place: Folder, *, same_port: bool = False) -> bool:
         account = account_for(self._cluster)
         self._check_cluster(place)
         account.let_through(self._folder)
@@ -237,7 +259,8 @@ class EmbeddedPostgres:
                 self._adopt(place, account)
             else:
                 self._initialise(place, account)
-            self._launch(place, account)
+            self._launch(place, account, self._ports(same=same_port))
+            self._started(self.postmaster_pid())
         self._settle(place, account)
         with suppress(OSError):
             self.turn_log()
@@ -319,7 +342,8 @@ class EmbeddedPostgres:
             if done.returncode == 0:
                 break
             if "invalid locale name" not in done.stderr or character_type == _CHARACTER_TYPES[-1]:
-                raise EmbeddedPostgresError(f"Postgres could not make its data folder: {done.stderr.strip()}")
+                trouble = f"Postgres could not make its data folder: {done.stderr.strip()}"
+                self._fail(trouble, done.stderr.splitlines())
         with place.within(new.name) as made:
             handle = made.open_own("postgresql.conf", owner=account.owner, append=True)
             with os.fdopen(handle, "a", encoding="utf-8") as configuration:
@@ -332,7 +356,7 @@ class EmbeddedPostgres:
             os.rmdir("pg", dir_fd=place.handle)
         place.rename(new.name, "pg")
 
-    def _launch(self, place: Folder, account: Account) -> None:
+    def _launch(self, place: Folder, account: Account, ports: Iterable[int]) -> None:
         """Starts the server, on the next port if another program takes ours at the last moment."""
         sockets = self._socket_folder()
         sockets.mkdir(mode=0o700, exist_ok=True)
@@ -344,7 +368,7 @@ class EmbeddedPostgres:
             if account.switch:
                 opened.give(account.uid, account.gid)
             clear_leftovers(cluster, opened)
-        for port in self._ports():
+        for port in ports:
             self._configure(place, account, sockets, port)
             with os.fdopen(place.open_own(_LOG, append=True), "a+b") as log:
                 before = log.seek(0, os.SEEK_END)
@@ -364,11 +388,24 @@ class EmbeddedPostgres:
                 return  # somebody else's pg_ctl was quicker
             if not any("could not create any TCP/IP sockets" in line for line in said):
                 reasons = " ".join([line for line in said if not line.startswith("pg_ctl:")][-3:])
-                raise EmbeddedPostgresError(f"Postgres did not start: {reasons} (from {self.log_path})")
+                self._fail(f"Postgres did not start: {reasons} (from {self.log_path})", said)
         raise EmbeddedPostgresError(
-            f"Port {self._wanted_port or USUAL_PORT} of 127.0.0.1 is taken by another program: "
-            "end that program, or choose another port."
+            f"Port {self._wanted_port or self._remembered_port() or USUAL_PORT} of 127.0.0.1 is taken by another program: "
+            "end that program, or choose another port.",
+            "port_taken",
         )
+
+    def _fail(self, trouble: str, said: Sequence[str]) -> NoReturn:
+        """Raises the error, with what to do where the cause is known."""
+        cause = cause_of(said, self._folder)
+        raise EmbeddedPostgresError(trouble if cause == "other" else f"{trouble}. {ADVICE[cause]}", cause)
+
+    def _said(self) -> str:
+        """The end of the server's log."""
+        with self._open() as place, os.fdopen(place.open_own(_LOG, append=True), "rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - _TAIL_BYTES))
+            return log.read().decode("utf-8", "replace")
 
     def _configure(self, place: Folder, account: Account, sockets: Path, port: int) -> None:
         settings = {**self._options, "port": str(port), "unix_socket_directories": str(sockets)}
@@ -395,7 +432,7 @@ class EmbeddedPostgres:
             stdin=statement + _CREATE_DATABASE,
         )
         if done.returncode != 0:
-            raise EmbeddedPostgresError(f"Postgres runs but cannot be set up: {done.stderr.strip()}")
+            self._fail(f"Postgres runs but cannot be set up: {done.stderr.strip()}", done.stderr.splitlines())
         if fresh is not None:
             place.write("password", f"{fresh}\n")
 
@@ -422,13 +459,14 @@ class EmbeddedPostgres:
             return int(read_in(self._folder, "port") or "")
         return None
 
-    def _ports(self) -> Iterator[int]:
-        """The ports to try, each of them free when it is handed out."""
-        usual = (self._remembered_port(), USUAL_PORT)
-        for port in usual if self._wanted_port is None else (self._wanted_port,):
+    def _ports(self, *, same: bool) -> Iterator[int]:
+        """The ports to try, each of them free when it is handed out; `same`: only that of the last time."""
+        last = self._remembered_port()
+        only = last if same and last is not None else self._wanted_port
+        for port in (last, USUAL_PORT) if only is None else (only,):
             if port is not None and _is_free(port):
                 yield port
-        for _ in range(3 if self._wanted_port is None else 0):
+        for _ in range(3 if only is None else 0):
             with socket.create_server(("127.0.0.1", 0)) as free:
                 port = free.getsockname()[1]
             yield port

@@ -25,6 +25,7 @@ from daemon.database import DATABASE_FAULTS, Database, connect, host_of, is_gone
 from daemon.dense_indexes import build_dense_indexes
 from daemon.doorbell import Doorbell, hears_notifications
 from daemon.embedded_account import server_uid
+from daemon.embedded_supervisor import Supervisor
 from daemon.executor import Executor
 from daemon.heartbeat import Heartbeat
 from daemon.logs import describe, frames
@@ -55,7 +56,10 @@ class Daemon:
         embedder: Embedder,
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        """`supervisor`: of the server, where memoryd brings it."""
+        self._supervisor = supervisor
         self._settings = settings
         self._url = url
         self._embedder = embedder
@@ -169,6 +173,8 @@ class Daemon:
         tasks += [heartbeat.run(), self._poll(database), self._keep_claims(database)]
         if self._executor is not None:
             tasks.append(self._executor.run())
+        if self._supervisor is not None:
+            tasks.append(self._supervisor.run())
         if listen:
             tasks.append(Doorbell(self._url, ring=self._ring, ready=self._ready, logger=self._log).run())
         return tasks

@@ -29,7 +29,6 @@ def embedded(settings: Settings, *, keep: bool = False, existing: bool = False) 
 
     With `keep` it runs on afterwards. Raises EmbeddedPostgresError.
     """
-    server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
     folder = settings.data_dir.expanduser().resolve()
     try:
         if existing and not (folder / "pg").exists():
@@ -43,8 +42,11 @@ def embedded(settings: Settings, *, keep: bool = False, existing: bool = False) 
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        if server.start():
-            _note(lock, server.postmaster_pid())
+        # Also of one that the daemon starts again: the last of us is to stop it.
+        server = EmbeddedPostgres(
+            settings.data_dir, port=settings.postgres_port, started=lambda pid: _note(lock, pid)
+        )
+        server.start()
         try:
             yield server
         finally:

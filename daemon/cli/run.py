@@ -10,6 +10,7 @@ from daemon.cli.common import embedder_of, language_model_of, postgres, run_asyn
 from daemon.cli.migrate import migrate_database
 
 if TYPE_CHECKING:
+    from daemon.embedded_postgres import EmbeddedPostgres
     from daemon.settings import Settings
 
 
@@ -26,10 +27,11 @@ def run(
     with sentences(), postgres(settings) as (url, server):
         if server is not None:
             typer.echo(_welcome(server.socket_url))
-        run_async(_serve(settings, url, migrate=migrate))
+        run_async(_serve(settings, url, server, migrate=migrate))
 
 
-async def _serve(settings: Settings, url: str, *, migrate: bool) -> None:
+async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, *, migrate: bool) -> None:
+    from daemon.embedded_supervisor import Supervisor
     from daemon.lifecycle import Daemon
     from daemon.logs import get_logger
 
@@ -38,7 +40,12 @@ async def _serve(settings: Settings, url: str, *, migrate: bool) -> None:
         for migration in await migrate_database(settings, url):
             log.info("migration_applied", migration=f"{migration.version:04d}_{migration.name}")
     await Daemon(
-        settings, url, embedder=embedder_of(settings), language_model=language_model_of(settings), logger=log
+        settings,
+        url,
+        embedder=embedder_of(settings),
+        language_model=language_model_of(settings),
+        logger=log,
+        supervisor=None if server is None else Supervisor(server, logger=log),
     ).run()
 
 

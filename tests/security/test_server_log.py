@@ -20,7 +20,6 @@ BAD = [
     "select $1::text::uuid",
     "select $1::text::int",
     "select ($1::text || '}')::jsonb",
-    'select recall($1, \'{"match_count": "hiv-positive"}\')',
     "do $$ begin raise warning 'hiv-positive'; raise exception 'hiv-positive' using detail = 'hiv-positive'; end $$",
 ]
 
