@@ -21,13 +21,14 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon import queue
 from daemon.confinement import Confinement, confine
-from daemon.database import DATABASE_FAULTS, Database, connect, host_of, is_gone
+from daemon.database import DATABASE_FAULTS, Database, host_of, is_gone, patiently
 from daemon.dense_indexes import build_dense_indexes
 from daemon.doorbell import Doorbell, hears_notifications
 from daemon.embedded_account import server_uid
 from daemon.embedded_supervisor import Supervisor
 from daemon.executor import Executor
 from daemon.heartbeat import Heartbeat
+from daemon.lifecycle_errors import PartFailed
 from daemon.logs import describe, frames
 from daemon.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
 from daemon.program import words_of
@@ -75,14 +76,11 @@ class Daemon:
         began = time.perf_counter()
         self._heed_signals()
         settings = self._settings
-        pooled = await is_pooled(settings, self._url)
+        patience = settings.start_seconds
+        pooled, database = await patiently(self._open, seconds=patience, logger=self._log)
         listen = not pooled and settings.doorbell != "poll"
-        database = await Database.open(self._url, size=settings.pool_size, pooled=pooled, logger=self._log)
         try:
-            async with database.transaction() as connection:
-                await check_schema(connection, dimensions=self._embedder.dimensions)
-                await write_settings(connection, settings)
-                embedded_by = await connection.fetchval(READ_SETTING, "embedder")
+            embedded_by = await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
             if embedded_by not in (None, self._embedder.name):
                 self._log.warning("embedder_changed", was=embedded_by, now=self._embedder.name)
             embedding = Embedding(self._embedder, database)
@@ -124,6 +122,21 @@ class Daemon:
                 worker.wake()
         if topics is None and self._executor is not None:
             self._executor.wake()
+
+    async def _open(self) -> tuple[bool, Database]:
+        settings = self._settings
+        pooled = await is_pooled(settings, self._url)
+        return pooled, await Database.open(
+            self._url, size=settings.pool_size, pooled=pooled, logger=self._log
+        )
+
+    async def _prepare(self, database: Database) -> str | None:
+        """Checks the schema and tells it the settings; returns the embedder of the vectors in it."""
+        async with database.transaction() as connection:
+            await check_schema(connection, dimensions=self._embedder.dimensions)
+            await write_settings(connection, self._settings)
+            embedded_by: str | None = await connection.fetchval(READ_SETTING, "embedder")
+            return embedded_by
 
     def _build(
         self,
@@ -262,7 +275,7 @@ class Daemon:
                         error=describe(error),
                         at=frames(error),
                     )
-                    raise error
+                    raise PartFailed from error
 
     async def _stop(self, running: Sequence[asyncio.Task[None]], heartbeat: Heartbeat) -> None:
         grace = self._settings.shutdown_seconds
@@ -333,9 +346,3 @@ async def write_settings(connection: Any, settings: Settings) -> None:
         "ttl_hours.task_memory": settings.task_memory_ttl_hours,
     }
     await connection.execute(WRITE_SETTINGS, list(values), [json.dumps(v) for v in values.values()])
-
-
-async def reach(url: str) -> None:
-    """Raises OSError or asyncpg.PostgresError when the database cannot be reached."""
-    connection = await connect(url)
-    await connection.close()

@@ -70,6 +70,9 @@ class Settings(BaseSettings):
     max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
         5, description="Attempts before a job is buried."
     )
+    start_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        10.0, description="How long a start waits for a database that does not answer or is coming up."
+    )
     shutdown_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
         10.0, description="What running batches get at SIGTERM."
     )
