@@ -22,6 +22,8 @@ IDLE_SECONDS = 60.0
 SPARE_CONNECTIONS = 2
 """Beside the pool: the doorbell's, and one for whoever looks."""
 
+NO_ROOM_BYTES, LITTLE_ROOM_BYTES = 100_000_000, 1_000_000_000
+
 Verdict = Literal["ok", "warning", "problem"]
 Facts: TypeAlias = Mapping[str, Any]
 """What doctor.READ_SERVER or doctor.READ_MEMORY answered."""
@@ -199,6 +201,16 @@ def check_doorbell(settings: Settings, *, heard: bool) -> Check:
         f"Set MEMORYD_POOL=transaction and MEMORYD_DOORBELL=poll to spare each start two seconds, or {direct}"
     )
     return Check("doorbell", "warning", f"{found}; polled every {settings.poll_seconds:g} s.", advice)
+
+
+def check_disk(free_bytes: int) -> Check:
+    """Room on the disk of the embedded server."""
+    found = f"{free_bytes / 1e9:.1f} GB are free for memoryd's own Postgres."
+    if free_bytes < NO_ROOM_BYTES:
+        return Check("disk", "problem", found, "Make room: Postgres stops when it can write no more.")
+    if free_bytes < LITTLE_ROOM_BYTES:
+        return Check("disk", "warning", found, "Make room: Postgres may need as much for one load.")
+    return Check("disk", "ok", found)
 
 
 # --- What is in the database.

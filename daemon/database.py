@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import asyncpg
 import pgvector.asyncpg
 from structlog.typing import FilteringBoundLogger
 
+from daemon.logs import describe
 from handlers.ports import AnyConnection
+
+Result = TypeVar("Result")
 
 FIND_VECTOR_SCHEMA = """
 select n.nspname
@@ -192,6 +195,27 @@ class Database:
             await self._pool.expire_connections()
             self._log.info("database_back", seconds=round(loop.time() - began, 2))
         return told
+
+
+async def patiently(
+    work: Callable[[], Awaitable[Result]], *, seconds: float, logger: FilteringBoundLogger
+) -> Result:
+    """Does what a start needs of the database, again and again for so many seconds while that is away or coming up.
+
+    Raises what the work raises, of a database that is gone only after that time.
+    """
+    loop = asyncio.get_running_loop()
+    until, told = loop.time() + seconds, False
+    while True:
+        try:
+            return await work()
+        except DATABASE_FAULTS as error:
+            if not is_gone(error) or loop.time() >= until:
+                raise
+            if not told:
+                logger.warning("database_awaited", error=describe(error), seconds=seconds)
+                told = True
+            await asyncio.sleep(min(0.5, max(0.0, until - loop.time())))
 
 
 async def connect(

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from daemon.database import DATABASE_FAULTS, connect
+from daemon.database import DATABASE_FAULTS, connect, is_gone
 
 CHANNEL = "memoryd"
 READY_CHANNEL = "command_ready"
@@ -103,7 +103,11 @@ async def hears_notifications(url: str, *, timeout: float = 2.0) -> bool:
         finally:
             await sender.close()
         return True
-    except (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except TimeoutError:
+        return False
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        if is_gone(error):
+            raise  # a database that comes up or goes down is no pooler
         return False
     finally:
         listener.terminate()

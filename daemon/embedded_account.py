@@ -8,6 +8,7 @@ passage (o+x) through the folders above, reading (o+rX) of the programs.
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 if sys.platform != "win32":
     import fcntl
@@ -26,8 +28,18 @@ _USER_SECONDS = 3.0
 """How long the making of the system user is tried again."""
 
 
+Cause = Literal[
+    "disk_full", "out_of_memory", "corrupted", "port_taken", "not_permitted", "stopped", "killed", "other"
+]
+"""Why a server ended or does not start."""
+
+
 class EmbeddedPostgresError(Exception):
     """The embedded Postgres cannot do what was asked; the message says what to do next."""
+
+    def __init__(self, message: str, cause: Cause = "other") -> None:
+        super().__init__(message)
+        self.cause: Cause = cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +51,10 @@ class Account:
     switch: bool
     """True when this process is root and has to become that user first."""
 
-    def give(self, path: Path) -> None:
-        """Makes `path` the account's own."""
-        if self.switch:
-            os.chown(path, self.uid, self.gid, follow_symlinks=False)
-
-    def give_all(self, folder: Path) -> None:
-        """Makes `folder` and everything below it the account's own, unless it is already."""
-        if not self.switch or folder.stat().st_uid == self.uid:
-            return
-        for parent, folders, files in os.walk(folder):
-            for name in (*folders, *files):
-                self.give(Path(parent, name))
-        self.give(folder)
+    @property
+    def owner(self) -> tuple[int, int] | None:
+        """Whose files are to be that root makes for the server; None: whoever makes them."""
+        return (self.uid, self.gid) if self.switch else None
 
     def let_through(self, folder: Path) -> None:
         """Opens the way to what lies in `folder`: o+x for it and all folders above, only where missing."""
@@ -61,18 +64,18 @@ class Account:
             status = step.stat()
             own = status.st_uid == self.uid and bool(status.st_mode & 0o100)
             if not own and not status.st_mode & _PASS:
-                step.chmod(status.st_mode & 0o7777 | _PASS)
+                _open(step, _PASS)
 
     def let_read(self, folder: Path) -> None:
-        """Opens `folder` and everything below it for reading: o+rX, only where missing."""
+        """Opens `folder` and everything below it for reading: o+rX, only where missing. What links lead to stays as it is."""
         if not self.switch:
             return
         for parent, _, files in os.walk(folder):
             for path in (Path(parent), *(Path(parent, name) for name in files)):
-                mode = path.stat().st_mode
+                mode = path.lstat().st_mode
                 wanted = _READ | (_PASS if mode & 0o100 else 0)
-                if mode & wanted != wanted:
-                    path.chmod(mode & 0o7777 | wanted)
+                if not stat.S_ISLNK(mode) and mode & wanted != wanted:
+                    _open(path, wanted)
 
 
 def account_for(cluster: Path) -> Account:
@@ -82,8 +85,9 @@ def account_for(cluster: Path) -> Account:
     Raises EmbeddedPostgresError when the data belong to another user, or there is none to run the server as.
     """
     me = os.geteuid()
+    there = _owner(cluster)
     if me != 0:
-        owner = cluster.stat().st_uid if cluster.exists() else me
+        owner = there if there is not None else me
         if owner != me:
             raise EmbeddedPostgresError(
                 f"{cluster} belongs to {_name(owner)}, and this is {_name(me)}: "
@@ -95,7 +99,7 @@ def account_for(cluster: Path) -> Account:
                 "run memoryd as a user with a name, or set a DATABASE_URL."
             )
         return Account(me, os.getegid(), switch=False)
-    owner = (cluster if cluster.exists() else cluster.parent).stat().st_uid
+    owner = there if there is not None else cluster.parent.lstat().st_uid
     entry = (_entry(owner) if owner != 0 else None) or _system_user()
     if entry is None:
         raise EmbeddedPostgresError(
@@ -103,6 +107,35 @@ def account_for(cluster: Path) -> Account:
             f"add one (useradd --system {SYSTEM_USER}), or run memoryd as an ordinary user."
         )
     return Account(entry.pw_uid, entry.pw_gid, switch=True)
+
+
+def _open(path: Path, wanted: int) -> None:
+    """Adds permissions to `path`. On the way no link is followed: whoever put one there would choose what is opened."""
+    handle = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in path.parts[1:]:
+            step = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
+            os.close(handle)
+            handle = step
+        os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) | wanted)
+    finally:
+        os.close(handle)
+
+
+def _owner(cluster: Path) -> int | None:
+    """Whom the cluster belongs to; of a link it is whoever made it, who will be refused later."""
+    with suppress(FileNotFoundError):
+        return cluster.lstat().st_uid
+    return None
+
+
+def server_uid(data_dir: Path) -> int | None:
+    """The user that the embedded server of this data folder runs as, as far as it is known before its first start."""
+    with suppress(OSError):
+        return (data_dir.expanduser() / "pg").stat().st_uid
+    with suppress(KeyError):
+        return pwd.getpwnam(SYSTEM_USER).pw_uid if os.geteuid() == 0 else os.geteuid()
+    return None
 
 
 def _system_user() -> pwd.struct_passwd | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from daemon.embedded_account import EmbeddedPostgresError
+from daemon.embedded_files import Folder, read_in
 
 _GRACE_SECONDS = 3.0
 
@@ -38,13 +39,14 @@ def find_postmaster(cluster: Path) -> Postmaster | None:
     Raises EmbeddedPostgresError when the cluster belongs to another user.
     """
     try:
-        lines = (cluster / "postmaster.pid").read_text("utf-8", "replace").splitlines()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        text = read_in(cluster, "postmaster.pid")
     except PermissionError:
         raise EmbeddedPostgresError(
             f"{cluster} belongs to another user: run memoryd as that user, or choose another data folder."
         ) from None
+    if text is None:
+        return None
+    lines = text.splitlines()
     # 1 process id, 4 port, 5 folder of the socket, 8 state; a starting server adds them one by one.
     fields = [line.strip() for line in lines] + [""] * 8
     if not fields[0].isdigit():
@@ -55,32 +57,34 @@ def find_postmaster(cluster: Path) -> Postmaster | None:
         socket_folder=Path(fields[4]) if fields[4] else None,
         ready=fields[7] == "ready",
     )
-    alive = psutil.pid_exists(found.pid) and _works_in(cluster, psutil.Process(found.pid)) is not False
+    alive = False
+    with suppress(psutil.NoSuchProcess):
+        alive = _works_in(cluster, psutil.Process(found.pid)) is not False
     return found if alive or _answers(found) else None
 
 
-def clear_leftovers(cluster: Path, socket_folder: Path) -> None:
+def clear_leftovers(cluster: Folder, sockets: Folder) -> None:
     """Ends what a dead server of `cluster` left running, and removes its locks. Call only if no server lives.
 
     The processes of a server whose main process was killed end by themselves, except in the middle of long
     work; until they have, no new server may touch the files. Raises EmbeddedPostgresError if that fails.
     """
-    lock = cluster / "postmaster.pid"
-    if lock.exists():
-        orphans = _still_there(cluster, list(psutil.process_iter()))
+    if "postmaster.pid" in cluster.names():
+        orphans = _still_there(cluster.path, list(psutil.process_iter()))
         for ending in (signal.SIGQUIT, signal.SIGKILL):
             for process in orphans:
                 with suppress(psutil.NoSuchProcess):
                     process.send_signal(ending)
-            orphans = _still_there(cluster, orphans)
+            orphans = _still_there(cluster.path, orphans)
         if orphans:
             raise EmbeddedPostgresError(
-                f"Processes of an earlier Postgres still use {cluster} and cannot be ended "
+                f"Processes of an earlier Postgres still use {cluster.path} and cannot be ended "
                 f"({', '.join(str(process.pid) for process in orphans)}): end them, then start again."
             )
-        lock.unlink()
-    for left in socket_folder.glob(".s.PGSQL.*"):
-        left.unlink()
+        cluster.remove("postmaster.pid")
+    for name in sockets.names():
+        if name.startswith(".s.PGSQL."):
+            sockets.remove(name)
 
 
 def _still_there(cluster: Path, processes: list[psutil.Process]) -> list[psutil.Process]:

@@ -2,7 +2,8 @@
 
 The program (MEMORYD_EXECUTOR_COMMAND) is run once for each command. It gets the context and the message on stdin, with
 MEMORYD_COMMAND_ID, MEMORYD_AGENT_ID and MEMORYD_SESSION_ID in its environment; what it writes is the output, streamed into
-the row while it runs; its exit code decides between completed and failed.
+the row while it runs; its exit code decides between completed and failed. What it may reach: see
+`daemon/confinement.py`.
 
 Promise: at most N commands of an agent at once across all daemons; a time limit that ends the whole process group; output
 of any bytes and any size is kept (NUL and invalid UTF-8 replaced, the middle left out past the limit). A command whose daemon
@@ -14,17 +15,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import os
 import time
+from collections.abc import Sequence
 from uuid import UUID
 
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
+from daemon.confinement import Confinement
 from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
-from daemon.program import Output, run_program, words_of
-from daemon.settings import PREFIX
+from daemon.program import Output, run_program
 
 MOST_TRIES = 3
 OUT_OF_ROOM_SECONDS = 1.0
@@ -147,8 +148,9 @@ class Executor:
 
     def __init__(  # noqa: PLR0913 - one setting each
         self,
-        command: str,
+        argv: Sequence[str],
         *,
+        confinement: Confinement,
         database: Database,
         daemon_id: UUID,
         lease_seconds: float,
@@ -158,8 +160,8 @@ class Executor:
         output_bytes: int,
         logger: FilteringBoundLogger,
     ) -> None:
-        """Raises ValueError when `command` names no program."""
-        self._argv = words_of(command)
+        self._argv = argv
+        self._confinement = confinement
         self._database = database
         self._daemon_id = daemon_id
         self._lease_seconds = lease_seconds
@@ -286,12 +288,12 @@ class Executor:
             return await run_program(
                 self._argv,
                 given="\n\n".join(part for part in (row["context"], row["message"]) if part) + "\n",
-                environment=_own_environment()
-                | {
+                environment={
                     "MEMORYD_COMMAND_ID": str(row["id"]),
                     "MEMORYD_AGENT_ID": row["agent_id"],
                     "MEMORYD_SESSION_ID": str(row["session_id"] or ""),
                 },
+                confinement=self._confinement,
                 timeout_seconds=self._timeout,
                 output=output,
             )
@@ -311,8 +313,3 @@ class Executor:
                 await self._database.execute(STREAM, command_id, self._daemon_id, output.text())
             # Each time the whole text is written anew: the longer it is, the seldomer.
             pause = max(STREAM_SECONDS, size / 1_000_000)
-
-
-def _own_environment() -> dict[str, str]:
-    """The daemon's environment without its settings: what a message makes the program do needs no key to the database."""
-    return {k: v for k, v in os.environ.items() if not k.startswith(PREFIX) and k != "DATABASE_URL"}

@@ -54,6 +54,7 @@ class Heartbeat:
             while True:
                 try:
                     await self.beat()
+                    await self._dreamer.end_dead()
                     if (self._dream is None or self._dream.done()) and await self._dreamer.due():
                         self._dream = asyncio.create_task(self._idle_dream())
                 except DATABASE_FAULTS as error:

@@ -20,13 +20,18 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from daemon import queue
-from daemon.database import DATABASE_FAULTS, Database, connect, host_of, is_gone
+from daemon.confinement import Confinement, confine
+from daemon.database import DATABASE_FAULTS, Database, host_of, is_gone, patiently
 from daemon.dense_indexes import build_dense_indexes
 from daemon.doorbell import Doorbell, hears_notifications
+from daemon.embedded_account import server_uid
+from daemon.embedded_supervisor import Supervisor
 from daemon.executor import Executor
 from daemon.heartbeat import Heartbeat
+from daemon.lifecycle_errors import PartFailed
 from daemon.logs import describe, frames
 from daemon.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
+from daemon.program import words_of
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
 from daemon.topics import build_topics
@@ -52,7 +57,10 @@ class Daemon:
         embedder: Embedder,
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        """`supervisor`: of the server, where memoryd brings it."""
+        self._supervisor = supervisor
         self._settings = settings
         self._url = url
         self._embedder = embedder
@@ -68,14 +76,11 @@ class Daemon:
         began = time.perf_counter()
         self._heed_signals()
         settings = self._settings
-        pooled = await is_pooled(settings, self._url)
+        patience = settings.start_seconds
+        pooled, database = await patiently(self._open, seconds=patience, logger=self._log)
         listen = not pooled and settings.doorbell != "poll"
-        database = await Database.open(self._url, size=settings.pool_size, pooled=pooled, logger=self._log)
         try:
-            async with database.transaction() as connection:
-                await check_schema(connection, dimensions=self._embedder.dimensions)
-                await write_settings(connection, settings)
-                embedded_by = await connection.fetchval(READ_SETTING, "embedder")
+            embedded_by = await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
             if embedded_by not in (None, self._embedder.name):
                 self._log.warning("embedder_changed", was=embedded_by, now=self._embedder.name)
             embedding = Embedding(self._embedder, database)
@@ -118,6 +123,21 @@ class Daemon:
         if topics is None and self._executor is not None:
             self._executor.wake()
 
+    async def _open(self) -> tuple[bool, Database]:
+        settings = self._settings
+        pooled = await is_pooled(settings, self._url)
+        return pooled, await Database.open(
+            self._url, size=settings.pool_size, pooled=pooled, logger=self._log
+        )
+
+    async def _prepare(self, database: Database) -> str | None:
+        """Checks the schema and tells it the settings; returns the embedder of the vectors in it."""
+        async with database.transaction() as connection:
+            await check_schema(connection, dimensions=self._embedder.dimensions)
+            await write_settings(connection, self._settings)
+            embedded_by: str | None = await connection.fetchval(READ_SETTING, "embedder")
+            return embedded_by
+
     def _build(
         self,
         database: Database,
@@ -148,8 +168,11 @@ class Daemon:
                 wake_others=(lambda _topics: None) if listen else self.wake,
             )
         if settings.executor_command:
+            for name in sorted(names_of(settings.executor_environment) - os.environ.keys()):
+                self._log.warning("executor_variable_unset", variable=name)
             self._executor = Executor(
-                settings.executor_command,
+                words_of(settings.executor_command),
+                confinement=confinement_of(settings),
                 database=database,
                 daemon_id=self._id,
                 lease_seconds=settings.claim_seconds,
@@ -163,6 +186,8 @@ class Daemon:
         tasks += [heartbeat.run(), self._poll(database), self._keep_claims(database)]
         if self._executor is not None:
             tasks.append(self._executor.run())
+        if self._supervisor is not None:
+            tasks.append(self._supervisor.run())
         if listen:
             tasks.append(Doorbell(self._url, ring=self._ring, ready=self._ready, logger=self._log).run())
         return tasks
@@ -250,7 +275,7 @@ class Daemon:
                         error=describe(error),
                         at=frames(error),
                     )
-                    raise error
+                    raise PartFailed from error
 
     async def _stop(self, running: Sequence[asyncio.Task[None]], heartbeat: Heartbeat) -> None:
         grace = self._settings.shutdown_seconds
@@ -284,6 +309,25 @@ def build_dreamer(
     )
 
 
+def confinement_of(settings: Settings) -> Confinement:
+    """How the executor's programs are run. Raises ValueError with what to do."""
+    forbidden: dict[int, str] = {}
+    if settings.database_url is None and (server := server_uid(settings.data_dir)) is not None:
+        forbidden[server] = "the embedded Postgres runs as that user, so its data would lie open"
+    return confine(
+        user=settings.executor_user,
+        folder=settings.executor_dir,
+        also=names_of(settings.executor_environment),
+        environment=os.environ,
+        forbidden=forbidden,
+    )
+
+
+def names_of(text: str) -> frozenset[str]:
+    """The names of a list with commas."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
 async def is_pooled(settings: Settings, url: str) -> bool:
     """Whether the URL leads through a transaction pooler, where LISTEN and prepared statements are of no use."""
     if settings.pool != "auto":
@@ -302,9 +346,3 @@ async def write_settings(connection: Any, settings: Settings) -> None:
         "ttl_hours.task_memory": settings.task_memory_ttl_hours,
     }
     await connection.execute(WRITE_SETTINGS, list(values), [json.dumps(v) for v in values.values()])
-
-
-async def reach(url: str) -> None:
-    """Raises OSError or asyncpg.PostgresError when the database cannot be reached."""
-    connection = await connect(url)
-    await connection.close()

@@ -14,11 +14,19 @@ from typing import TextIO
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
+# What asyncpg raises when a connection breaks in the middle of an answer. Its complaints of an argument are of other classes.
+_LOST = frozenset({"InterfaceError", "InternalClientError"})
+
+
+def is_console(style: str, stream: TextIO) -> bool:
+    """Whether that style means readable lines on that stream."""
+    return style == "console" or (style == "auto" and stream.isatty())
+
 
 def configure_logs(*, level: str, style: str, stream: TextIO | None = None) -> None:
     """Sets up structlog for this process; style is auto, console or json."""
     out = sys.stderr if stream is None else stream
-    console = style == "console" or (style == "auto" and out.isatty())
+    console = is_console(style, out)
     processors: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -70,13 +78,14 @@ def get_logger(**bound: object) -> FilteringBoundLogger:
 
 
 def describe(error: BaseException) -> str:
-    """An error in a word that is safe to log: its class and SQLSTATE, and its first line where that is ours to show.
+    """An error in a few words that are safe to log: its class and SQLSTATE, and whether it is the connection that was lost.
 
     Postgres puts row values into the detail, and some libraries put the input into the message: neither is taken.
     """
     state = getattr(error, "sqlstate", None)
     name = type(error).__name__
-    return f"{name} [{state}]" if state else name
+    lost = isinstance(error, ConnectionError) or str(state).startswith("08") or name in _LOST
+    return (f"{name} [{state}]" if state else name) + (": connection lost" if lost else "")
 
 
 def frames(error: BaseException) -> list[str]:

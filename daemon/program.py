@@ -15,6 +15,9 @@ import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from daemon.confinement import Confinement
 
 KILL_AFTER_SECONDS = 5.0
 LAST_WORDS_SECONDS = 1.0
@@ -65,11 +68,13 @@ def words_of(command: str) -> list[str]:
         raise ValueError(f"MEMORYD_EXECUTOR_COMMAND cannot be read as a command line: {error}.") from None
     if not words:
         raise ValueError("MEMORYD_EXECUTOR_COMMAND names no program. Leave it empty to run none.")
-    if shutil.which(words[0]) is None:
+    found = shutil.which(words[0])
+    if found is None:
         raise ValueError(
             f"MEMORYD_EXECUTOR_COMMAND names {words[0]!r}, which is no program here. Give its whole path."
         )
-    return words
+    # It runs in another folder than ours, where a relative path would lead elsewhere.
+    return [os.path.abspath(found), *words[1:]]  # noqa: PTH100 - resolve() would change the name it is called by
 
 
 async def run_program(
@@ -77,24 +82,36 @@ async def run_program(
     *,
     given: str,
     environment: Mapping[str, str],
+    confinement: Confinement,
     timeout_seconds: float,
     output: Output,
 ) -> tuple[int, str | None]:
     """Runs it to its end; returns the exit code, and why it was not the program's own, if it was not.
 
-    `output` fills while it runs. A program that cannot be started gives 127, one stopped at the limit 124. Raises OSError when
-    the machine has no room for another process.
+    `environment` goes over the confinement's; `output` fills while it runs. A program that cannot be started gives 127, one
+    stopped at the limit 124. Raises OSError when the machine has no room for another process.
     """
     ended = asyncio.Event()
-    try:
-        process, reading = await _start(argv, given, environment, _Reading(output, ended))
-    except OSError as fault:
-        if fault.errno in NO_ROOM:
-            raise
-        return (
-            NOT_STARTED,
-            f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)",
-        )
+    async with confinement.workplace() as folder:
+        try:
+            start = _Start(argv, {**confinement.environment, **environment}, confinement, folder)
+            process, reading = await _start(start, given, _Reading(output, ended))
+        except OSError as fault:
+            if fault.errno in NO_ROOM:
+                raise
+            return (
+                NOT_STARTED,
+                f"the executor's program could not be started: {fault.strerror} (MEMORYD_EXECUTOR_COMMAND)",
+            )
+        return await _to_its_end(process, reading, ended, timeout_seconds)
+
+
+async def _to_its_end(
+    process: asyncio.subprocess.Process,
+    reading: asyncio.ReadTransport,
+    ended: asyncio.Event,
+    timeout_seconds: float,
+) -> tuple[int, str | None]:
     try:
         async with asyncio.timeout(timeout_seconds):
             return await process.wait(), None
@@ -110,8 +127,18 @@ async def run_program(
         reading.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A program, and how it is run."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    confinement: Confinement
+    folder: Path
+
+
 async def _start(
-    argv: Sequence[str], given: str, environment: Mapping[str, str], reading: _Reading
+    start: _Start, given: str, reading: _Reading
 ) -> tuple[asyncio.subprocess.Process, asyncio.ReadTransport]:
     # A file and a pipe of our own: with those of asyncio a process has not ended until all its heirs have.
     read_end, write_end = os.pipe()
@@ -122,12 +149,14 @@ async def _start(
             stdin.write(given.encode("utf-8", "replace"))
             stdin.seek(0)
             process = await asyncio.create_subprocess_exec(
-                *argv,
+                *start.argv,
                 stdin=stdin,
                 stdout=write_end,
                 stderr=asyncio.subprocess.STDOUT,
-                env=environment,
+                env=start.environment,
+                cwd=start.folder,
                 start_new_session=True,
+                **start.confinement.identity,
             )
     except BaseException:
         transport.close()

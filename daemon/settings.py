@@ -6,6 +6,7 @@ Promise: a wrong value stops the program with one sentence that names the variab
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
@@ -69,6 +70,9 @@ class Settings(BaseSettings):
     max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
         5, description="Attempts before a job is buried."
     )
+    start_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        10.0, description="How long a start waits for a database that does not answer or is coming up."
+    )
     shutdown_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
         10.0, description="What running batches get at SIGTERM."
     )
@@ -102,6 +106,17 @@ class Settings(BaseSettings):
     )
     executor_output_bytes: Annotated[int, Field(ge=1000, le=200_000_000)] = Field(
         16_000_000, description="Output kept of one command; the middle of longer output is left out."
+    )
+    executor_user: str | None = Field(
+        None,
+        description="System user that commands run as; needs root. Empty: the daemon's own, which must not be root then.",
+    )
+    executor_dir: Path | None = Field(
+        None,
+        description="Folder where commands run; empty: a private one for each, removed afterwards.",
+    )
+    executor_environment: str = Field(
+        "", description="Names of variables that commands see beside the usual ones, with commas between."
     )
     command_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         24.0, description="A command running longer than this has failed."
@@ -158,7 +173,8 @@ def load_settings(**overrides: object) -> Settings:
     Raises SettingsError: one line per wrong variable.
     """
     try:
-        return Settings(**{k: v for k, v in overrides.items() if v is not None})  # type: ignore[arg-type]
+        given = {k: v for k, v in overrides.items() if v is not None}
+        return Settings(**{"_env_file": _env_file(), **given})  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError("\n".join(_sentence(dict(e)) for e in error.errors())) from None
     except UnicodeDecodeError:
@@ -167,11 +183,34 @@ def load_settings(**overrides: object) -> Settings:
         raise SettingsError(f"The file .env cannot be read: {error.strerror}.") from None
 
 
+def foreign_env_file() -> int | None:
+    """The user id that .env, or the link of that name, belongs to, if that is neither this process's nor root's.
+
+    Such a file is not read: whoever may put it into the working directory could name a program for memoryd to run.
+    """
+    ours = (os.geteuid(), 0)
+    for look in (os.lstat, os.stat):
+        with suppress(OSError):
+            owner = look(ENV_FILE).st_uid
+            if owner not in ours:
+                return owner
+    return None
+
+
+def _env_file() -> str | None:
+    return ENV_FILE if foreign_env_file() is None else None
+
+
+def _variables_of_file() -> dict[str, str | None]:
+    path = _env_file()
+    return {} if path is None else dotenv_values(path, encoding=ENV_FILE_ENCODING)
+
+
 def unknown_settings() -> dict[str, str | None]:
     """Variables named like settings that are none, most likely misspelt; each with the setting of the nearest name."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     # Upper and lower case are one to us, as they are to Settings.
-    given = {name.upper() for name in (*os.environ, *dotenv_values(ENV_FILE, encoding=ENV_FILE_ENCODING))}
+    given = {name.upper() for name in (*os.environ, *_variables_of_file())}
     unknown = sorted(
         name
         for name in given - known - NO_SETTINGS

@@ -54,6 +54,9 @@ update public.dream_sessions
 set status = 'interrupted', finished_at = clock_timestamp()
 where status = 'running' and lease_until < now()
 """
+FIND_DEAD = (
+    "select exists (select from public.dream_sessions where status = 'running' and lease_until < now())"
+)
 
 BEGIN = """
 insert into public.dream_sessions (trigger, started_at, lease_until)
@@ -187,6 +190,15 @@ class Dreamer:
     async def due(self) -> bool:
         """Whether the fleet is idle, the last dream long enough ago, and there is something to dream about."""
         return bool(await self._store.fetchval(DUE, *self._when))
+
+    async def end_dead(self) -> None:
+        """Ends a dream whose daemon died: until then it stands as running."""
+        if not await self._store.fetchval(FIND_DEAD):
+            return
+        async with self._store.transaction() as connection:
+            await connection.execute(ALONE)
+            if await connection.fetch(f"{END_DEAD} returning id"):
+                self._log.warning("dream_interrupted", reason="its daemon died")
 
     async def dream(self, trigger: Trigger) -> DreamReport | None:
         """Dreams once; None when another dream is running, or an idle one is not due."""

@@ -6,6 +6,7 @@ Promise: no command shows a traceback for something that its user can mend.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,34 +26,43 @@ class Failure(Exception):  # noqa: N818 - the end of a command, told to its user
     """Ends the command with this sentence and exit code 1."""
 
 
-def settings_or_exit(*, quiet: bool = False, **overrides: object) -> Settings:
+def show_sentence(sentence: str) -> None:
+    """To a person."""
+    typer.secho(sentence, err=True, fg="red")
+
+
+def settings_or_exit(
+    *, quiet: bool = False, tell: Callable[[str], None] = show_sentence, **overrides: object
+) -> Settings:
     """The settings; a wrong one ends the program with its sentence, exit code 2.
 
     `quiet`: the command prints an answer, so only warnings are logged, unless a level was asked for.
     """
     from daemon.logs import configure_logs, get_logger
-    from daemon.settings import SettingsError, load_settings, unknown_settings
+    from daemon.settings import SettingsError, foreign_env_file, load_settings, unknown_settings
 
     try:
         settings = load_settings(**overrides)
     except SettingsError as error:
-        typer.secho(str(error), err=True, fg="red")
+        tell(str(error))
         raise typer.Exit(2) from None
     level = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
     configure_logs(level=level, style=settings.log_format)
+    if (owner := foreign_env_file()) is not None:
+        get_logger().warning("env_file_not_read", owner=owner, me=os.geteuid())
     for name, meant in unknown_settings().items():
         get_logger().warning("setting_unknown", variable=name, nearest=meant)
     return settings
 
 
-def run_async(main: Coroutine[Any, Any, Result]) -> Result:
+def run_async(main: Coroutine[Any, Any, Result], *, tell: Callable[[str], None] = show_sentence) -> Result:
     """Runs a command's coroutine; failures that have a sentence end with it, exit code 1."""
-    with sentences():
+    with sentences(tell):
         return asyncio.run(main)
 
 
 @contextmanager
-def sentences() -> Iterator[None]:
+def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
     """Turns known failures into one sentence on stderr and exit code 1."""
     try:
         yield
@@ -64,12 +74,14 @@ def sentences() -> Iterator[None]:
         sentence = explain(error)
         if sentence is None:
             raise
-        typer.secho(sentence, err=True, fg="red")
+        tell(sentence)
         raise typer.Exit(1) from None
 
 
 def explain(error: Exception) -> str | None:
     """What went wrong and what to do, for a failure that the user can mend; None for a bug."""
+    if isinstance(error, Failure):
+        return str(error)  # without a look at libraries, one of which may be the reason
     import asyncpg
 
     from daemon.embedded_account import EmbeddedPostgresError
@@ -79,9 +91,7 @@ def explain(error: Exception) -> str | None:
     # Of a PostgresError only the message: details and hints stand on lines of their own, and may hold rows.
     said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
     match error:
-        case (
-            Failure() | MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError()
-        ):
+        case MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError():
             return said
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             return f"The database refused to let us in: {said}. Check user and password in DATABASE_URL."
@@ -100,7 +110,7 @@ def explain(error: Exception) -> str | None:
         case asyncpg.PostgresError():
             hint = getattr(error, "hint", None)
             return f"The database said: {said}." + (f" {hint}" if hint else "")
-        case OSError() | asyncpg.InterfaceError():
+        case OSError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
             reason = said or type(error).__name__
             return f"The database cannot be reached: {reason}. Is it running, and is DATABASE_URL right?"
     return None

@@ -135,6 +135,10 @@ def _environment(url: str, folder: Path) -> dict[str, str]:
         "DATABASE_URL": url,
         "MEMORYD_EXECUTOR_COMMAND": EXECUTOR,
         "MEMORYD_EXECUTOR_PARALLEL": "1",
+        "MEMORYD_EXECUTOR_DIR": str(folder / "work"),
+        "MEMORYD_EXECUTOR_ENVIRONMENT": "PYTHONDONTWRITEBYTECODE,GIT_CEILING_DIRECTORIES",
+        # The demo's own commands are all that it runs.
+        **({"MEMORYD_EXECUTOR_USER": "root"} if os.geteuid() == 0 else {}),
         "MEMORYD_LOG_FORMAT": "json",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH")))),

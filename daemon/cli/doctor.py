@@ -46,11 +46,13 @@ async def _collect(settings: Settings, *, tell: bool) -> list[Check]:
 
 
 async def _examine(settings: Settings) -> AsyncIterator[Check]:
-    from daemon.checks import Check, split_advice
+    from daemon.checks import Check, check_disk, split_advice
     from daemon.doctor import examine
 
     try:
-        with postgres(settings, existing=True) as (url, _server):
+        with postgres(settings, existing=True) as (url, server):
+            if server is not None:
+                yield check_disk(server.free_bytes)
             async for check in examine(
                 settings,
                 url,

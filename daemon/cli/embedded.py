@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from daemon.cli.common import Failure
+from daemon.embedded_account import server_uid
+from daemon.embedded_files import open_folder
 from daemon.embedded_postgres import EmbeddedPostgres
 from daemon.settings import Settings
 
@@ -27,24 +29,24 @@ def embedded(settings: Settings, *, keep: bool = False, existing: bool = False) 
 
     With `keep` it runs on afterwards. Raises EmbeddedPostgresError.
     """
-    server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
     folder = settings.data_dir.expanduser().resolve()
     try:
         if existing and not (folder / "pg").exists():
             raise Failure(missing(folder))
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        with open_folder(folder, server=server_uid(folder)) as place:
+            lock = place.open_own(LOCK)
     except OSError as error:
         raise Failure(
             f"{folder} cannot be used ({error.strerror}). Set MEMORYD_DATA_DIR to another."
         ) from None
     try:
-        if os.geteuid() == 0:
-            owner = folder.stat()
-            os.fchown(lock, owner.st_uid, owner.st_gid)
         fcntl.flock(lock, fcntl.LOCK_SH)
-        if server.start():
-            _note(lock, server.postmaster_pid())
+        # Also of one that the daemon starts again: the last of us is to stop it.
+        server = EmbeddedPostgres(
+            settings.data_dir, port=settings.postgres_port, started=lambda pid: _note(lock, pid)
+        )
+        server.start()
         try:
             yield server
         finally:

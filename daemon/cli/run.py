@@ -6,10 +6,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import embedder_of, language_model_of, postgres, run_async, sentences, settings_or_exit
+from daemon.cli.common import (
+    Failure,
+    embedder_of,
+    language_model_of,
+    postgres,
+    run_async,
+    sentences,
+    settings_or_exit,
+    show_sentence,
+)
 from daemon.cli.migrate import migrate_database
 
 if TYPE_CHECKING:
+    from daemon.embedded_postgres import EmbeddedPostgres
     from daemon.settings import Settings
 
 
@@ -19,26 +29,68 @@ def run(
     ),
 ) -> None:
     """Run the daemon until SIGTERM or Ctrl-C. Without DATABASE_URL it brings its own Postgres."""
-    settings = settings_or_exit()
-    with sentences():
-        _check_programs(settings)
-    with sentences(), postgres(settings) as (url, server):
-        if server is not None:
-            typer.echo(_welcome(server.socket_url))
-        run_async(_serve(settings, url, migrate=migrate))
+    from daemon.lifecycle_errors import PartFailed
+    from daemon.refusal import capture_warnings, crash, refuse
+
+    style: str | None = None
+
+    def tell(sentence: str) -> None:
+        refuse(sentence, show_sentence, style)
+
+    capture_warnings()
+    settings = settings_or_exit(tell=tell)
+    style = settings.log_format
+    try:
+        with sentences(tell):
+            _load_libraries(settings)
+            _check_programs(settings)
+            _seal(settings)
+        with sentences(tell), postgres(settings) as (url, server):
+            if server is not None:
+                typer.echo(_welcome(server.socket_url))
+            run_async(_serve(settings, url, server, migrate=migrate), tell=tell)
+    except PartFailed:
+        raise typer.Exit(1) from None  # the log has said it
+    except (typer.Exit, BrokenPipeError):
+        raise
+    except Exception as error:  # noqa: BLE001 - the log's last line, where a traceback would show messages
+        crash(error)
+        raise typer.Exit(1) from None
 
 
-async def _serve(settings: Settings, url: str, *, migrate: bool) -> None:
+async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, *, migrate: bool) -> None:
+    from daemon.database import patiently
+    from daemon.embedded_supervisor import Supervisor
     from daemon.lifecycle import Daemon
     from daemon.logs import get_logger
 
     log = get_logger()
     if migrate:
-        for migration in await migrate_database(settings, url):
+        for migration in await patiently(
+            lambda: migrate_database(settings, url), seconds=settings.start_seconds, logger=log
+        ):
             log.info("migration_applied", migration=f"{migration.version:04d}_{migration.name}")
     await Daemon(
-        settings, url, embedder=embedder_of(settings), language_model=language_model_of(settings), logger=log
+        settings,
+        url,
+        embedder=embedder_of(settings),
+        language_model=language_model_of(settings),
+        logger=log,
+        supervisor=None if server is None else Supervisor(server, logger=log),
     ).run()
+
+
+def _load_libraries(settings: Settings) -> None:
+    """What may refuse this machine, or grumble about it. Raises Failure."""
+    from daemon.refusal import foreign_lines_logged
+
+    with foreign_lines_logged(settings.log_format):
+        try:
+            import numpy as np  # noqa: F401
+        except Exception as error:  # noqa: BLE001 - it may raise anything
+            # An essay, of which one line is the reason.
+            reason = str(error).rpartition("Original error was: ")[2].strip().partition("\n")[0]
+            raise Failure(f"numpy does not run on this machine: {reason or type(error).__name__}") from None
 
 
 def _check_programs(settings: Settings) -> None:
@@ -48,7 +100,18 @@ def _check_programs(settings: Settings) -> None:
 
     check_names(settings.embedder, settings.language_model)
     if settings.executor_command:
+        from daemon.lifecycle import confinement_of
+
         words_of(settings.executor_command)
+        confinement_of(settings)
+
+
+def _seal(settings: Settings) -> None:
+    """Closes the daemon to the programs that it is going to run. Before the URL of its own server is known to it."""
+    from daemon.confinement import is_root, seal
+
+    if settings.executor_command:
+        seal(privileges=settings.executor_user is not None and is_root(settings.executor_user))
 
 
 def _welcome(url: str) -> str:

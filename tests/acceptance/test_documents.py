@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
 import shlex
@@ -18,6 +19,7 @@ from tests.support.daemons import DaemonProcess
 from tests.support.waiting import IDLE, until
 
 ROOT = Path(__file__).parents[2]
+LEVELS = frozenset({"debug", "info", "warning", "error", "critical"})
 
 
 def sql_blocks(document: str) -> list[str]:
@@ -118,6 +120,34 @@ def test_the_documents_link_to_what_is_there() -> None:
     for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
             assert (document.parent / link).exists(), f"{document.name} links to {link}"
+
+
+def logged_events() -> dict[str, str]:
+    """Every event that the program logs, with a place where it does."""
+    found: dict[str, str] = {}
+    for package in ("daemon", "handlers", "memory", "providers"):
+        for path in (ROOT / package).rglob("*.py"):
+            for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+                    continue
+                logger = ast.unparse(call.func.value).rpartition(".")[2]
+                if call.func.attr not in LEVELS or logger not in ("_log", "log", "logger", "get_logger()"):
+                    continue
+                event = call.args[0]
+                assert isinstance(event, ast.Constant), f"{path}:{call.lineno} puts its event together"
+                found[str(event.value)] = f"{path.name}:{call.lineno}"
+    return found
+
+
+def test_every_event_of_the_log_is_described_and_every_described_one_is_logged() -> None:
+    table = re.findall(
+        r"^\| (`\w+`(?:, `\w+`)*) \| ", (ROOT / "docs/operations.md").read_text("utf-8"), re.MULTILINE
+    )
+    described = [name for cell in table for name in re.findall(r"`(\w+)`", cell)]
+    assert len(described) == len(set(described))
+    logged = logged_events()
+    assert {name: at for name, at in logged.items() if name not in described} == {}
+    assert set(described) - logged.keys() == set()
 
 
 def test_every_setting_is_described() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import pytest
@@ -21,7 +24,8 @@ TEN = 10
 
 async def refuses(url: str, folder: Path, *arguments: str, **settings: object) -> str:
     """Starts a daemon that must not start; returns the sentence that it leaves with."""
-    ended = await memoryd("run", *arguments, url=url, folder=folder, **settings)
+    ended = await memoryd("run", *arguments, url=url, folder=folder, **{"start_seconds": 0, **settings})
+    assert all(json.loads(line) for line in ended.err.splitlines()), ended.err
     assert ended.code not in (0, None)
     assert "Traceback" not in ended.err
     assert len(ended.sentences) == 1, ended.err
@@ -79,6 +83,62 @@ async def test_nobody_listens(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
     said = await refuses(f"postgresql://postgres:hunter2@127.0.0.1:{port}/memoryd", tmp_path)
     assert "DATABASE_URL" in said
+
+
+async def test_a_database_that_comes_up_is_waited_for(own_postgres: OwnPostgres, daemons: Daemons) -> None:
+    await asyncio.to_thread(own_postgres.server.stop)
+    daemon = await daemons.start(url=own_postgres.url, start_seconds=60, wait=False)
+    await daemon.event("database_awaited")
+    await asyncio.to_thread(own_postgres.server.start)
+    await daemon.event("daemon_started")
+    assert len(daemon.events("database_awaited")) == 1
+    assert await daemon.stop() == 0
+
+
+async def test_a_database_that_hangs_up_while_it_comes_up_is_waited_for(
+    database_url: str, daemons: Daemons
+) -> None:
+    """As Postgres does when it is restarted in the middle of a handshake."""
+    parts = urlsplit(database_url)
+    query = parse_qs(parts.query)
+    socket_path = f"{query['host'][0]}/.s.PGSQL.{query['port'][0]}" if "host" in query else None
+    met = 0
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal met
+        met += 1
+        if met <= 3:
+            # Before a word, after the greeting, in the middle of an answer.
+            if met > 1:
+                await reader.read(1)
+                writer.write(b"R" if met == 3 else b"")
+                await writer.drain()
+            writer.close()
+            return
+        if socket_path is not None:
+            there, back = await asyncio.open_unix_connection(socket_path)
+        else:
+            there, back = await asyncio.open_connection(parts.hostname, parts.port)
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    async with await asyncio.start_server(meet, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        name = parts.netloc.rpartition("@")[0] or "postgres"
+        daemon = await daemons.start(
+            url=f"postgresql://{name}@127.0.0.1:{port}{parts.path}?sslmode=disable", start_seconds=30
+        )
+        assert await daemon.stop() == 0
+    assert met > 3
+    assert daemon.events("not_json") == []
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """From one to the other until the end."""
+    with suppress(ConnectionError):
+        while chunk := await reader.read(65_536):
+            writer.write(chunk)
+            await writer.drain()
+    writer.close()
 
 
 async def test_somebody_else_listens(tmp_path: Path) -> None:

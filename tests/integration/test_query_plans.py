@@ -176,6 +176,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "request read": (request.READ, (IDS,)),
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
     "dream due": (dream.DUE, (21600.0, 21600.0, 172800.0, 3)),
+    "dream find dead": (dream.FIND_DEAD, ()),
     "dream end dead": (dream.END_DEAD, ()),
     "dream hold": (dream.HOLD, (UUID(int=1), 20.0)),
     "dream read page": (

@@ -30,8 +30,15 @@ class Finished:
 
     @property
     def sentences(self) -> list[str]:
-        """What it said on stderr, a line each, log lines left out."""
-        return [line for line in self.err.splitlines() if line.strip() and not line.startswith("{")]
+        """What it said on stderr, a line each, log lines left out but for those that tell why it did not start."""
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        logged = [json.loads(line) if line.startswith("{") else None for line in lines]
+        told = [line if one is None else one.get("reason") for line, one in zip(lines, logged, strict=True)]
+        return [
+            line
+            for line, one in zip(told, logged, strict=True)
+            if line is not None and (one is None or one["event"] == "start_refused")
+        ]
 
 
 class Commands:

@@ -117,6 +117,8 @@ def environment(url: str, settings: Mapping[str, object]) -> dict[str, str]:
     root = str(Path(__file__).parents[2])
     return (
         clean
+        # As root these tests mean it; what else a program may be is tests/security/test_executor_isolation.py's matter.
+        | ({"MEMORYD_EXECUTOR_USER": "root"} if os.geteuid() == 0 else {})
         | {"DATABASE_URL": url, "MEMORYD_LOG_FORMAT": "json", "PYTHONPATH": root}
         | {f"MEMORYD_{k.upper()}": str(v) for k, v in settings.items()}
     )

@@ -77,6 +77,7 @@ def test_a_wrong_value_is_one_sentence(
     [
         ("POLL_SECONDS", "above 0 and up to 3600"),
         ("CLAIM_SECONDS", "from 1 to 3600"),
+        ("START_SECONDS", "from 0 to 3600"),
         ("SHUTDOWN_SECONDS", "from 0 to 3600"),
         ("PROVIDER_TIMEOUT_SECONDS", "above 0 and up to 600"),
         ("EXECUTOR_TIMEOUT_SECONDS", "above 0 and up to 31536000"),

@@ -1,0 +1,168 @@
+"""What the built-in executor's programs may reach: whose rights they have, where they work, which variables they see.
+
+A message decides what such a program does, and messages come from anybody. Promise: it sees no variable but those of a short
+list and those that were named for it; it works in a folder of its own; the daemon's memory and environment are closed to it;
+and it never has root's rights unless somebody asked for that by name. As a user of its own (MEMORYD_EXECUTOR_USER) it can also
+reach nothing that file permissions keep from that user: the `.env` file, the embedded Postgres and its password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+if sys.platform != "win32":
+    import pwd
+
+PASSED_ON = frozenset({"PATH", "LANG", "LANGUAGE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+"""Beside LC_*, and what tells of the user. Proxies are not among them: their addresses often hold a password."""
+OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL")
+
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """How programs are run. `uid` None: as the daemon itself."""
+
+    uid: int | None
+    gid: int | None
+    groups: tuple[int, ...]
+    folder: Path | None
+    """Where they work; None: a fresh folder each, private to their user and removed afterwards."""
+    environment: Mapping[str, str]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What asyncio.create_subprocess_exec must be told of the user."""
+        if self.uid is None:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": self.groups}
+
+    @asynccontextmanager
+    async def workplace(self) -> AsyncIterator[Path]:
+        """The folder for one program. Raises OSError when there is no room for one."""
+        if self.folder is not None:
+            yield self.folder
+            return
+        place = Path(tempfile.mkdtemp(prefix="memoryd-command-"))
+        try:
+            if self.uid is not None and self.gid is not None:
+                os.chown(place, self.uid, self.gid, follow_symlinks=False)
+            yield place
+        finally:
+            # In a thread, since it may hold a whole working copy. Whoever wrote it may still be writing: then some stays.
+            await asyncio.shield(asyncio.to_thread(shutil.rmtree, place, ignore_errors=True))
+
+
+def confine(
+    *,
+    user: str | None,
+    folder: Path | None,
+    also: frozenset[str],
+    environment: Mapping[str, str],
+    forbidden: Mapping[int, str],
+) -> Confinement:
+    """How this daemon's programs are run.
+
+    `also`: names of variables to pass on. `forbidden`: users that the programs must not be, and why. Raises ValueError with
+    what to do.
+    """
+    entry = _user(user)
+    me = os.geteuid()
+    if entry is not None and me not in (entry.pw_uid, 0):
+        raise ValueError(
+            f"MEMORYD_EXECUTOR_USER is {user}, and only root can run programs as somebody else: start memoryd as root, "
+            f"or as {user} and without the setting."
+        )
+    switch = entry is not None and entry.pw_uid != me
+    if entry is not None and switch and entry.pw_uid in forbidden:
+        raise ValueError(
+            f"MEMORYD_EXECUTOR_USER is {user}, and {forbidden[entry.pw_uid]}: choose another user."
+        )
+    if folder is not None:
+        folder = folder.expanduser().resolve()
+        if not folder.is_dir():
+            raise ValueError(
+                f"MEMORYD_EXECUTOR_DIR is {folder}, which is no folder: make it, or choose another."
+            )
+    return Confinement(
+        uid=entry.pw_uid if entry is not None and switch else None,
+        gid=entry.pw_gid if entry is not None and switch else None,
+        groups=tuple(os.getgrouplist(entry.pw_name, entry.pw_gid)) if entry is not None and switch else (),
+        folder=folder,
+        environment=_environment(environment, also, entry or _entry(me), switch=switch),
+    )
+
+
+def is_root(name: str) -> bool:
+    """Whether that is a name of root."""
+    entry = _user(name)
+    return entry is not None and entry.pw_uid == 0
+
+
+def seal(*, privileges: bool) -> None:
+    """Closes this process to programs of its own user, on Linux: /proc/<pid>/environ and mem, ptrace, core dumps.
+
+    With `privileges` False no program that it starts can gain rights by executing another (sudo and the like).
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    _prctl(libc, _PR_SET_DUMPABLE, 0)
+    if not privileges:
+        _prctl(libc, _PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _prctl(libc: ctypes.CDLL, option: int, value: int) -> None:
+    if libc.prctl(option, ctypes.c_ulong(value), *(ctypes.c_ulong(0),) * 3) != 0:
+        number = ctypes.get_errno()
+        raise ValueError(
+            f"This system does not let memoryd close itself to the executor's programs ({os.strerror(number)}): "
+            "unset MEMORYD_EXECUTOR_COMMAND here."
+        )
+
+
+def _user(name: str | None) -> pwd.struct_passwd | None:
+    if name is None:
+        if os.geteuid() == 0:
+            raise ValueError(
+                "MEMORYD_EXECUTOR_COMMAND would run as root, and anybody's message decides what it does. Give it a user of its "
+                "own (useradd --system --create-home agent, then MEMORYD_EXECUTOR_USER=agent), or run memoryd as an ordinary "
+                "user; MEMORYD_EXECUTOR_USER=root if you mean it."
+            )
+        return None
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise ValueError(
+            f"MEMORYD_EXECUTOR_USER is {name}, and this system has no such user: useradd --system --create-home {name}"
+        ) from None
+
+
+def _entry(uid: int) -> pwd.struct_passwd | None:
+    with contextlib.suppress(KeyError):
+        return pwd.getpwuid(uid)
+    return None
+
+
+def _environment(
+    ours: Mapping[str, str], also: frozenset[str], entry: pwd.struct_passwd | None, *, switch: bool
+) -> dict[str, str]:
+    passed = {k: v for k, v in ours.items() if k in PASSED_ON or k.startswith("LC_")}
+    if not switch:
+        passed |= {k: ours[k] for k in OF_THE_USER if k in ours}
+    if entry is not None:
+        known = (entry.pw_dir, entry.pw_name, entry.pw_name, entry.pw_shell)
+        passed = dict(zip(OF_THE_USER, known, strict=True)) | passed
+    return passed | {k: v for k, v in ours.items() if k in also}

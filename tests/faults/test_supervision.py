@@ -1,0 +1,186 @@
+"""The daemon keeps its own Postgres alive: killed, stopped or out of disk, work goes on without anybody's help."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import asyncpg
+import psutil
+import pytest
+
+from daemon.embedded_causes import cause_of_end
+from daemon.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
+from tests.support.commands import Commands
+from tests.support.daemons import DaemonProcess
+from tests.support.folders import server_folder
+from tests.support.waiting import IDLE, until
+
+LEARNT = "select exists (select from agent_memory where embedding is not null and content = $1)"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where the daemon runs and has its data; the server is stopped at the end."""
+    with server_folder() as path:
+        yield path
+        EmbeddedPostgres(path / "data").stop("immediate")
+
+
+@pytest.fixture
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A data folder on a disk of its own, which a test can fill."""
+    data = folder / "data"
+    data.mkdir(mode=0o700)
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=320m,mode=700", "memoryd-test", str(data)]
+    if os.geteuid() != 0 or subprocess.run(mounted, check=False, capture_output=True).returncode != 0:
+        pytest.skip("a disk to fill is a file system of its own, and only root may mount one")
+    try:
+        yield data
+    finally:
+        EmbeddedPostgres(data).stop("immediate")
+        subprocess.run(["umount", str(data)], check=True)
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[DaemonProcess]:
+    """A daemon with memoryd's own Postgres."""
+    daemon = DaemonProcess(await Commands(None, folder).start("run", poll_seconds=0.2))
+    try:
+        await daemon.event("daemon_started", timeout=120)
+        yield daemon
+    finally:
+        await daemon.kill()
+
+
+def kill(server: EmbeddedPostgres) -> None:
+    """kill -9 of the main process; returns when it has gone."""
+    pid = server.postmaster_pid()
+    assert pid is not None
+    postmaster = psutil.Process(pid)
+    postmaster.kill()
+    while postmaster.is_running() and postmaster.status() != psutil.STATUS_ZOMBIE:
+        pass
+
+
+def fill(path: Path) -> None:
+    """Writes until the disk takes no more."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 4_096):
+            pass
+
+
+async def learns(server: EmbeddedPostgres, content: str) -> None:
+    """Whether a new memory is taken up."""
+    connection = await asyncpg.connect(server.socket_url)
+    try:
+        await connection.execute("insert into agent_memory (agent_id, content) values ('alice', $1)", content)
+        await until(connection, LEARNT, content)
+        await until(connection, IDLE)
+    finally:
+        await connection.close()
+
+
+async def test_a_killed_postgres_is_started_again_and_work_goes_on(folder: Path) -> None:
+    server = EmbeddedPostgres(folder / "data")
+    async with running(folder) as daemon:
+        await learns(server, "before")
+        for n in range(2):
+            seen, before = len(daemon.lines), server.postmaster_pid()
+            kill(server)
+            lost = await daemon.event("postgres_lost", after=seen)
+            assert (lost["level"], lost["cause"]) == ("warning", "killed")
+            await daemon.event("postgres_restarted", after=seen, timeout=60)
+            await daemon.event("database_back", after=seen)
+            assert server.postmaster_pid() not in (None, before)
+            await learns(server, f"after {n}")
+        assert daemon.process.returncode is None
+        # It is the daemon's as before: who started it stops it.
+        assert await daemon.stop() == 0
+    assert not server.is_running()
+
+
+async def test_a_postgres_that_somebody_shut_down_is_started_again(folder: Path) -> None:
+    server = EmbeddedPostgres(folder / "data")
+    async with running(folder) as daemon:
+        pid = server.postmaster_pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGINT)
+        assert (await daemon.event("postgres_lost"))["cause"] == "stopped"
+        await daemon.event("postgres_restarted", timeout=60)
+        await learns(server, "after")
+
+
+async def test_a_full_disk_is_told_and_waited_for(folder: Path, small_disk: Path) -> None:
+    server = EmbeddedPostgres(small_disk)
+    async with running(folder) as daemon:
+        await learns(server, "before")
+        ballast = small_disk / "ballast"
+        fill(ballast)
+        kill(server)
+        assert (await daemon.event("postgres_lost"))["cause"] == "disk_full"
+        refused = await daemon.event("postgres_not_started", timeout=60)
+        assert (refused["level"], refused["cause"]) == ("error", "disk_full")
+        assert "Make room" in refused["advice"]
+        for command in ("doctor", "status"):
+            shown = await Commands(None, folder)(command)
+            assert shown.code == 1
+            assert "disk is full" in shown.out + shown.err or "No space left" in shown.out + shown.err
+        # Each cause is said once, however often it is tried.
+        assert len(daemon.events("postgres_not_started")) == 1
+        ballast.unlink()
+        await daemon.event("postgres_restarted", timeout=120)
+        await learns(server, "after")
+
+
+async def test_damaged_files_are_told_with_what_to_do_and_left_as_they_are(folder: Path) -> None:
+    server = EmbeddedPostgres(folder / "data")
+    async with running(folder) as daemon:
+        kill(server)
+        control = folder / "data" / "pg" / "global" / "pg_control"
+        await daemon.event("postgres_restarted", timeout=60)
+        server.stop("immediate")
+        os.truncate(control, 0)
+        refused = await daemon.event("postgres_not_started", timeout=120)
+        assert refused["cause"] == "corrupted"
+        assert "restore a backup" in refused["advice"]
+        shown = await Commands(None, folder)("doctor", "--json")
+        assert shown.code == 1
+        (check,) = [one for one in shown.json if one["name"] == "database"]
+        assert check["verdict"] == "problem"
+        assert "damaged" in f"{check['found']} {check['advice']}"
+        assert control.stat().st_size == 0
+
+
+def test_too_little_memory_is_told(folder: Path) -> None:
+    server = EmbeddedPostgres(folder / "data", options={"shared_buffers": "7TB", "huge_pages": "off"})
+    with pytest.raises(EmbeddedPostgresError, match="short of memory") as refused:
+        server.start()
+    assert refused.value.cause == "out_of_memory"
+
+
+async def test_the_doctor_tells_of_the_room_on_the_disk(folder: Path) -> None:
+    memoryd = Commands(None, folder)
+    assert (await memoryd("migrate")).code == 0
+    shown = await memoryd("doctor", "--json")
+    (check,) = [one for one in shown.json if one["name"] == "disk"]
+    assert "GB are free" in check["found"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        ("PANIC:  could not write to file: No space left on device\n", "disk_full"),
+        ("FATAL:  could not map anonymous shared memory: Cannot allocate memory\n", "out_of_memory"),
+        ("LOG:  invalid primary checkpoint record\nPANIC:  could not locate a valid checkpoint record\n", "corrupted"),
+        ("LOG:  received fast shutdown request\nLOG:  database system is shut down\n", "stopped"),
+        ("LOG:  database system is ready to accept connections\n", "killed"),
+    ],
+)  # fmt: skip
+def test_the_last_life_alone_tells_of_its_end(tmp_path: Path, lines: str, cause: str) -> None:
+    before = "LOG:  starting PostgreSQL 18\nPANIC:  No space left on device\n"
+    assert cause_of_end(f"{before}LOG:  starting PostgreSQL 18\n{lines}", tmp_path) == cause
