@@ -58,6 +58,9 @@ create policy own_read on public.agent_commands for select to memoryd_user using
 -- A user asks for work; what came of it is the agents' word.
 create policy own_ask on public.agent_commands for insert to memoryd_user
     with check (user_id = (select memoryd.caller_id()) and status = 'pending');
+-- Of agents that are open to them. Restrictive: no other policy opens an agent by the way.
+create policy open_agents on public.agent_commands as restrictive for insert to memoryd_user
+    with check (memoryd.is_open(agent_id));
 create policy own on public.memory_queries to memoryd_user
     using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
 create policy own_read on public.dream_insights for select to memoryd_user using (user_id = (select memoryd.caller_id()));
@@ -160,7 +163,7 @@ grant select on public.agent_execution_logs, public.memory_anchors to memoryd_us
 
 grant execute on function public.build_context, public.recall, public.explain_recall, public.extract_keywords, public.load_context,
     public.reset_session to memoryd_user;
-grant execute on function memoryd.caller_access, memoryd.grants_access, memoryd.owns_session to memoryd_user;
+grant execute on function memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open to memoryd_user;
 grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recency, memoryd.score_memories,
     memoryd.compose_context to memoryd_service, memoryd_user;
 -- What recall is made of.

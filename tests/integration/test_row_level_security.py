@@ -245,6 +245,7 @@ async def test_what_is_not_ones_own_cannot_be_touched(
 
 
 async def test_a_user_asks_for_work_but_does_not_write_its_outcome(scratch: asyncpg.Connection) -> None:
+    await scratch.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
     async with as_user(scratch, ONE):
         await ask(scratch, "my own task", user_id=ONE)
     for columns in (
