@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
 from tests.support.clients import ANN, BOB, signed_in
+from tests.support.commands import Commands
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, remember
 from tests.support.users import acting_as
@@ -182,3 +184,33 @@ async def test_in_a_session_of_several_a_reset_takes_ones_own_words(connection: 
     assert await column(connection, left) == ["bob's", "nobody's"]
     async with acting_as(connection, None, role="memoryd_service"):
         assert await connection.fetchval("select reset_session($1)", session) == 2
+
+
+async def test_the_doctor_sees_who_was_given_whole_tables(
+    connection: asyncpg.Connection, database_url: str, tmp_path: Path
+) -> None:
+    """What `grant all on all tables in schema public` does, which tutorials recommend."""
+    doctor = Commands(database_url, tmp_path)
+
+    async def found() -> dict[str, str]:
+        (check,) = [c for c in (await doctor("doctor", "--json")).json if c["name"] == "table rights"]
+        assert isinstance(check, dict)
+        return check
+
+    assert (await found())["verdict"] == "ok"
+    name = f"client_{uuid4().hex[:8]}"
+    await connection.execute(f"create role {name} in role memoryd_user")
+    try:
+        await connection.execute(
+            f"grant all on agent_memory, documents to {name}; grant delete on agents to public"
+        )
+        wrong = await found()
+        assert wrong["verdict"] == "problem"
+        assert f"{name}: agent_memory, documents; public: agents" in wrong["found"]
+        await connection.execute(wrong["advice"].removeprefix("Run: "))
+        assert (await found())["verdict"] == "ok"
+        assert await connection.fetchval(
+            "select has_column_privilege($1, 'documents', 'title', 'update')", name
+        )
+    finally:
+        await connection.execute(f"drop owned by {name}; drop role {name}")
