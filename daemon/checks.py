@@ -129,6 +129,22 @@ def check_schemas(server: Facts) -> Check:
     )
 
 
+def check_rights(server: Facts) -> Check:
+    """Whether others than services may write, and so lock or empty, whole tables: policies stop neither."""
+    wide = server["wide_rights"]
+    if not wide:
+        return Check("table rights", "ok", "Nobody but services may lock, write or empty whole tables.")
+    held = "; ".join(f"{one['role']}: {', '.join(one['tables'])}" for one in wide)
+    advice = "; ".join(
+        f"revoke insert, update, delete, truncate on {', '.join(one['tables'])} from {one['role']}"
+        for one in wide
+    )
+    if any(one["role"] == "memoryd_user" for one in wide):
+        advice += " (then its rights by column again, as the migrations grant them)"
+    found = f"These may lock and write whole tables, past row-level security: {held}."
+    return Check("table rights", "problem", found, f"Run: {advice}")
+
+
 def check_connections(server: Facts, pool_size: int) -> Check:
     """Whether a daemon finds the connections that it may take."""
     free, wants = server["most"] - int(server["used"]), pool_size + SPARE_CONNECTIONS

@@ -47,6 +47,17 @@ select json_build_object(
                      where (n.nspname = 'public'
                             or n.oid = (select extnamespace from pg_extension where extname = 'vector'))
                        and has_schema_privilege((select oid from pg_roles where rolname = 'memoryd_user'), n.oid, 'create')),
+    'wide_rights', (select coalesce(json_agg(w order by w.role), '[]') from (
+                        select case a.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as role,
+                               array_agg(distinct c.relname::text order by c.relname::text) as tables
+                        from pg_class c
+                        join pg_namespace n on n.oid = c.relnamespace
+                        cross join lateral aclexplode(c.relacl) a
+                        where n.nspname = 'public' and c.relname = any($1::text[]) and a.grantee <> c.relowner
+                          and a.privilege_type in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
+                          and not exists (select from pg_roles r join pg_roles s on s.rolname = 'memoryd_service'
+                                          where r.oid = a.grantee and (r.rolsuper or pg_has_role(r.oid, s.oid, 'member')))
+                        group by 1) w),
     'most', current_setting('max_connections')::integer
             - current_setting('superuser_reserved_connections')::integer
             - coalesce(current_setting('reserved_connections', true)::integer, 0),
@@ -102,6 +113,7 @@ async def examine(
                 memory = json.loads(await connection.fetchval(READ_MEMORY))
                 yield checks.check_row_security(server)
                 yield checks.check_schemas(server)
+                yield checks.check_rights(server)
         yield checks.check_schema(server, status, trouble)
         for check in await _ask_embedder(memory, build_embedder):
             yield check

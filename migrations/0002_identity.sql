@@ -61,22 +61,20 @@ $$;
 comment on function memoryd.caller_id is 'The end user''s id from request.jwt.claim.sub or request.jwt.claims; null when there is none.';
 
 -- Whose rights the caller came with. Unlike current_user it holds within a function that runs as its owner too.
+-- These three have a parsed body and no SET: they are inlined, and triggers may ask them for each row.
 create function memoryd.caller_role() returns name
 language sql stable
-set search_path = pg_catalog, pg_temp
-as $$ select coalesce(nullif(nullif(current_setting('role', true), ''), 'none'), session_user)::name $$;
+return coalesce(nullif(nullif(current_setting('role', true), ''), 'none'), session_user)::name;
 
 -- Whether the caller works for the agents.
 create function memoryd.caller_is_service() returns boolean
 language sql stable
-set search_path = pg_catalog, pg_temp
-as $$ select pg_has_role(memoryd.caller_role(), 'memoryd_service', 'usage') $$;
+return pg_has_role(memoryd.caller_role(), 'memoryd_service', 'usage');
 
 -- Whether the caller works for the agents or for support, and not as an end user.
 create function memoryd.caller_serves() returns boolean
 language sql stable
-set search_path = pg_catalog, pg_temp
-as $$ select memoryd.caller_is_service() or pg_has_role(memoryd.caller_role(), 'memoryd_admin', 'usage') $$;
+return memoryd.caller_is_service() or pg_has_role(memoryd.caller_role(), 'memoryd_admin', 'usage');
 
 revoke all on function memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_serves from public;
 -- The tables of schema memoryd stay closed: usage is what the policies and the public functions need to call these helpers.

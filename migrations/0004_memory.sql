@@ -222,7 +222,10 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
+    -- A user's memory makes no agent: whoever names one that is not there yet may have invented it.
+    if memoryd.caller_serves() then
+        perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
+    end if;
 
     insert into memoryd.jobs (topic, lane, ref)
     select 'associate', agent_id, id from new_rows where embedding is not null order by created_at, id;

@@ -119,18 +119,33 @@ begin
     end if;
     -- Writers of one session take turns, also those that bring an index: else one that leaves it out might be given the
     -- same and fail for it. By the row: advisory locks, one a session, run out in a load of many sessions.
-    loop
+    if memoryd.caller_is_service() then
+        loop
+            select s.user_id into session_user_id
+            from public.conversation_sessions s
+            where s.id = new.session_id
+            for no key update;
+            exit when found;
+            -- A group chat's session is of all who speak in it, not of the first who did.
+            insert into public.conversation_sessions (id, user_id, agent_id, chat_id, created_at)
+            values (new.session_id, case when new.chat_id is null then new.user_id end, new.agent_id,
+                    new.chat_id, new.created_at)
+            on conflict do nothing;
+        end loop;
+    else
+        -- An end user writes into a session of theirs. One that is another's and one that is not there are the same to them:
+        -- neither is made, locked or waited for, so that nothing tells which ids there are.
         select s.user_id into session_user_id
         from public.conversation_sessions s
-        where s.id = new.session_id
+        where s.id = new.session_id and s.user_id = memoryd.caller_id()
         for no key update;
-        exit when found;
-        -- A group chat's session is of all who speak in it, not of the first who did.
-        insert into public.conversation_sessions (id, user_id, agent_id, chat_id, created_at)
-        values (new.session_id, case when new.chat_id is null then new.user_id end, new.agent_id,
-                new.chat_id, new.created_at)
-        on conflict do nothing;
-    end loop;
+        if not found then
+            raise exception 'session % is not yours', new.session_id
+                using errcode = 'insufficient_privilege',
+                      hint = 'Take the id of a session of yours; to begin one: '
+                             'insert into conversation_sessions default values returning id.';
+        end if;
+    end if;
     if new.user_id is null then
         new.user_id := session_user_id;
     elsif new.user_id <> session_user_id then
@@ -150,7 +165,7 @@ $$;
 create trigger place_message before insert on public.conversation_messages
     for each row execute function memoryd.place_message();
 
--- Whether a session is the caller's. Volatile, to see also the one that was made a moment ago, for the message that asks.
+-- Whether a session is the caller's. Volatile, to see also the one that was made earlier in the same statement.
 create function memoryd.owns_session(p_session uuid) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -211,20 +226,23 @@ $$;
 comment on function public.load_context is 'The newest messages of a session, oldest first.';
 
 create function public.reset_session(session_id uuid) returns bigint
-language plpgsql volatile
-set search_path = pg_catalog, public, pg_temp
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
+    caller constant uuid := memoryd.caller_id();
     gone bigint;
 begin
     if reset_session.session_id is null then
         raise exception 'session_id is null'
             using errcode = 'null_value_not_allowed', hint = 'Give the session whose messages are to go.';
     end if;
-    delete from public.conversation_messages m where m.session_id = reset_session.session_id;
+    delete from public.conversation_messages m
+    where m.session_id = reset_session.session_id and (memoryd.caller_is_service() or m.user_id = caller);
     get diagnostics gone = row_count;
     return gone;
 end
 $$;
-comment on function public.reset_session is 'Deletes a session''s messages and returns how many there were; the session itself stays.';
+comment on function public.reset_session is
+    'Deletes a session''s messages, of end users their own, and returns how many there were; the session itself stays.';

@@ -361,18 +361,21 @@ comment on function memoryd.sweep_audit is 'Deletes what the audit trail says of
 
 -- Whose rows.
 
--- Conversations of a user: those that are theirs by name, and those without a name in which no other user speaks.
-create function memoryd.sessions_of(p_user uuid) returns setof uuid
+-- Messages of a user: those that bear their name; and, in a conversation that is theirs by name, those of no user that are
+-- theirs as much: the assistant's, and words that nobody else is named for. What an agent is told to be (system) is the agents',
+-- and a conversation that has no owner is nobody's: only what bears their name is theirs there. Exports, erasures and what
+-- an erasure takes from the daemons all go by this.
+create function memoryd.messages_of(p_user uuid) returns setof uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select s.id from public.conversation_sessions s where s.user_id = p_user
-    union
-    select m.session_id
-    from public.conversation_messages m
-    join public.conversation_sessions s on s.id = m.session_id
-    where m.user_id = p_user and s.user_id is null
-      and not exists (select from public.conversation_messages o where o.session_id = s.id and o.user_id <> p_user)
+    select m.id from public.conversation_messages m where m.user_id = p_user
+    union all
+    select m.id
+    from public.conversation_sessions s
+    join public.conversation_messages m on m.session_id = s.id
+    where s.user_id = p_user and m.user_id is null
+      and m.role <> 'system' and (m.role = 'assistant' or m.speaker is null)
 $$;
 
 -- The tables that hold a user's rows ($1), in an order in which they may be put back: which rows are exported, and which are
@@ -384,9 +387,8 @@ as $$
     values
         ('user_memory_access', 't.user_id = $1', null),
         ('agent_sessions', 't.user_id = $1', null),
-        ('conversation_sessions', 't.id in (select memoryd.sessions_of($1))', null),
-        ('conversation_messages',
-         't.user_id = $1 or (t.user_id is null and t.session_id in (select memoryd.sessions_of($1)))', null),
+        ('conversation_sessions', 't.user_id = $1', null),
+        ('conversation_messages', 't.id in (select memoryd.messages_of($1))', null),
         ('agent_commands', 't.user_id = $1', null),
         ('agent_memory', 't.user_id = $1', null),
         ('memory_associations',
@@ -406,8 +408,8 @@ as $$
         ('memory_chunks', 't.user_id = $1', null),
         ('shared_knowledge', 't.created_by = $1::text', null),
         ('memory_anchors', 't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)', null),
-        ('agent_execution_logs',
-         't.user_id = $1 or t.session_id in (select s.id from public.agent_sessions s where s.user_id = $1)', null),
+        -- A service's steps in a run of theirs are the service's; they go with the run, by its foreign key.
+        ('agent_execution_logs', 't.user_id = $1', null),
         ('memory_settings', 't.user_id = $1', 't.user_id = $1 and t.memory_enabled')
 $$;
 
@@ -502,8 +504,8 @@ set timezone = 'UTC'
 as $$
 declare
     own text[];
-    -- What is an agent's word in a user's conversation or session has no user.
-    ownerless constant boolean := p_table in ('conversation_sessions', 'conversation_messages', 'agent_execution_logs');
+    -- What an assistant says in a user's conversation may have no user.
+    ownerless constant boolean := p_table = 'conversation_messages';
     given text[];
     strange text;
     added uuid[];
@@ -566,9 +568,8 @@ begin
         when 'memory_chunks' then
             'exists (select from public.documents d where d.id = t.document_id and d.user_id = $2)'
         when 'agent_execution_logs' then
-            '(t.user_id is not null or t.session_id is not null)
-             and (t.session_id is null
-                  or exists (select from public.agent_sessions s where s.id = t.session_id and s.user_id = $2))'
+            't.session_id is null
+             or exists (select from public.agent_sessions s where s.id = t.session_id and s.user_id = $2)'
         when 'memory_requests' then 't.status <> ''pending'''
         else 'true' end;
     execute format(
@@ -609,6 +610,40 @@ create trigger stamp_session before insert or update on public.agent_sessions
     for each row when (current_setting('memoryd.importing', true) is distinct from 'on')
     execute function memoryd.stamp_session();
 
+-- Single rows.
+
+-- End users delete by this, and by what stands around it, not by DELETE: who may DELETE may LOCK TABLE too, against everybody,
+-- and no policy stops that. Rows of others are left as rows that are not there are: not locked, not waited for, not counted.
+create function public.forget(ids uuid[], source text default 'memory') returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    place constant text := case forget.source
+        when 'memory' then 'agent_memory'
+        when 'message' then 'conversation_messages'
+        when 'session' then 'conversation_sessions'
+        when 'document' then 'documents'
+        when 'chunk' then 'memory_chunks'
+        when 'settings' then 'memory_settings' end;
+    gone bigint;
+begin
+    if place is null then
+        raise exception 'unknown source %', coalesce(quote_literal(left(forget.source, 200)), 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Sources: memory, message, session, document, chunk, settings (whose ids are user_ids).';
+    end if;
+    execute format('delete from public.%I t where t.%I = any ($1) and ($2 or t.user_id = $3)',
+                   place, case forget.source when 'settings' then 'user_id' else 'id' end)
+        using forget.ids, memoryd.caller_is_service(), memoryd.caller_id();
+    get diagnostics gone = row_count;
+    return gone;
+end
+$$;
+comment on function public.forget is
+    'Deletes rows by their ids and returns how many went: of end users their own, of a service any. Sources: memory, message, '
+    'session (with its messages), document (with its chunks), chunk, settings.';
+
 -- Erasure.
 
 -- Texts of a user that were embedded or are about to be, each as the daemon takes it.
@@ -624,8 +659,7 @@ as $$
     union all
     select i.insight from public.dream_insights i where i.user_id = p_user
     union all
-    select m.content from public.conversation_messages m
-    where m.user_id = p_user or (m.user_id is null and m.session_id in (select memoryd.sessions_of(p_user)))
+    select m.content from public.conversation_messages m where m.id in (select memoryd.messages_of(p_user))
     union all
     select concat_ws(E'\n', c.context, c.chunk_text) from public.memory_chunks c where c.user_id = p_user
     union all
@@ -649,10 +683,9 @@ as $$
         select r.id from public.memory_requests r
         where r.user_id = p_user and r.kind <> 'erase'
         union all
-        select m.id from public.conversation_messages m
-        where m.user_id = p_user or (m.user_id is null and m.session_id in (select memoryd.sessions_of(p_user)))
+        select memoryd.messages_of(p_user)
         union all
-        select memoryd.sessions_of(p_user)
+        select s.id from public.conversation_sessions s where s.user_id = p_user
         union all
         select d.id from public.documents d where d.user_id = p_user
         union all
@@ -712,10 +745,10 @@ begin
     perform pg_advisory_xact_lock(memoryd.user_lock(whose));
     perform memoryd.take_jobs(whose);
 
-    sessions := array(select memoryd.sessions_of(whose));
+    sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
     shared := array(select distinct m.session_id from public.conversation_messages m
                     join public.conversation_sessions s on s.id = m.session_id
-                    where m.user_id = whose and s.user_id is distinct from whose and s.id <> all (sessions));
+                    where m.user_id = whose and s.user_id is null);
     memories := array(select m.id from public.agent_memory m where m.user_id = whose);
     refs := memories || sessions
         || array(select c.id from public.agent_commands c where c.user_id = whose)
@@ -724,8 +757,7 @@ begin
         || array(select i.id from public.dream_insights i where i.user_id = whose)
         || array(select d.id from public.documents d where d.user_id = whose)
         || array(select c.id from public.memory_chunks c where c.user_id = whose)
-        || array(select m.id from public.conversation_messages m
-                 where m.user_id = whose or (m.user_id is null and m.session_id = any(sessions)));
+        || array(select memoryd.messages_of(whose));
     hashes := array(select distinct sha256(convert_to(left(t, 32768), 'UTF8')) from memoryd.texts_of(whose) t where t is not null);
     -- As memoryd.learn_words() makes them of the words that the daemon finds.
     lexemes := array(
@@ -781,6 +813,14 @@ begin
       and not exists (select from public.conversation_messages m where m.session_id = s.id);
     get diagnostics number = row_count;
     counts := counts || jsonb_build_object('conversation_sessions', number);
+    -- One of nobody goes with its last words, and is not counted: whether others spoke in it is not theirs to know.
+    with gone as (
+        delete from public.conversation_sessions s
+        where s.id = any(shared) and s.user_id is null
+          and not exists (select from public.conversation_messages m where m.session_id = s.id)
+        returning s.id
+    )
+    select refs || array_agg(g.id) into refs from gone g;
     -- Where others speak too, the conversation is theirs now; its title may have been about whom it loses.
     update public.conversation_sessions s set user_id = null, title = null where s.id = any(sessions);
     update public.conversation_sessions s set title = null where s.id = any(shared) and s.user_id is null;

@@ -25,7 +25,7 @@ declare
     our_functions constant text[] := array[
         'claim_command', 'complete_command', 'mark_useful', 'build_context', 'recall', 'explain_recall', 'cleanup_expired_memory',
         'extract_keywords', 'load_context', 'reset_session', 'touch_knowledge', 'expire_low_confidence',
-        'export_user_memory', 'erase_user_memory'];
+        'export_user_memory', 'erase_user_memory', 'forget'];
     -- Supabase grants its clients everything by default, truncate too, which no policy stops.
     strangers text := 'public';
     each text;
@@ -58,6 +58,9 @@ create policy own_read on public.agent_commands for select to memoryd_user using
 -- A user asks for work; what came of it is the agents' word.
 create policy own_ask on public.agent_commands for insert to memoryd_user
     with check (user_id = (select memoryd.caller_id()) and status = 'pending');
+-- Of agents that are open to them. Restrictive: no other policy opens an agent by the way.
+create policy open_agents on public.agent_commands as restrictive for insert to memoryd_user
+    with check (memoryd.is_open(agent_id));
 create policy own on public.memory_queries to memoryd_user
     using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
 create policy own_read on public.dream_insights for select to memoryd_user using (user_id = (select memoryd.caller_id()));
@@ -70,16 +73,19 @@ create policy both_ends_read on public.memory_associations for select to memoryd
        and exists (select from public.agent_memory m where m.id = related_memory_id));
 
 -- By column: a user sets no times and no command_id (a command is remembered once, and that by its agent), and does not read
--- a command's context, which holds what the agent knows, the agents' own memories among it.
-grant select, delete on public.agent_memory to memoryd_user;
-grant insert (id, agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at),
+-- a command's context, which holds what the agent knows, the agents' own memories among it. Ids are not theirs to choose: by
+-- choosing one that is taken they would learn that it is, and one that another waits for would be theirs first.
+-- On no table have they INSERT, UPDATE, DELETE or TRUNCATE as a whole: with the last three LOCK TABLE is allowed in every
+-- mode. They delete by forget(); the policies keep it to their own rows all the same, should somebody grant DELETE again.
+grant select on public.agent_memory to memoryd_user;
+grant insert (agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at),
     update (session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at)
     on public.agent_memory to memoryd_user;
 grant select (id, agent_id, user_id, session_id, message, metadata, status, output, exit_code, error,
               created_at, ready_at, started_at, finished_at),
-    insert (id, agent_id, user_id, session_id, message, metadata)
+    insert (agent_id, user_id, session_id, message, metadata)
     on public.agent_commands to memoryd_user;
-grant select, insert (id, kind, agent_id, user_id, query, options) on public.memory_requests to memoryd_user;
+grant select, insert (kind, agent_id, user_id, query, options) on public.memory_requests to memoryd_user;
 grant select, update (useful),
     insert (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
     on public.memory_queries to memoryd_user;
@@ -107,9 +113,9 @@ create policy shared_read on public.conversation_messages for select to memoryd_
 create policy in_it_read on public.chat_groups for select to memoryd_user
     using (exists (select from public.conversation_messages m where m.chat_id = chat_groups.id));
 -- Nobody puts himself into a chat, or his words into what others are shown.
-grant select, delete, insert (id, user_id, agent_id, title, channel), update (title, channel)
+grant select, insert (user_id, agent_id, title, channel), update (title, channel)
     on public.conversation_sessions to memoryd_user;
-grant select, delete, insert (id, session_id, user_id, agent_id, message_index, role, speaker, content, metadata),
+grant select, insert (session_id, user_id, agent_id, message_index, role, speaker, content, metadata),
     update (role, speaker, content, metadata)
     on public.conversation_messages to memoryd_user;
 grant select on public.chat_groups, public.conversation_history to memoryd_user;
@@ -133,10 +139,10 @@ create policy shared_read on public.memory_chunks for select to memoryd_user
            and memoryd.grants_access((select memoryd.caller_access()), access_level, visibility_tags, metadata));
 create policy own_read on public.user_memory_access for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
-grant select, delete, insert (id, title, source, document_type, content, metadata, user_id),
+grant select, insert (title, source, document_type, content, metadata, user_id),
     update (title, source, document_type, content, metadata)
     on public.documents to memoryd_user;
-grant select, delete, insert (id, document_id, chunk_index, chunk_text, context, metadata),
+grant select, insert (document_id, chunk_index, chunk_text, context, metadata),
     update (chunk_index, chunk_text, context, metadata)
     on public.memory_chunks to memoryd_user;
 grant select on public.user_memory_access to memoryd_user;
@@ -152,7 +158,7 @@ create policy own_read on public.agent_execution_logs for select to memoryd_user
 create policy own_read on public.memory_anchors for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id));
 grant select,
-    insert (id, user_id, agent_id, status, current_step, progress_percentage, total_steps, completed_steps, error_message,
+    insert (user_id, agent_id, status, current_step, progress_percentage, total_steps, completed_steps, error_message,
             session_data),
     update (status, current_step, progress_percentage, total_steps, completed_steps, error_message, session_data)
     on public.agent_sessions to memoryd_user;
@@ -160,7 +166,7 @@ grant select on public.agent_execution_logs, public.memory_anchors to memoryd_us
 
 grant execute on function public.build_context, public.recall, public.explain_recall, public.extract_keywords, public.load_context,
     public.reset_session to memoryd_user;
-grant execute on function memoryd.caller_access, memoryd.grants_access, memoryd.owns_session to memoryd_user;
+grant execute on function memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open to memoryd_user;
 grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recency, memoryd.score_memories,
     memoryd.compose_context to memoryd_service, memoryd_user;
 -- What recall is made of.
@@ -177,11 +183,11 @@ grant execute on function memoryd.scope_of, memoryd.code_of, memoryd.lexemes_of,
 -- User controls: what is decided about one's own memory, and what becomes of it.
 create policy own on public.memory_settings to memoryd_user
     using (user_id = (select memoryd.caller_id())) with check (user_id = (select memoryd.caller_id()));
-grant select, delete,
+grant select,
     insert (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes),
     update (memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes)
     on public.memory_settings to memoryd_user;
-grant execute on function public.export_user_memory, public.erase_user_memory, memoryd.answer to memoryd_user;
+grant execute on function public.export_user_memory, public.erase_user_memory, public.forget, memoryd.answer to memoryd_user;
 grant execute on function memoryd.memory_is_off, memoryd.note_read to memoryd_service, memoryd_user, memoryd_admin;
 
 -- Support reads everything and writes nothing; each read of a user's rows is on record before the row is seen.

@@ -14,6 +14,7 @@ EVE = UUID(int=0xE7E)
 @pytest.fixture
 async def eve(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
     """A connection with the rights of one end user."""
+    await connection.execute("insert into agents (agent_id, open_to_users) values ('a', true), ('ops', true)")
     await connection.execute("select set_config('request.jwt.claim.sub', $1, false)", str(EVE))
     await connection.execute("set role memoryd_user")
     yield connection
@@ -24,7 +25,8 @@ async def eve(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connectio
 # hostile settings, in test_isolation_functions.py.
 OPEN = {
     "candidates_conversation", "candidates_document", "candidates_insight", "candidates_knowledge", "candidates_memory",
-    "erase_user_memory", "export_user_memory", "lists_to_probe", "note_admin_read", "note_read", "question", "rows_in",
+    "erase_user_memory", "export_user_memory", "forget", "is_open", "lists_to_probe", "note_admin_read", "note_read",
+    "question", "reset_session", "rows_in",
 }  # fmt: skip
 
 

@@ -159,9 +159,9 @@ OWN_WRITES = (
     "update public.conversation_messages set content = 'other words'",
     "update public.memory_settings set memory_ttl_hours = 5",
     "update public.agent_sessions set status = 'error'",
-    "delete from public.conversation_sessions",
-    "delete from public.documents",
-    "delete from public.agent_memory",
+    "select public.forget(array(select id from public.conversation_sessions), 'session')",
+    "select public.forget(array(select id from public.documents), 'document')",
+    "select public.forget(array(select id from public.agent_memory))",
 )
 
 

@@ -108,7 +108,10 @@ async def refusal(place: Place, statement: str) -> dict[str, str]:
 
 async def test_a_parent_that_is_anothers_is_refused_like_one_that_is_not_there(place: Place) -> None:
     """By the same words, so that nobody learns by trying which ids there are."""
+    message = "session_id, role, content) values ('{id}', 'user', 'x')"
     for table, parent, rest in (
+        ("conversation_messages", "conversation_sessions", message),
+        ("conversation_messages", "conversation_sessions", f"{message} on conflict do nothing"),
         ("memory_chunks", "documents", "document_id, chunk_index, chunk_text) values ('{id}', 99, 'x')"),
         (
             "memory_chunks",
@@ -120,21 +123,26 @@ async def test_a_parent_that_is_anothers_is_refused_like_one_that_is_not_there(p
         told = []
         for key in (*theirs, uuid4()):
             async with place.acting(ANN):
-                told.append(await refusal(place, f"insert into {table} ({rest.format(id=key)}"))
+                said = await refusal(place, f"insert into {table} ({rest.format(id=key)}")
+            told.append({part: words.replace(str(key), "<id>") for part, words in said.items()})
         assert all(said == told[-1] for said in told), told
 
 
-async def test_an_id_that_is_taken_says_nothing_of_its_row(place: Place) -> None:
+async def test_an_id_that_is_taken_is_refused_like_one_that_is_free(place: Place) -> None:
+    """Ids are not a user's to choose."""
     for table, values in (
         ("agent_memory", "agent_id, content, user_id) values ('{id}', 'a', 'x', '{ann}')"),
         ("agent_commands", "agent_id, message, user_id) values ('{id}', 'a', 'x', '{ann}')"),
         ("documents", "title, user_id) values ('{id}', 'x', '{ann}')"),
     ):
-        for key in place.world.tables[table].keys() - place.world.readable(ANN, table):
+        told = []
+        for key in (*place.world.tables[table], uuid4()):
             async with place.acting(ANN):
-                said = await refusal(place, f"insert into {table} (id, {values.format(id=key, ann=ANN)}")
-            assert said["sqlstate"] == "23505"
-            assert "detail" not in said
+                told.append(
+                    await refusal(place, f"insert into {table} (id, {values.format(id=key, ann=ANN)}")
+                )
+        assert told[0]["sqlstate"] == "42501"
+        assert all(said == told[0] for said in told), told
 
 
 @pytest.mark.parametrize("off", [True, False])

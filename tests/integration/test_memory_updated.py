@@ -139,8 +139,8 @@ async def test_what_is_rolled_back_is_never_told(connection: asyncpg.Connection,
 
 async def test_an_end_users_write_is_told_too(connection: asyncpg.Connection, ear: Ear) -> None:
     async with signed_in(connection, ANN):
-        await remember(connection, "mine", user_id=ANN)
-        await connection.execute("delete from agent_memory")
+        memory = await remember(connection, "mine", user_id=ANN)
+        assert await connection.fetchval("select forget($1)", [memory]) == 1
     assert await ear.news() == [(str(ANN), None, "DELETE"), (str(ANN), None, "INSERT")]
 
 

@@ -207,7 +207,7 @@ async def test_a_user_writes_their_own_memories(
             )
             == "UPDATE 1"
         )
-        assert await connection.execute("delete from agent_memory where id = $1", doomed) == "DELETE 1"
+        assert await connection.fetchval("select forget(array[$1::uuid])", doomed) == 1
     await until(connection, IDLE)
     row = await one_row(
         connection, "select content, keywords, embedding is not null as indexed from agent_memory"
@@ -221,11 +221,9 @@ async def test_what_is_not_ones_own_cannot_be_touched(
 ) -> None:
     theirs = rows[somebody]
     async with as_user(scratch, ONE):
-        for statement in (
-            "update agent_memory set content = 'mine now' where id = $1",
-            "delete from agent_memory where id = $1",
-        ):
-            assert (await scratch.execute(statement, theirs["agent_memory"])).endswith(" 0")
+        change = "update agent_memory set content = 'mine now' where id = $1"
+        assert await scratch.execute(change, theirs["agent_memory"]) == "UPDATE 0"
+        assert await scratch.fetchval("select forget(array[$1::uuid])", theirs["agent_memory"]) == 0
         assert (
             await scratch.execute(
                 "update memory_queries set useful = true where id = $1", theirs["memory_queries"]
@@ -245,6 +243,7 @@ async def test_what_is_not_ones_own_cannot_be_touched(
 
 
 async def test_a_user_asks_for_work_but_does_not_write_its_outcome(scratch: asyncpg.Connection) -> None:
+    await scratch.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
     async with as_user(scratch, ONE):
         await ask(scratch, "my own task", user_id=ONE)
     for columns in (
@@ -263,6 +262,9 @@ async def test_a_user_asks_for_work_but_does_not_write_its_outcome(scratch: asyn
     [
         "update agent_commands set status = 'completed'",
         "delete from agent_commands",
+        "delete from agent_memory",
+        "delete from conversation_messages",
+        "delete from memory_settings",
         "select * from claim_command('alice')",
         "select complete_command(gen_random_uuid(), 'x')",
         "select mark_useful(gen_random_uuid(), true)",

@@ -232,6 +232,13 @@ async def test_a_user_calls_the_functions(project: Project, rows: dict[UUID | No
         await client.execute(turn, session)
         assert await column(client, context, session) == ["the lighthouse of ann", "is it lit?"]
         assert (await refused(client, turn, rows[BOB]["conversation_sessions"]))[0] == "42501"
+        assert (await refused(client, turn, uuid4()))[0] == "42501"
+        # As supabase.rpc('forget', ...) would.
+        memory = await remember(client, "a note", user_id=ANN)
+        forget = "select forget(ids => $1, source => 'memory')"
+        assert await client.fetchval(forget, [memory, rows[BOB]["agent_memory"]]) == 1
+        for mode in ("row exclusive", "exclusive", "access exclusive"):
+            assert (await refused(client, f"lock table agent_memory in {mode} mode"))[0] == "42501"
         assert "lighthouse of bob" not in str(await client.fetch("select * from recall('lighthouse')"))
         assert "ann" in await client.fetchval("select build_context('alice', 'the lighthouse')")
         for statement in (
@@ -299,8 +306,9 @@ async def test_a_daemon_serves_it_from_end_to_end(project: Project, tmp_path: Pa
                     "select set_config('request.jwt.claims', $1, true)", json.dumps({"sub": str(ANN)})
                 )
                 memory = await remember(owner, "the ferry leaves at seven", user_id=ANN)
+                talk = await owner.fetchval("insert into conversation_sessions default values returning id")
                 turn = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'when is the ferry?')"
-                await owner.execute(turn, uuid4())
+                await owner.execute(turn, talk)
                 ask = {"kind": "recall", "query": "ferry", "user_id": ANN}
                 request = await insert(owner, "memory_requests", ask)
             await until(owner, "select status = 'done' from memory_requests where id = $1", request)

@@ -23,7 +23,7 @@ async def test_users_keep_their_own_settings_and_nobody_elses(scratch: asyncpg.C
     async with acting_as(scratch, OTHER):
         assert await column(scratch, "select user_id from memory_settings") == []
         assert await scratch.execute("update memory_settings set memory_enabled = false") == "UPDATE 0"
-        assert await scratch.execute("delete from memory_settings") == "DELETE 0"
+        assert await scratch.fetchval("select forget($1, 'settings')", [ONE]) == 0
     for user in (OTHER, None):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with acting_as(scratch, user):

@@ -102,6 +102,18 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "public.erase_user_memory": tuple(f"select erase_user_memory({user})" for user in _USERS),
         "public.explain_recall": _asked("explain_recall"),
         "public.export_user_memory": tuple(f"select export_user_memory({user})" for user in _USERS),
+        # Row by row, others' among them, and what is not there.
+        "public.forget": tuple(
+            f"select forget(<{table}> || array[null, gen_random_uuid()], '{source}')"
+            for source, table in (
+                ("memory", "agent_memory"),
+                ("message", "conversation_messages"),
+                ("session", "conversation_sessions"),
+                ("document", "documents"),
+                ("chunk", "memory_chunks"),
+            )
+        )
+        + tuple(f"select forget(array[{user}]::uuid[], 'settings')" for user in _USERS),
         "public.load_context": _each("load_context(i.id, 100)", "conversation_sessions"),
         "public.match_memory": (
             "select * from match_memory(<vector>, -1, 100)",
@@ -130,6 +142,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"memoryd.show_{source}": (f"select * from memoryd.show_{source}(<{table}>)",)
             for source, table in SOURCES.items()
         },
+        # That an agent is open is for users to know, and not whether one that is closed is there: 'bob' in neither world is.
+        "memoryd.is_open": ("select memoryd.is_open('bob')", "select memoryd.is_open('_shared')"),
         "memoryd.memory_is_off": tuple(f"select memoryd.memory_is_off({user})" for user in _USERS),
         "memoryd.note_admin_read": tuple(
             f"select memoryd.note_admin_read('agent_memory', {user})" for user in _USERS

@@ -108,8 +108,6 @@ class Place:
             )
         if role != "memoryd_user" or user is None:
             return False
-        if was is None and table == "agents":
-            return True  # an agent is known from its first command or memory
         if was is not None and not self.world.is_mine(user, table, key):
             return False
         if row is None or (was is not None and table == "memory_anchors"):

@@ -1,0 +1,216 @@
+"""End users delete their own rows, by function; a lock that would stop others is nobody's to take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tests.support.clients import ANN, BOB, signed_in
+from tests.support.commands import Commands
+from tests.support.refusals import refused
+from tests.support.rows import column, insert, remember
+from tests.support.users import acting_as
+
+RELATIONS = """
+select c.oid::regclass::text from pg_class c
+where c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace) and c.relkind in ('r', 'p', 'v')
+  and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
+"""
+STOPPING = (
+    "row exclusive", "share update exclusive", "share", "share row exclusive", "exclusive", "access exclusive",
+)  # fmt: skip
+"""Modes that stop some of what others do, or that only who writes whole tables needs."""
+HELD = """
+select distinct l.relation::regclass::text, l.mode from pg_locks l join pg_class c on c.oid = l.relation
+where l.pid = pg_backend_pid() and c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+  and l.mode not in ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+"""
+SOURCES = {
+    "memory": "agent_memory",
+    "message": "conversation_messages",
+    "session": "conversation_sessions",
+    "document": "documents",
+    "chunk": "memory_chunks",
+}
+
+
+async def rows_of(
+    connection: asyncpg.Connection, user: UUID | None, *, level: int | None = 1
+) -> dict[str, UUID]:
+    """A row of each source; messages and chunks are shared unless `level` is None."""
+    session = await insert(connection, "conversation_sessions", {"user_id": user, "title": "a talk"})
+    words: dict[str, object] = {"content": "a word", "access_level": level}
+    said = words | {"session_id": session, "user_id": user, "role": "user"}
+    document = await insert(connection, "documents", {"user_id": user, "title": "a text"})
+    chunk = {"document_id": document, "chunk_index": 0, "chunk_text": "a word", "access_level": level}
+    if user is not None:
+        await connection.execute("insert into memory_settings (user_id) values ($1)", user)
+    return {
+        "memory": await remember(connection, "a memory", user_id=user),
+        "message": await insert(connection, "conversation_messages", said),
+        "session": session,
+        "document": document,
+        "chunk": await insert(connection, "memory_chunks", chunk),
+    }
+
+
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin"])
+async def test_no_table_is_locked_against_others(connection: asyncpg.Connection, role: str) -> None:
+    await rows_of(connection, ANN)
+    relations = await column(connection, RELATIONS)
+    assert {"agent_memory", "memory_settings", "conversation_history", "memoryd.jobs"} <= set(relations)
+    async with acting_as(connection, ANN, role=role):
+        for relation in relations:
+            for mode in STOPPING:
+                for how in ("", " nowait"):
+                    state, _, _ = await refused(connection, f"lock table {relation} in {mode} mode{how}")
+                    assert state == "42501", (relation, mode)
+        assert await connection.fetch(HELD) == []
+
+
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin"])
+async def test_no_table_is_a_users_to_change_as_a_whole(connection: asyncpg.Connection, role: str) -> None:
+    """What LOCK TABLE asks for. Rights by column, as users have them, allow no lock."""
+    rights = ["insert", "update", "delete", "truncate", "references", "trigger"]
+    if await connection.fetchval("select current_setting('server_version_num')::integer >= 170000"):
+        rights.append("maintain")
+    each = f"from ({RELATIONS}) r(name), unnest($2::text[]) p(name)"
+    granted = f"select r.name, p.name {each} where has_table_privilege($1, r.name, p.name)"
+    assert await connection.fetch(granted, role, rights) == []
+
+
+async def test_a_row_lock_stops_nobody_elses_work(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """ANN holds all the rows that she can; BOB and the service go on."""
+    mine = await rows_of(connection, ANN, level=None)
+    theirs = await rows_of(connection, BOB)
+    async with signed_in(connection, ANN):
+        for source, table in SOURCES.items():
+            locked = await column(connection, f"select id from {table} for update")
+            assert locked == [mine[source]]
+        assert await column(connection, "select user_id from memory_settings for update") == [ANN]
+        assert await connection.fetch(HELD) == []
+        async with signed_in(second, BOB):
+            await second.execute("set local lock_timeout = '5s'")
+            await remember(second, "another", user_id=BOB)
+            turn = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'x')"
+            await second.execute(turn, theirs["session"])
+            await second.execute("update documents set title = 'another'")
+            for source, key in theirs.items():
+                if source != "session":
+                    assert await second.fetchval("select forget($1, $2)", [key, mine[source]], source) >= 0
+            assert await second.fetchval("select reset_session($1)", theirs["session"]) >= 1
+        async with acting_as(second, None, role="memoryd_service"):
+            await second.execute("set local lock_timeout = '5s'")
+            for table in SOURCES.values():
+                assert await second.fetchval(f"select count(*) from {table}") >= 1
+            await remember(second, "the service's", user_id=ANN)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+async def test_users_forget_their_own_rows_alone(connection: asyncpg.Connection, source: str) -> None:
+    rows = {user: (await rows_of(connection, user))[source] for user in (ANN, BOB, None)}
+    ids = [*rows.values(), rows[ANN], None, uuid4()]
+    async with signed_in(connection, ANN):
+        assert await connection.fetchval("select forget($1, $2)", ids, source) == 1
+        assert await connection.fetchval("select forget($1, $2)", ids, source) == 0
+    left = set(await column(connection, f"select id from {SOURCES[source]}"))
+    assert left == {rows[BOB], rows[None]}
+    async with signed_in(connection, None):
+        assert await connection.fetchval("select forget($1, $2)", ids, source) == 0
+    await connection.execute("set role memoryd_service")
+    assert await connection.fetchval("select forget($1, $2)", ids, source) == 2
+
+
+async def test_what_hangs_on_a_row_goes_with_it_and_is_on_the_trail(connection: asyncpg.Connection) -> None:
+    rows = await rows_of(connection, ANN)
+    async with signed_in(connection, ANN):
+        assert await connection.fetchval("select forget(array[$1::uuid])", rows["memory"]) == 1
+        for source in ("session", "document"):
+            assert await connection.fetchval("select forget($1, $2)", [rows[source]], source) == 1
+        noted = await column(connection, "select step_name from agent_execution_logs order by 1")
+    assert {"delete agent_memory", "delete conversation_messages", "delete documents"} <= set(noted)
+    for table in SOURCES.values():
+        assert await connection.fetchval(f"select count(*) from {table}") == 0
+
+
+async def test_settings_are_forgotten_by_their_user(connection: asyncpg.Connection) -> None:
+    await connection.execute("insert into memory_settings (user_id) values ($1), ($2)", ANN, BOB)
+    async with signed_in(connection, ANN):
+        assert await connection.fetchval("select forget($1, 'settings')", [ANN, BOB]) == 1
+    assert await column(connection, "select user_id from memory_settings") == [BOB]
+
+
+@pytest.mark.parametrize("source", ["agents", "command", "knowledge", "agent_memory", "", None])
+async def test_what_is_not_forgotten_by_id_is_refused(
+    connection: asyncpg.Connection, source: str | None
+) -> None:
+    async with signed_in(connection, ANN):
+        state, message, hint = await refused(connection, "select forget($1, $2)", [uuid4()], source)
+    assert (state, message) == ("22023", f"unknown source {'null' if source is None else repr(source)}")
+    assert "memory, message, session, document, chunk, settings" in hint
+
+
+async def test_nothing_named_is_nothing_forgotten(connection: asyncpg.Connection) -> None:
+    await rows_of(connection, ANN)
+    async with signed_in(connection, ANN):
+        for ids in (None, [], [None]):
+            assert await connection.fetchval("select forget($1)", ids) == 0
+
+
+@pytest.mark.parametrize("role", ["memoryd_admin", "memoryd_user"])
+async def test_nobody_deletes_otherwise(connection: asyncpg.Connection, role: str) -> None:
+    await rows_of(connection, ANN)
+    async with acting_as(connection, ANN, role=role):
+        for table in (*SOURCES.values(), "memory_settings"):
+            assert (await refused(connection, f"delete from {table}"))[0] == "42501"
+        if role == "memoryd_admin":
+            for call in ("forget(array[gen_random_uuid()])", "reset_session(gen_random_uuid())"):
+                assert (await refused(connection, f"select {call}"))[0] == "42501"
+
+
+async def test_in_a_session_of_several_a_reset_takes_ones_own_words(connection: asyncpg.Connection) -> None:
+    session = await insert(connection, "conversation_sessions", {"agent_id": "alice"})
+    for user, words in ((ANN, "ann's"), (BOB, "bob's"), (None, "nobody's")):
+        said: dict[str, object] = {"session_id": session, "role": "user", "content": words, "user_id": user}
+        await insert(connection, "conversation_messages", said)
+    async with signed_in(connection, ANN):
+        assert await connection.fetchval("select reset_session($1)", session) == 1
+    left = "select content from conversation_messages order by message_index"
+    assert await column(connection, left) == ["bob's", "nobody's"]
+    async with acting_as(connection, None, role="memoryd_service"):
+        assert await connection.fetchval("select reset_session($1)", session) == 2
+
+
+async def test_the_doctor_sees_who_was_given_whole_tables(
+    connection: asyncpg.Connection, database_url: str, tmp_path: Path
+) -> None:
+    """What `grant all on all tables in schema public` does, which tutorials recommend."""
+    doctor = Commands(database_url, tmp_path)
+
+    async def found() -> dict[str, str]:
+        (check,) = [c for c in (await doctor("doctor", "--json")).json if c["name"] == "table rights"]
+        assert isinstance(check, dict)
+        return check
+
+    assert (await found())["verdict"] == "ok"
+    name = f"client_{uuid4().hex[:8]}"
+    await connection.execute(f"create role {name} in role memoryd_user")
+    try:
+        await connection.execute(
+            f"grant all on agent_memory, documents to {name}; grant delete on agents to public"
+        )
+        wrong = await found()
+        assert wrong["verdict"] == "problem"
+        assert f"{name}: agent_memory, documents; public: agents" in wrong["found"]
+        await connection.execute(wrong["advice"].removeprefix("Run: "))
+        assert (await found())["verdict"] == "ok"
+        assert await connection.fetchval(
+            "select has_column_privilege($1, 'documents', 'title', 'update')", name
+        )
+    finally:
+        await connection.execute(f"drop owned by {name}; drop role {name}")
