@@ -135,11 +135,56 @@ begin
 end
 $$;
 
+-- Locks that only the machinery can take: rows of a closed table. An advisory lock with a known key can be held by any login.
+-- Whose names would tell of a user or of a session share 256 rows, so that nothing of them is stored and no row is ever added.
+create table memoryd.locks (
+    name text primary key
+);
+comment on table memoryd.locks is 'Rows that are locked to exclude one another: see memoryd.lock().';
+
+insert into memoryd.locks (name)
+select unnest(array['executor', 'dream_sessions', 'lexeme_statistics', 'erased_texts'])
+union all
+select kind || n from unnest(array['user ', 'window ']) kind, generate_series(0, 255) n;
+
+-- Held until the transaction ends. What comes after it is a statement of its own and sees what the last holder committed.
+create function memoryd.lock(p_name text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from memoryd.locks l where l.name = p_name for update;
+    if not found then
+        raise exception 'no lock %', p_name using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
+    end if;
+end
+$$;
+comment on function memoryd.lock is 'Waits until nobody else holds the lock of this name, and holds it to the end of the transaction.';
+
+create function memoryd.lock_shared(p_name text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from memoryd.locks l where l.name = p_name for share;
+    if not found then
+        raise exception 'no lock %', p_name using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
+    end if;
+end
+$$;
+comment on function memoryd.lock_shared is 'As memoryd.lock(), but any number may hold it so at once.';
+
+-- Whether notifications are to be sent. A queue that is full fails the transaction that notifies: a listener that stands idle in
+-- a transaction lets it grow, and any login can fill it. From half full on nothing is sent, and the daemons' poll does the work.
+create function memoryd.may_notify() returns boolean
+language sql volatile
+return pg_notification_queue_usage() < 0.5;
+
 -- One constant payload for each topic: identical notifications collapse within a transaction.
 create function memoryd.ring(p_topic text) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
-as $$ select pg_notify('memoryd', p_topic) $$;
+as $$ select pg_notify('memoryd', p_topic) where memoryd.may_notify() $$;
 
 -- Notifications for clients, with the switch to turn them off: NOTIFY takes a lock on the whole cluster at commit.
 create function memoryd.announce(p_channel text, p_payload text) returns void
@@ -148,6 +193,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select pg_notify(p_channel, p_payload)
     where (select value from memoryd.settings where key = 'public_notifications') = 'true'::jsonb
+      and memoryd.may_notify()
 $$;
 
 -- Leases up to p_lanes lanes that have work and reads their first jobs, an equal share of p_jobs each.

@@ -89,13 +89,13 @@ begin
 
     insert into memoryd.jobs (topic, ref) select 'context', id from new_rows where status = 'pending' order by created_at, id;
     if found then
-        perform pg_notify('memoryd', 'context');
+        perform memoryd.ring('context');
     end if;
 
     insert into memoryd.jobs (topic, lane, ref)
     select 'capture', agent_id, id from new_rows where status in ('completed', 'failed') order by finished_at, created_at, id;
     if found then
-        perform pg_notify('memoryd', 'capture');
+        perform memoryd.ring('capture');
     end if;
 
     if exists (select from new_rows where status = 'ready') then
@@ -131,7 +131,7 @@ begin
         where n.status in ('completed', 'failed') and o.status not in ('completed', 'failed')
         order by n.finished_at, n.created_at, n.id;
         if found then
-            perform pg_notify('memoryd', 'capture');
+            perform memoryd.ring('capture');
         end if;
     end if;
 
@@ -140,7 +140,7 @@ begin
         select 'context', n.id from new_rows n join old_rows o using (id)
         where n.status = 'pending' and o.status <> 'pending'
         order by n.created_at, n.id;
-        perform pg_notify('memoryd', 'context');
+        perform memoryd.ring('context');
     end if;
 
     if 'ready' = any(reached) then

@@ -227,7 +227,7 @@ begin
     insert into memoryd.jobs (topic, lane, ref)
     select 'associate', agent_id, id from new_rows where embedding is not null order by created_at, id;
     if found then
-        perform pg_notify('memoryd', 'associate');
+        perform memoryd.ring('associate');
     end if;
     return null;
 end
@@ -254,7 +254,7 @@ begin
     where n.content <> o.content and n.embedding is not null
     order by n.created_at, n.id;
     if found then
-        perform pg_notify('memoryd', 'associate');
+        perform memoryd.ring('associate');
     end if;
     return null;
 end
