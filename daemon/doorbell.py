@@ -32,8 +32,10 @@ class Doorbell:
         *,
         ring: Callable[[str | None], None],
         ready: Callable[[], None],
+        listens_on: Callable[[int], None],
         logger: FilteringBoundLogger,
     ) -> None:
+        self._listens_on = listens_on
         self._url = url
         self._ring = ring
         self._ready = ready
@@ -55,6 +57,7 @@ class Doorbell:
                     self._log.info("doorbell_back")
                 pause, told = 0.05, False
                 self.listening.set()
+                self._listens_on(connection.get_server_pid())
                 self._ring(None)
                 await self._watch(connection, ended)
             except DATABASE_FAULTS as error:
