@@ -83,5 +83,7 @@ class Presence:
             if row is None:
                 continue
             if row["jobs"] or row["lanes"]:
-                self._log.warning("claims_taken_back", daemon=str(daemon), jobs=row["jobs"], lanes=row["lanes"])
+                self._log.warning(
+                    "claims_taken_back", daemon=str(daemon), jobs=row["jobs"], lanes=row["lanes"]
+                )
             self._wake()

@@ -161,7 +161,13 @@ select count(*) as jobs, count(memoryd.ring(q.topic)) from queued q
 
 
 async def claim(
-    database: Database, topic: str, *, most: int, seconds: float, max_attempts: int = 5, holder: int | None = None
+    database: Database,
+    topic: str,
+    *,
+    most: int,
+    seconds: float,
+    max_attempts: int = 5,
+    holder: int | None = None,
 ) -> list[Job]:
     """Up to `most` fresh jobs, and a company of suspects, of a topic without lanes; order by id."""
     return _jobs(topic, await database.fetch(CLAIM, topic, most, seconds, max_attempts, holder))

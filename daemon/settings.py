@@ -70,7 +70,8 @@ class Settings(BaseSettings):
         15, description="Attempts before a job is buried."
     )
     retry_max_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
-        300.0, description="Longest pause between two attempts; the first is a second, and each twice the last."
+        300.0,
+        description="Longest pause between two attempts; the first is a second, and each twice the last.",
     )
     shutdown_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
         10.0, description="What running batches get at SIGTERM."

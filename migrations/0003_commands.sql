@@ -68,16 +68,32 @@ create trigger stamp_times before insert or update on public.agent_commands
                        or (new.status = 'running' and new.started_at is null))
     execute function memoryd.stamp_times();
 
+-- A name that is new in somebody else's open transaction too is not waited for: the daemon registers it a second later, again
+-- and again until it can. Nothing needs an agent's row meanwhile.
 create function memoryd.register_agents(p_agents text[]) returns void
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    insert into public.agents (agent_id)
-    select distinct a from unnest(p_agents) a
-    where a <> '_shared'
-      and not exists (select from public.agents g where g.agent_id = a)
-    order by a
-    on conflict do nothing
+declare
+    unknown constant text[] := array(
+        select distinct a from unnest(p_agents) a
+        where a <> '_shared'
+          and not exists (select from public.agents g where g.agent_id = a)
+        order by a);
+    patience constant text := current_setting('lock_timeout');
+begin
+    if cardinality(unknown) = 0 then
+        return;
+    end if;
+    begin
+        perform set_config('lock_timeout', '10ms', true);
+        insert into public.agents (agent_id) select u from unnest(unknown) u on conflict do nothing;
+        perform set_config('lock_timeout', patience, true);
+    exception when lock_not_available then
+        insert into memoryd.jobs (topic, payload, visible_at)
+        select 'context', jsonb_build_object('register', u), now() + interval '1 second' from unnest(unknown) u;
+    end;
+end
 $$;
 
 create function memoryd.commands_inserted() returns trigger
@@ -191,7 +207,10 @@ begin
     from next
     where c.id = next.id
     returning c.*;
-    if not found and not exists (select from public.agents a where a.agent_id = claim_command.agent_id) then
+    if not found and not exists (select from public.agents a where a.agent_id = claim_command.agent_id)
+       -- An agent's name may be on its way: see memoryd.register_agents(). Then its commands are among the newest.
+       and not exists (select from (select c.agent_id from public.agent_commands c order by c.created_at desc limit 1000) n
+                       where n.agent_id = claim_command.agent_id) then
         raise exception 'unknown agent %', coalesce(quote_literal(claim_command.agent_id), 'null')
             using errcode = 'invalid_parameter_value',
                   hint = 'An agent is known from its first command. To claim before that: '
