@@ -28,7 +28,8 @@ with given as materialized (
     for no key update skip locked
 ), written as (
     update public.agent_commands c
-    set context = case when w.enabled then memoryd.compose_context(c.agent_id, c.message, c.user_id, false, w.embedding, c.id) end,
+    set context = case when w.enabled then
+            memoryd.compose_context(c.agent_id, c.message, c.user_id, false, w.embedding, c.id) end,
         status = case when w.enabled then 'ready' else 'cancelled' end,
         ready_at = case when w.enabled then clock_timestamp() end,
         error = case when not w.enabled then 'agent ' || c.agent_id || ' is disabled'

@@ -22,7 +22,7 @@ from unnest($3::uuid[], $4::timestamptz[], $5::double precision[]) as h(id, sinc
 async def ask_again(
     connection: AnyConnection, topic: str, held: Sequence[UUID], jobs: Sequence[Job], *, payload: str | None
 ) -> set[float]:
-    """Makes new jobs for the rows `held` of these `jobs`; the longer one has waited, the later. Returns the pauses, in seconds."""
+    """Makes new jobs for the rows `held` of these `jobs`, later the longer one has waited. Returns the pauses, in seconds."""
     now = datetime.now(UTC)
     since = dict.fromkeys(held, now)
     for job in jobs:
