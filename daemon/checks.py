@@ -19,6 +19,8 @@ OLDEST_VECTOR = (0, 8)
 CLOCK_SECONDS = 2.0
 LAG_SECONDS = 60.0
 IDLE_SECONDS = 60.0
+FULL_QUEUE = 0.1
+"""Of the server's notification queue; from one half on memoryd notifies nobody, lest an insert fail."""
 SPARE_CONNECTIONS = 2
 """Beside the pool: the doorbell's, and one for whoever looks."""
 
@@ -169,6 +171,19 @@ def check_transactions(server: Facts) -> Check:
         "Against the next one: alter database ... set idle_in_transaction_session_timeout = '1min'"
     )
     return Check("transactions", "warning", found, advice)
+
+
+def check_notifications(server: Facts) -> Check:
+    """Whether the queue of NOTIFY, which all databases of the server share, has room."""
+    used = float(server["notifications"])
+    found = f"The server's notification queue is {used:.0%} full."
+    if used < FULL_QUEUE:
+        return Check("notifications", "ok", found)
+    advice = (
+        "From 50% on work is found by MEMORYD_POLL_SECONDS alone, and clients hear nothing. A session that LISTENs stands in a "
+        "transaction: select pid, usename, xact_start from pg_stat_activity where xact_start is not null order by xact_start"
+    )
+    return Check("notifications", "warning", found, advice)
 
 
 def check_durability(server: Facts) -> Check:

@@ -41,6 +41,9 @@ DATABASE_FAULTS = (
 )
 """All that asking a database can raise."""
 
+MOST_LOCKED = "10s"
+"""What somebody's transaction holds is waited for no longer than this, and then tried again later."""
+
 MOST_IDLE = "30s"
 """A daemon whose machine vanished in the middle of a transaction holds its locks no longer than this."""
 
@@ -62,6 +65,34 @@ _GONE = (
 def is_gone(error: BaseException) -> bool:
     """Whether the database, not the statement, was the trouble (asyncpg's complaints of an argument are ValueErrors)."""
     return isinstance(error, _GONE) and not isinstance(error, ValueError)
+
+
+# Insufficient resources (53: disk, memory, connections), trouble of the machine (58), rollbacks for others' sake (40).
+_OUTAGE_CLASSES = ("40", "53", "58")
+_OUTAGE_STATES = frozenset(("25006", "55P03", "57P03"))
+"""Read-only after a failover, a lock that somebody holds, a server that starts or stops."""
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether what was asked is without fault, and will work once its surroundings do again.
+
+    A statement that takes too long is one of these: locks are not waited for so long, so it is the server that is slow. A
+    connection that was lost is not: a statement may have taken its server process with it.
+    """
+    if isinstance(error, TimeoutError | ConnectionRefusedError):
+        return True
+    state = getattr(error, "sqlstate", None) or ""
+    return isinstance(error, asyncpg.PostgresError) and (
+        state[:2] in _OUTAGE_CLASSES or state in _OUTAGE_STATES
+    )
+
+
+def is_locked_out(error: BaseException) -> bool:
+    """Whether a transaction of others was in the way: what did not meet it may go on."""
+    return isinstance(
+        error,
+        asyncpg.LockNotAvailableError | asyncpg.DeadlockDetectedError | asyncpg.SerializationError,
+    )
 
 
 class _Session(asyncpg.Connection):
@@ -109,7 +140,7 @@ class Database:
             init=prepare,
             connection_class=_Session,
             max_inactive_connection_lifetime=60.0,
-            **_options(pooled, application, search_path(schema)),
+            **_options(pooled, application, search_path(schema), lock_timeout=MOST_LOCKED),
         )
         return cls(pool, url=url, vector_schema=schema, pooled=pooled, logger=logger)
 
@@ -132,6 +163,7 @@ class Database:
             async with connection.transaction():
                 await connection.execute(
                     f"set local search_path = {search_path(self.vector_schema)}; "
+                    f"set local lock_timeout = '{MOST_LOCKED}'; "
                     f"set local idle_in_transaction_session_timeout = '{MOST_IDLE}'"
                 )
                 yield connection
@@ -166,6 +198,10 @@ class Database:
         """One statement without a result."""
         async with self.connection() as connection:
             await connection.execute(sql, *args)
+
+    async def reconnect(self) -> None:
+        """Lets go of all connections: the next ones may lead to another server, as after a failover."""
+        await self._pool.expire_connections()
 
     async def recover(self, error: BaseException) -> bool:
         """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one asks.
@@ -247,7 +283,9 @@ def host_of(url: str) -> str:
         return "?"
 
 
-def _options(pooled: bool, application: str, path: str | None) -> dict[str, Any]:
+def _options(
+    pooled: bool, application: str, path: str | None, *, lock_timeout: str | None = None
+) -> dict[str, Any]:
     options: dict[str, Any] = {"command_timeout": 120.0}
     if pooled:
         options["statement_cache_size"] = 0
@@ -261,6 +299,8 @@ def _options(pooled: bool, application: str, path: str | None) -> dict[str, Any]
     }
     if path is not None:
         options["server_settings"]["search_path"] = path
+    if lock_timeout is not None:
+        options["server_settings"]["lock_timeout"] = lock_timeout
     return options
 
 

@@ -6,15 +6,18 @@ line where this role or this pooler may not build. Until there is one, recall lo
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from math import isqrt
 from types import MappingProxyType
 
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from daemon.database import Database, connect
+from daemon.database import DATABASE_FAULTS, Database, connect
 from daemon.migrator import READ_SETTING
 
 SMALLEST = 60_000
@@ -54,7 +57,21 @@ where w.rows >= due.rows
   and (w.rows >= $3 * due.rows or not memoryd.is_busy())
 order by w.rows
 """
-ALONE = "select pg_try_advisory_lock(hashtextextended('memoryd.dense_indexes', 0))"
+LEASE_SECONDS = 60.0
+# A lease, like that of a lane, and not a lock: no transaction stays open while an index is built.
+TAKE = """
+insert into memoryd.lanes as l (topic, lane, leased_until, token)
+values ('dense_indexes', 'build', now() + make_interval(secs => $1), 1)
+on conflict (topic, lane) do update
+set leased_until = excluded.leased_until, token = l.token + 1
+where l.leased_until <= now()
+returning token
+"""
+HOLD = """
+update memoryd.lanes
+set leased_until = now() + make_interval(secs => $2)
+where topic = 'dense_indexes' and lane = 'build' and token = $1
+"""
 LEFT_OVER = """
 select c.relname
 from pg_index i join pg_class c on c.oid = i.indexrelid
@@ -80,23 +97,60 @@ async def build_dense_indexes(
     wanted = [r for r in due if r["source"] in TABLES]
     if not wanted or database.pooled:
         return
-    connection = await connect(database.url, application="memoryd dense index")
-    try:
-        if not await connection.fetchval(ALONE):
+    async with _alone(database) as alone:
+        if not alone:
             return
-        for row in wanted:
-            try:
-                await _build(connection, row["source"], row["rows"], database.vector_schema, logger)
-            except (asyncpg.InsufficientPrivilegeError, asyncpg.ProgramLimitExceededError) as error:
-                logger.warning(
-                    "dense_index_not_built",
-                    source=row["source"],
-                    rows=row["rows"],
-                    error=type(error).__name__,
-                    hint="run one daemon as the owner of the tables",
-                )
+        connection = await connect(database.url, application="memoryd dense index")
+        try:
+            for row in wanted:
+                await _try_to_build(connection, row, database.vector_schema, logger)
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def _alone(database: Database) -> AsyncIterator[bool]:
+    """Whether this is the one daemon that builds; its lease is renewed meanwhile and given up at the end.
+
+    Where a lease is lost all the same, two builds of a table wait for each other: Postgres makes one at a time.
+    """
+    try:
+        token = await database.fetchval(TAKE, LEASE_SECONDS)
+    except asyncpg.InsufficientPrivilegeError:
+        # Then it may not build either, which is for the build to say.
+        yield True
+        return
+    if token is None:
+        yield False
+        return
+    holding = asyncio.create_task(_hold(database, token))
+    try:
+        yield True
     finally:
-        await connection.close()
+        holding.cancel()
+        await database.execute(HOLD, token, 0.0)
+
+
+async def _hold(database: Database, token: int) -> None:
+    while True:
+        await asyncio.sleep(LEASE_SECONDS / 3)
+        with contextlib.suppress(*DATABASE_FAULTS):
+            await database.execute(HOLD, token, LEASE_SECONDS)
+
+
+async def _try_to_build(
+    connection: asyncpg.Connection, row: asyncpg.Record, schema: str, logger: FilteringBoundLogger
+) -> None:
+    try:
+        await _build(connection, row["source"], row["rows"], schema, logger)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.ProgramLimitExceededError) as error:
+        logger.warning(
+            "dense_index_not_built",
+            source=row["source"],
+            rows=row["rows"],
+            error=type(error).__name__,
+            hint="run one daemon as the owner of the tables",
+        )
 
 
 async def _build(

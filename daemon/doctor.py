@@ -68,6 +68,7 @@ select json_build_object(
              from pg_stat_activity a
              where a.datname = current_database() and a.state like 'idle in transaction%'
              order by a.state_change limit 1),
+    'notifications', pg_notification_queue_usage(),
     'fsync', current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on',
     'synchronous_commit', current_setting('synchronous_commit')
 )
@@ -121,6 +122,7 @@ async def examine(
         yield checks.check_doorbell(settings, heard=await hears_notifications(url))
         yield checks.check_connections(server, settings.pool_size)
         yield checks.check_transactions(server)
+        yield checks.check_notifications(server)
         yield checks.check_durability(server)
         yield checks.check_clock(await _clock_difference(connection))
         if memory is not None and status is not None:

@@ -67,7 +67,7 @@ select s.*, l.tries from started s join leased l on l.command_id = s.id
 """
 
 # One daemon at a time counts the places of the agents; claims are short.
-LOCK = "select pg_advisory_xact_lock(7233173838382854000)"
+LOCK = "select memoryd.lock('executor')"
 
 RENEW = """
 update memoryd.executions

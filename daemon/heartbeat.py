@@ -6,6 +6,7 @@ Promise: whether a dream is due is read from the database alone, so a restart ch
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from uuid import UUID
@@ -17,10 +18,10 @@ from daemon.logs import describe
 from handlers.dream import Dreamer
 
 BEAT = """
-insert into memoryd.daemons (id, host, pid, version, doorbell)
-values ($1, $2, $3, $4, $5)
+insert into memoryd.daemons (id, host, pid, version, doorbell, number, backend)
+values ($1, $2, $3, $4, $5, $6, $7)
 on conflict (id) do update
-set seen_at = now(), doorbell = excluded.doorbell
+set seen_at = now(), doorbell = excluded.doorbell, backend = excluded.backend
 """
 
 LEAVE = "delete from memoryd.daemons where id = $1"
@@ -34,6 +35,7 @@ class Heartbeat:
         *,
         database: Database,
         daemon_id: UUID,
+        number: int,
         version: str,
         dreamer: Dreamer,
         seconds: float,
@@ -42,6 +44,9 @@ class Heartbeat:
         self.doorbell = "listen"
         self._database = database
         self._daemon_id = daemon_id
+        self._number = number
+        self._backend: int | None = None
+        self._news = asyncio.Event()
         self._version = version
         self._dreamer = dreamer
         self._seconds = seconds
@@ -60,16 +65,30 @@ class Heartbeat:
                 except DATABASE_FAULTS as error:
                     if not is_gone(error):
                         self._log.error("heartbeat_failed", error=describe(error))
-                await asyncio.sleep(self._seconds)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), self._seconds)
+                self._news.clear()
         finally:
             if self._dream is not None:
                 self._dream.cancel()
                 await asyncio.wait([self._dream], timeout=2.0)
 
+    def listens_on(self, backend: int | None) -> None:
+        """The server process by which others see that this daemon lives; they are told at once."""
+        self._backend = backend
+        self._news.set()
+
     async def beat(self) -> None:
         """Writes this daemon's row."""
         await self._database.execute(
-            BEAT, self._daemon_id, socket.gethostname(), os.getpid(), self._version, self.doorbell
+            BEAT,
+            self._daemon_id,
+            socket.gethostname(),
+            os.getpid(),
+            self._version,
+            self.doorbell,
+            self._number,
+            self._backend,
         )
 
     async def leave(self) -> None:

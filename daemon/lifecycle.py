@@ -31,6 +31,7 @@ from daemon.heartbeat import Heartbeat
 from daemon.lifecycle_errors import PartFailed
 from daemon.logs import describe, frames
 from daemon.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
+from daemon.presence import Presence
 from daemon.program import words_of
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
@@ -67,6 +68,7 @@ class Daemon:
         self._model = language_model
         self._log = logger
         self._id = uuid.uuid4()
+        self._number = self._id.int & 0x7FFFFFFF
         self._workers: dict[str, Worker] = {}
         self._executor: Executor | None = None
         self._told_to_stop = asyncio.Event()
@@ -88,6 +90,7 @@ class Daemon:
             heartbeat = Heartbeat(
                 database=database,
                 daemon_id=self._id,
+                number=self._number,
                 version=metadata.version("memoryd"),
                 dreamer=dreamer,
                 seconds=settings.heartbeat_seconds,
@@ -163,6 +166,8 @@ class Daemon:
                 database=database,
                 claim_seconds=settings.claim_seconds,
                 max_attempts=settings.max_attempts,
+                retry_max_seconds=settings.retry_max_seconds,
+                holder=self._number,
                 logger=self._log,
                 # With a doorbell the follow-ups' own notification is quicker than a second claim is cheap.
                 wake_others=(lambda _topics: None) if listen else self.wake,
@@ -183,13 +188,22 @@ class Daemon:
                 logger=self._log,
             )
         tasks = [worker.run() for worker in self._workers.values()]
-        tasks += [heartbeat.run(), self._poll(database), self._keep_claims(database)]
+        presence = Presence(database=database, daemon_id=self._id, wake=self.wake, logger=self._log)
+        tasks += [heartbeat.run(), presence.run(), self._poll(database), self._keep_claims(database)]
         if self._executor is not None:
             tasks.append(self._executor.run())
         if self._supervisor is not None:
             tasks.append(self._supervisor.run())
         if listen:
-            tasks.append(Doorbell(self._url, ring=self._ring, ready=self._ready, logger=self._log).run())
+            tasks.append(
+                Doorbell(
+                    self._url,
+                    ring=self._ring,
+                    ready=self._ready,
+                    listens_on=heartbeat.listens_on,
+                    logger=self._log,
+                ).run()
+            )
         return tasks
 
     def _build_schedule(self, database: Database) -> Schedule:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
 
@@ -21,8 +22,16 @@ from handlers.ports import AnyConnection
 _NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _VARIABLE = re.compile(r"(?<!:):(dimensions|vector_schema)\b")
 OLDEST_POSTGRES = 160000
-# Any constant: what matters is that every memoryd asks for the same lock.
-_LOCK = 0x6D656D6F727964
+# Before there is a ledger, the catalog's own unique indexes let one migrate after the other.
+_RACES_LOST = (
+    asyncpg.UniqueViolationError,
+    asyncpg.DuplicateObjectError,
+    asyncpg.DuplicateSchemaError,
+    asyncpg.DuplicateTableError,
+)
+_MOST_RACES = 20
+# Nobody else may lock it, unlike an advisory lock with a known key. Whoever only reads it goes on.
+_LOCK = "lock table memoryd.migrations in share row exclusive mode"
 
 _CREATE_LEDGER = """
 create table if not exists memoryd.migrations (
@@ -87,14 +96,7 @@ async def migrate(
     applied: list[Migration] = []
     await _check_server(connection)
     while True:
-        async with connection.transaction():
-            await connection.execute("select pg_advisory_xact_lock($1)", _LOCK)
-            schema = await _ensure_extension(connection)
-            try:
-                await connection.execute("create schema if not exists memoryd")
-                await connection.execute(_CREATE_LEDGER)
-            except asyncpg.InsufficientPrivilegeError as error:
-                raise _lacking_rights("The schema memoryd", error) from None
+        async with _locked_ledger(connection) as schema:
             todo = pending(files, await _ledger(connection))
             if not todo:
                 break
@@ -153,6 +155,40 @@ async def _check_server(connection: asyncpg.Connection) -> None:
         raise MigrationError(
             f"Postgres {version // 10000} is too old: memoryd needs {OLDEST_POSTGRES // 10000} or newer."
         )
+
+
+@asynccontextmanager
+async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
+    """A transaction in which nobody else migrates; gives the schema that pgvector is in."""
+    for _ in range(_MOST_RACES):
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            await connection.execute("create schema if not exists memoryd")
+            await connection.execute(_CREATE_LEDGER)
+            await connection.execute(_LOCK)
+        except _RACES_LOST:
+            # Whoever was first has committed by now: the server made this one wait for it.
+            await transaction.rollback()
+            continue
+        except asyncpg.InsufficientPrivilegeError as error:
+            await transaction.rollback()
+            async with connection.transaction():
+                # Where that is missing too, it says so first.
+                await _ensure_extension(connection)
+                raise _lacking_rights("The schema memoryd", error) from None
+        except BaseException:
+            await transaction.rollback()
+            raise
+        break
+    else:
+        raise MigrationError("Another memoryd migrates this database again and again. Try again in a moment.")
+    try:
+        yield await _ensure_extension(connection)
+    except BaseException:
+        await transaction.rollback()
+        raise
+    await transaction.commit()
 
 
 async def _ensure_extension(connection: asyncpg.Connection) -> str:

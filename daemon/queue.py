@@ -23,32 +23,40 @@ from handlers.ports import AnyConnection, Job
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MOST_SECONDS = 300.0
 
-# A job that once did not come back is claimed one at a time; all others in batches. Two locking scans, one statement.
+# Jobs that did not come back are never in one company with fresh ones, nor with those that have seen more deaths than they.
 CLAIM = """
-with suspects as materialized (
-    select id from memoryd.jobs
+with due as materialized (
+    select id, attempt - spared as deaths from memoryd.jobs
     where topic = $1 and lane is null and visible_at <= now() and attempt > spared
     order by id
-    limit 1
+    limit $2::integer
     for update skip locked
+), suspects as materialized (
+    select d.id from due d
+    where d.deaths = (select min(deaths) from due)
+    order by d.id
+    limit (select memoryd.company(min(deaths), $2::integer, $4::integer) from due)
 ), fresh as materialized (
     select id from memoryd.jobs
     where topic = $1 and lane is null and visible_at <= now() and attempt = spared
     order by id
-    limit $2
+    limit $2::integer
     for update skip locked
 )
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3), attempt = j.attempt + 1
+set visible_at = now() + make_interval(secs => $3), attempt = j.attempt + 1, holder = $5
 from (select id from fresh union all select id from suspects) due
 where j.id = due.id
-returning j.id, j.lane, j.ref, j.payload, j.attempt, j.spared, j.created_at
+returning j.id, j.lane, j.ref, j.payload, j.attempt, j.spared, j.alone, j.created_at
 """
 
 CLAIM_LANES = """
-select id, lane, ref, payload, attempt, spared, created_at, token
-from memoryd.claim_lanes($1, $2, $3, make_interval(secs => $4))
+select id, lane, ref, payload, attempt, spared, alone, created_at, token
+from memoryd.claim_lanes($1, $2, $3, make_interval(secs => $4), $5, $6)
 """
+
+# Said before it begins: whether a death was this job's, or that of others that it was claimed with, is seen by this alone.
+BEGIN_ALONE = "update memoryd.jobs set alone = alone + 1 where id = $1 and attempt = $2"
 
 SETTLE = """
 delete from memoryd.jobs j
@@ -74,14 +82,15 @@ returning j.id
 
 RELEASE = """
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3), spared = j.spared + $4::integer
+set visible_at = now() + make_interval(secs => $3), spared = j.spared + $4::integer,
+    alone = case when $4::integer > 0 then 0 else j.alone end, holder = null
 from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
 where j.id = s.id and j.attempt = s.attempt
 """
 
 POSTPONE = """
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3)
+set visible_at = now() + make_interval(secs => $3), alone = 0, holder = null
 where j.id = $1 and j.attempt = $2
 """
 
@@ -147,19 +156,44 @@ with back as (
     from back b
     where b.topic in ('request', 'dream') and r.id = b.ref and r.status = 'failed'
 )
-select count(*) as jobs, count(pg_notify('memoryd', q.topic)) from queued q
+select count(*) as jobs, count(memoryd.ring(q.topic)) from queued q
 """
 
 
-async def claim(database: Database, topic: str, *, most: int, seconds: float) -> list[Job]:
-    """Up to `most` fresh jobs, and at most one suspect, of a topic without lanes; order by id."""
-    return _jobs(topic, await database.fetch(CLAIM, topic, most, seconds))
+async def claim(
+    database: Database,
+    topic: str,
+    *,
+    most: int,
+    seconds: float,
+    max_attempts: int = 5,
+    holder: int | None = None,
+) -> list[Job]:
+    """Up to `most` fresh jobs, and a company of suspects, of a topic without lanes; order by id."""
+    return _jobs(topic, await database.fetch(CLAIM, topic, most, seconds, max_attempts, holder))
 
 
-async def claim_lanes(database: Database, topic: str, *, lanes: int, most: int, seconds: float) -> list[Job]:
-    """The first jobs of up to `lanes` lanes, now leased, about `most` in all; ordered by lane and id."""
-    rows = await database.fetch(CLAIM_LANES, topic, lanes, most, seconds)
+async def claim_lanes(
+    database: Database,
+    topic: str,
+    *,
+    lanes: int,
+    most: int,
+    seconds: float,
+    max_attempts: int = 5,
+    holder: int | None = None,
+) -> list[Job]:
+    """The first jobs of lanes, now leased, about `most` in all; ordered by lane and id.
+
+    Up to `lanes` lanes that begin with a fresh job, and up to as many that begin with a suspect.
+    """
+    rows = await database.fetch(CLAIM_LANES, topic, lanes, most, seconds, max_attempts, holder)
     return _jobs(topic, rows)
+
+
+async def begin_alone(database: Database, job: Job) -> None:
+    """Notes that a suspect runs with no other from here on, until it is handed back."""
+    await database.execute(BEGIN_ALONE, job.id, job.attempt)
 
 
 async def settle(connection: AnyConnection, jobs: Sequence[Job], *, unlease: bool = True) -> list[Job]:
@@ -219,10 +253,10 @@ async def requeue(database: Database, *, ids: Sequence[int] | None = None, topic
     return int(await database.fetchval(REQUEUE, None if ids is None else list(ids), topic))
 
 
-def backoff(failures: int) -> float:
-    """Seconds before the next attempt: exponential, with full jitter above one half."""
-    most = min(BACKOFF_MOST_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** max(0, failures - 1))
-    return most * random.uniform(0.5, 1.0)
+def backoff(failures: int, *, most: float = BACKOFF_MOST_SECONDS) -> float:
+    """Seconds before the next attempt: exponential up to `most`, with full jitter above one half."""
+    longest = min(most, BACKOFF_FIRST_SECONDS * 2.0 ** min(30, max(0, failures - 1)))
+    return longest * random.uniform(0.5, 1.0)
 
 
 def leases(jobs: Sequence[Job]) -> dict[str, int]:
@@ -240,6 +274,7 @@ def _jobs(topic: str, rows: Sequence[Any]) -> list[Job]:
             payload=None if r["payload"] is None else json.loads(r["payload"]),
             attempt=r["attempt"],
             spared=r["spared"],
+            alone=r["alone"],
             created_at=r["created_at"],
             token=r.get("token"),
         )

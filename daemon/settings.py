@@ -68,7 +68,11 @@ class Settings(BaseSettings):
         30.0, description="How long a silent worker's claim holds."
     )
     max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
-        5, description="Attempts before a job is buried."
+        15, description="Attempts before a job is buried."
+    )
+    retry_max_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        300.0,
+        description="Longest pause between two attempts; the first is a second, and each twice the last.",
     )
     start_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
         10.0, description="How long a start waits for a database that does not answer or is coming up."

@@ -21,14 +21,17 @@ import asyncpg
 from structlog.typing import FilteringBoundLogger
 
 from daemon import queue
-from daemon.database import DATABASE_FAULTS, Database, is_gone
+from daemon.database import DATABASE_FAULTS, Database, is_gone, is_locked_out, is_outage
 from daemon.logs import describe, frames
 from handlers.ports import Handler, Held, Job, Poison
 from providers.ports import Rejected, Unavailable
 
 LAST_CLAIM_SECONDS = 2.0
-LOCK_SECONDS = 1.0
-"""Until jobs are tried again that waited too long for what somebody's transaction holds; it is no fault of theirs."""
+MOST_LOCK_SECONDS = 10.0
+"""Longest pause until jobs are tried again that waited too long for what somebody's transaction holds."""
+MOST_OUTAGE_SECONDS = 60.0
+"""Longest pause until jobs are tried again that could not be done in a database that is full, read-only or overloaded."""
+MOST_CLAIM_PAUSE_SECONDS = 15.0
 SUFFERING = 3
 """Times a job was handed back for a provider's sake before it is suspected of being the reason."""
 MOST_SUFFERERS = 10_000
@@ -63,16 +66,23 @@ class Worker:
         max_attempts: int,
         logger: FilteringBoundLogger,
         wake_others: Callable[[Sequence[str]], None],
+        retry_max_seconds: float = queue.BACKOFF_MOST_SECONDS,
+        holder: int | None = None,
     ) -> None:
+        """`holder` is the number of the daemon, by which others know whose the claims are."""
         self.topic = topic
         self._database = database
         self._claim_seconds = claim_seconds
         self._max_attempts = max_attempts
+        self._retry_most = retry_max_seconds
+        self._holder = holder
         self._log = logger.bind(topic=topic.name)
         self._wake_others = wake_others
         self._rung = asyncio.Event()
         self._slots = asyncio.Semaphore(topic.parallel)
         self._claiming = asyncio.Lock()
+        self._suspecting = asyncio.Lock()
+        self._failed_claims = 0
         self._stopping = False
         self._batches: dict[asyncio.Task[None], list[Job]] = {}
         self._successes = 0
@@ -95,11 +105,11 @@ class Worker:
                     jobs = await self._claim()
                     if jobs:
                         self._begin(jobs)
+                self._failed_claims = 0
             except DATABASE_FAULTS as error:
                 self._slots.release()
                 if not is_gone(error):
-                    self._log.error("claim_failed", error=describe(error))
-                    await asyncio.sleep(1.0)
+                    await self._pause_claims(error)
                 await self._database.recover(error)
                 self._rung.set()
                 continue
@@ -149,6 +159,18 @@ class Worker:
             return len({j.lane for j in jobs}) >= self.topic.lanes
         return len(jobs) >= self.topic.batch or any(j.suspect for j in jobs)
 
+    async def _pause_claims(self, error: Exception) -> None:
+        self._failed_claims += 1
+        seconds = queue.backoff(self._failed_claims, most=MOST_CLAIM_PAUSE_SECONDS)
+        tell = self._log.warning if is_outage(error) else self._log.error
+        tell("claim_failed", retry_in=round(seconds, 1), error=describe(error))
+        await self._heed_failover(error)
+        await asyncio.sleep(seconds)
+
+    async def _heed_failover(self, error: Exception) -> None:
+        if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            await self._database.reconnect()
+
     def _wake_in(self, seconds: float) -> None:
         # Nothing else tells of a job that waited for its time; the poll may be an hour away.
         asyncio.get_running_loop().call_later(seconds, self.wake)
@@ -162,14 +184,23 @@ class Worker:
         if self._stopping:
             return []
         if topic.lanes:
-            jobs = await queue.claim_lanes(
-                self._database, topic.name, lanes=topic.lanes, most=topic.batch, seconds=self._claim_seconds
+            return await queue.claim_lanes(
+                self._database,
+                topic.name,
+                lanes=topic.lanes,
+                most=topic.batch,
+                seconds=self._claim_seconds,
+                max_attempts=self._max_attempts,
+                holder=self._holder,
             )
-        else:
-            jobs = await queue.claim(
-                self._database, topic.name, most=topic.batch, seconds=self._claim_seconds
-            )
-        return jobs
+        return await queue.claim(
+            self._database,
+            topic.name,
+            most=topic.batch,
+            seconds=self._claim_seconds,
+            max_attempts=self._max_attempts,
+            holder=self._holder,
+        )
 
     async def _run_batch(self, jobs: list[Job]) -> None:
         began = time.perf_counter()
@@ -177,29 +208,46 @@ class Worker:
             done = True
             for part in self._apart([j for j in jobs if not j.suspect]):
                 done = await self._attempt(part, first=True) and done
-            for suspect in (j for j in jobs if j.suspect):
-                if suspect.attempt - suspect.spared > self._max_attempts:
-                    reason = "its worker died or lost the database each time"
-                    await self._bury(suspect, f"given up after {self._max_attempts} attempts: {reason}")
-                    await queue.unlease(self._database, [suspect])
-                else:
-                    done = await self._attempt([suspect], first=True) and done
+            for company in self._companies(jobs):
+                done = await self._attempt_suspects(company) and done
         except asyncio.CancelledError:
             await asyncio.shield(self._hand_back(jobs))
             raise
         except Exception as error:
-            if not is_gone(error):
+            outage = is_outage(error)
+            if not (outage or is_gone(error)):
                 raise
-            # The claims outlived the server: without this they would hold until they run out. The attempt counts, or
-            # a job that takes the server down would do so for ever.
-            await self._database.recover(error)
-            await self._hand_back(jobs, spared=False)
+            # The claims outlived the server: without this they would hold until they run out. Where the connection was lost
+            # the attempt counts, or a job that takes the server down would do so for ever.
+            if is_gone(error):
+                await self._database.recover(error)
+            await self._hand_back_in_an_outage(jobs, spared=outage)
             self._rung.set()
             return
         self._wake_others(self.topic.follow_ups)
         self._log.debug(
             "batch_done", jobs=len(jobs), whole=done, ms=round((time.perf_counter() - began) * 1000, 1)
         )
+
+    def _companies(self, jobs: Sequence[Job]) -> list[list[Job]]:
+        """The suspects in the companies they are tried in. Those of several lanes are one company once, and then no more."""
+        suspects = [j for j in jobs if j.suspect]
+        if all(j.lane is None or j.deaths == 1 for j in suspects):
+            return [suspects] if suspects else []
+        return [list(lane) for _, lane in groupby(suspects, key=lambda j: j.lane)]
+
+    async def _attempt_suspects(self, company: Sequence[Job]) -> bool:
+        """One company at a time: that a job dies while another one of this topic is tried alone says nothing against it."""
+        async with self._suspecting:
+            first = company[0]
+            if len(company) == 1:
+                if first.alone > 0 and first.deaths >= self._max_attempts:
+                    reason = "its worker died or lost the database each time"
+                    await self._bury(first, f"given up after {self._max_attempts} attempts: {reason}")
+                    await queue.unlease(self._database, [first])
+                    return True
+                await queue.begin_alone(self._database, first)
+            return await self._attempt(company, first=True)
 
     async def _attempt(self, jobs: Sequence[Job], *, first: bool = False) -> bool:
         """True when every job was settled or buried; False when some must wait. `first` holds for whole lanes."""
@@ -222,17 +270,15 @@ class Worker:
             self._wake_in(error.retry_in)
             return False
         except Held:
-            if len({j.lane for j in jobs}) > 1:
-                return await self._split(jobs)
-            self._log.info("jobs_wait_for_lock", jobs=len(jobs), retry_in=LOCK_SECONDS)
-            await queue.release(self._database, jobs, seconds=LOCK_SECONDS, spared=True)
-            await queue.unlease(self._database, jobs, seconds=LOCK_SECONDS)
-            self._wake_in(LOCK_SECONDS)
-            return False
+            return await self._wait_for_lock(jobs, first=first)
         except Exception as error:
             # A database that answers was not lost: then it is the jobs that something is wrong with.
             if is_gone(error) and await self._database.recover(error):
                 raise
+            if is_locked_out(error):
+                return await self._wait_for_lock(jobs, first=first)
+            if is_outage(error):
+                return await self._wait_for_database(jobs, error)
             if len(jobs) == 1:
                 done = await self._failed(jobs[0], error)
             else:
@@ -241,6 +287,35 @@ class Worker:
             if first:
                 await queue.unlease(self._database, jobs)
             return done
+
+    async def _wait_for_lock(self, jobs: Sequence[Job], *, first: bool) -> bool:
+        """Those that stand apart from the one that met a lock go on; in a lane all wait, and no attempt is counted."""
+        if len({j.lane for j in jobs}) > 1 or (jobs[0].lane is None and len(jobs) > 1):
+            done = await self._split(jobs)
+            if first:
+                await queue.unlease(self._database, jobs)
+            return done
+        seconds = queue.backoff(1 + jobs[0].spared, most=MOST_LOCK_SECONDS)
+        self._log.info("jobs_wait_for_lock", jobs=len(jobs), retry_in=round(seconds, 1))
+        await self._return(jobs, seconds)
+        return False
+
+    async def _wait_for_database(self, jobs: Sequence[Job], error: Exception) -> bool:
+        """All wait, and no attempt is counted: what failed fails for everybody."""
+        seconds = queue.backoff(
+            1 + min(j.spared for j in jobs), most=min(MOST_OUTAGE_SECONDS, self._retry_most)
+        )
+        self._log.warning(
+            "jobs_wait_for_database", jobs=len(jobs), retry_in=round(seconds, 1), error=describe(error)
+        )
+        await self._heed_failover(error)
+        await self._return(jobs, seconds)
+        return False
+
+    async def _return(self, jobs: Sequence[Job], seconds: float) -> None:
+        await queue.release(self._database, jobs, seconds=seconds, spared=True)
+        await queue.unlease(self._database, jobs, seconds=seconds)
+        self._wake_in(seconds)
 
     def _apart(self, jobs: Sequence[Job]) -> list[list[Job]]:
         """The batch in the parts to try one after the other.
@@ -298,7 +373,7 @@ class Worker:
         if _is_permanent(error) or failures >= self._max_attempts:
             await self._bury(job, _reason(error), error=error)
             return True
-        seconds = queue.backoff(failures)
+        seconds = queue.backoff(failures, most=self._retry_most)
         self._log.warning(
             "job_postponed",
             job=job.id,
@@ -324,9 +399,28 @@ class Worker:
             hint="memoryd dead",
         )
 
-    async def _hand_back(self, jobs: Sequence[Job], *, spared: bool = True) -> None:
+    async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, spared: bool) -> None:
+        """Until it succeeds: claims that ran out instead would count as the death of their worker."""
+        failures = 0
+        while True:
+            try:
+                await queue.release(self._database, jobs, spared=spared)
+                await queue.unlease(self._database, jobs)
+                return
+            except DATABASE_FAULTS as error:
+                failures += 1
+                seconds = queue.backoff(failures, most=MOST_CLAIM_PAUSE_SECONDS)
+                self._log.warning(
+                    "claims_not_returned", jobs=len(jobs), retry_in=round(seconds, 1), error=describe(error)
+                )
+                if is_gone(error):
+                    await self._database.recover(error)
+                await self._heed_failover(error)
+                await asyncio.sleep(seconds)
+
+    async def _hand_back(self, jobs: Sequence[Job]) -> None:
         try:
-            await queue.release(self._database, jobs, spared=spared)
+            await queue.release(self._database, jobs)
             await queue.unlease(self._database, jobs)
         except Exception as error:  # noqa: BLE001 - whatever it is, the claims run out by themselves
             self._log.warning("claims_not_returned", jobs=len(jobs), error=describe(error))

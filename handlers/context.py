@@ -1,7 +1,7 @@
 """A command was inserted: write what its agent should know, and make it ready.
 
 The command of a disabled agent is cancelled with the reason. An embedder that is down does not hold a command up:
-its context is then curated by keywords alone.
+its context is then curated by keywords alone. A command that somebody's transaction holds waits alone, with no attempt counted.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from handlers.embedding import Embedding
+from handlers.later import ask_again
 from handlers.ports import AnyConnection, Commit, Job, Reader
 
 READ = """
@@ -17,16 +18,35 @@ from public.agent_commands c
 where c.id = any($1) and c.status = 'pending'
 """
 
+# Of commands that somebody's transaction holds, nothing but their ids. An agent may be unknown as yet: see register_agents().
 WRITE = """
-update public.agent_commands c
-set context = case when a.enabled then memoryd.compose_context(c.agent_id, c.message, c.user_id, false, n.embedding, c.id) end,
-    status = case when a.enabled then 'ready' else 'cancelled' end,
-    ready_at = case when a.enabled then clock_timestamp() end,
-    error = case when not a.enabled then 'agent ' || c.agent_id || ' is disabled'
-                 || coalesce(': ' || a.disabled_reason, '') end
-from unnest($1::uuid[], $2::vector[]) as n(id, embedding), public.agents a
-where c.id = n.id and c.status = 'pending' and a.agent_id = c.agent_id
+with given as materialized (
+    select * from unnest($1::uuid[], $2::vector[]) as n(id, embedding)
+), locked as materialized (
+    select c.id, c.agent_id from public.agent_commands c
+    where c.id = any($1) and c.status = 'pending'
+    for no key update skip locked
+), written as (
+    update public.agent_commands c
+    set context = case when w.enabled then
+            memoryd.compose_context(c.agent_id, c.message, c.user_id, false, w.embedding, c.id) end,
+        status = case when w.enabled then 'ready' else 'cancelled' end,
+        ready_at = case when w.enabled then clock_timestamp() end,
+        error = case when not w.enabled then 'agent ' || c.agent_id || ' is disabled'
+                     || coalesce(': ' || w.disabled_reason, '') end
+    from (select l.id, g.embedding, coalesce(a.enabled, true) as enabled, a.disabled_reason
+          from locked l
+          join given g using (id)
+          left join public.agents a on a.agent_id = l.agent_id) w
+    where c.id = w.id
+)
+select c.id from public.agent_commands c
+where c.id = any($1) and c.status = 'pending' and c.id <> all (array(select l.id from locked l))
 """
+
+REGISTERED_AGAIN = 1.0
+"""Seconds after which an agent's name is tried again that somebody's transaction holds: see register_agents()."""
+REGISTER = "select memoryd.register_agents($1)"
 
 
 class ContextHandler:
@@ -42,9 +62,16 @@ class ContextHandler:
         messages = {r["id"]: r["message"] for r in rows}
         embeddings = await self._embedding.if_possible(messages)
 
-        async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
+        async def commit(connection: AnyConnection, ours: Sequence[Job]) -> set[float]:
+            pauses: set[float] = set()
+            for agent in {j.payload["register"] for j in ours if j.payload}:
+                await connection.execute(REGISTER, [agent])
+                pauses.add(REGISTERED_AGAIN)
             ids = [j.ref for j in ours if j.ref in messages]
             if ids:
-                await connection.execute(WRITE, ids, [embeddings.get(i) for i in ids])
+                rows = await connection.fetch(WRITE, ids, [embeddings.get(i) for i in ids])
+                if held := [r["id"] for r in rows]:
+                    pauses |= await ask_again(connection, "context", held, ours, payload=None)
+            return pauses
 
         return commit

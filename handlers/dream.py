@@ -47,7 +47,7 @@ _DUE = """
 DUE = f"select {_DUE}"
 
 # Beginnings and ends read the clock once they hold this: one that waits for another to be committed is dated after it.
-ALONE = "select pg_advisory_xact_lock(hashtextextended('memoryd.dream_sessions', 0))"
+ALONE = "select memoryd.lock('dream_sessions')"
 
 END_DEAD = """
 update public.dream_sessions

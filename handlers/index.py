@@ -6,9 +6,9 @@ nothing stale: the change's own job brings the right index. While a remote embed
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from types import MappingProxyType
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from handlers.embedding import Embedding
 from handlers.index_messages import MessageIndex
 from handlers.index_rows import RowIndex
 from handlers.index_words import learn_words
+from handlers.later import ask_again
 from handlers.ports import AnyConnection, Commit, Index, Job, Store
 from providers.ports import Unavailable
 
@@ -36,17 +37,6 @@ INDEXES: Mapping[str, Index] = MappingProxyType(
     }
 )
 """How the rows of each source are indexed."""
-
-
-SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
-"""Seconds after which a row is asked for again that somebody's transaction held."""
-
-# The age is kept, so that `memoryd status` tells of rows that have long been held.
-PUT_OFF = """
-insert into memoryd.jobs (topic, ref, payload, created_at, visible_at)
-select 'index', h.id, jsonb_build_object('source', $1::text, 'alone', true), h.since, now() + make_interval(secs => h.pause)
-from unnest($2::uuid[], $3::timestamptz[], $4::double precision[]) as h(id, since, pause)
-"""
 
 
 class IndexHandler:
@@ -81,27 +71,11 @@ class IndexHandler:
                 for statement, arguments in read[source].writes(vectors, only=refs):
                     held += [r[0] for r in await connection.fetch(statement, *arguments) if r]
                 if held:
-                    pauses |= await _put_off(connection, source, held, of_source)
+                    payload = json.dumps({"source": source, "alone": True})
+                    pauses |= await ask_again(connection, "index", held, of_source, payload=payload)
             return pauses
 
         return commit
-
-
-async def _put_off(
-    connection: AnyConnection, source: str, held: Sequence[UUID], jobs: Sequence[Job]
-) -> set[float]:
-    """Asks for rows again, those alone; the longer they have waited, the later. Returns the pauses, in seconds."""
-    now = datetime.now(UTC)
-    since = dict.fromkeys(held, now)
-    for job in jobs:
-        if job.ref in since:
-            since[job.ref] = min(since[job.ref], job.created_at)
-    pauses = [
-        min(LONGEST_PAUSE, max(SHORTEST_PAUSE, round((now - one).total_seconds() / 4)))
-        for one in since.values()
-    ]
-    await connection.execute(PUT_OFF, source, list(since), list(since.values()), pauses)
-    return set(pauses)
 
 
 def _by_source(jobs: Sequence[Job]) -> dict[str, list[Job]]:

@@ -64,10 +64,14 @@ from public.conversation_messages m where m.id = any($1)
 # Of one session one index at a time is written, each seeing the last one's messages: no older view of a window ever
 # overwrites a newer one.
 LOCK = """
-select null::uuid
-from (select distinct hashtextextended('memoryd.window:' || m.session_id::text, 0) as key
-      from public.conversation_messages m where m.id = any($1) order by 1) s
-where pg_advisory_xact_lock(s.key) is null
+with windows as materialized (
+    select from memoryd.locks l
+    where l.name in (select 'window ' || (uuid_hash_extended(m.session_id, 0) & 255)
+                     from public.conversation_messages m where m.id = any($1))
+    order by l.name
+    for update
+)
+select null::uuid from windows having false
 """
 
 # A window that has changed since it was read is left to the job of that change.

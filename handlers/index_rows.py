@@ -15,7 +15,7 @@ from handlers.ports import Job, Reader
 
 ASSOCIATE = """, queued as (
     insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', w.agent_id, w.id from written w join locked l using (id)
+    select 'associate', memoryd.associate_lane(w.agent_id, w.user_id), w.id from written w join locked l using (id)
     where l.embedding is not null and not l.embedded
     order by w.created_at, w.id
     returning memoryd.ring('associate')
@@ -74,7 +74,7 @@ with unchanged as materialized (
     from locked l
     join memoryd.weigh_texts(array(select id from locked), array(select text from locked)) w on w.id = l.id
     where t.id = l.id
-    returning t.id{", t.agent_id, t.created_at" if associated else ""}
+    returning t.id{", t.agent_id, t.user_id, t.created_at" if associated else ""}
 ){ASSOCIATE if associated else ""}
 select u.id from unchanged u where u.id <> all (array(select l.id from locked l))
 """  # noqa: S608

@@ -33,11 +33,18 @@ class Job:
     spared: int
     created_at: datetime
     token: int | None = None
+    alone: int = 0
+    """Times it was begun alone and did not come back."""
+
+    @property
+    def deaths(self) -> int:
+        """Attempts before this one that counted: it did not come back, or failed."""
+        return self.attempt - self.spared - 1
 
     @property
     def suspect(self) -> bool:
-        """Claimed before and never come back: perhaps it kills its worker, so it runs alone."""
-        return self.attempt - self.spared > 1
+        """Claimed before and never come back: perhaps it kills its worker, so it runs with no fresh one."""
+        return self.deaths > 0
 
 
 Commit = Callable[[AnyConnection, Sequence[Job]], Awaitable[Iterable[float] | None]]

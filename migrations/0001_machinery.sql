@@ -21,7 +21,9 @@ insert into memoryd.settings (key, value) values
 -- A job is a unit of the daemons' own work. There is no status column: claiming raises `attempt` and moves `visible_at`
 -- into the future, so that the claim of a worker that died simply runs out. (id, attempt) is the fencing token.
 -- `spared` counts the attempts that were handed back through no fault of the job (a provider was down, the daemon was
--- stopping): a job with attempt > spared has once been claimed and never come back, and is tried alone from then on.
+-- stopping): a job with attempt > spared has been claimed and never come back, or has failed, and runs with no fresh job from
+-- then on. `alone` counts how often it was begun with no other and did not come back: a job is buried for its worker's death
+-- only after that, never for the company it was in. `holder` is the number of the daemon that has claimed it.
 create table memoryd.jobs (
     id bigint generated always as identity primary key,
     topic text not null,
@@ -30,6 +32,8 @@ create table memoryd.jobs (
     payload jsonb,
     attempt integer not null default 0,
     spared integer not null default 0,
+    alone integer not null default 0,
+    holder integer,
     visible_at timestamptz not null default now(),
     created_at timestamptz not null default now()
 ) with (
@@ -56,6 +60,7 @@ create table memoryd.lanes (
     leased_until timestamptz not null default '-infinity',
     not_before timestamptz not null default '-infinity',
     token bigint not null default 0,
+    holder integer,
     primary key (topic, lane)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000);
 comment on table memoryd.lanes is 'Leases on ordered streams of jobs; backoff of an ordered stream sits here (not_before).';
@@ -81,9 +86,13 @@ create table memoryd.daemons (
     version text not null,
     doorbell text not null,
     started_at timestamptz not null default now(),
-    seen_at timestamptz not null default now()
+    seen_at timestamptz not null default now(),
+    number integer,
+    backend integer
 );
 comment on table memoryd.daemons is 'One row for each running daemon, refreshed by its heartbeat.';
+comment on column memoryd.daemons.number is 'What its claims are marked with (holder).';
+comment on column memoryd.daemons.backend is 'The server process that it listens on: gone, the daemon is. Null behind a transaction pooler.';
 
 -- A tick of the schedule is a row: whichever daemon inserts it runs it, so no leader is needed.
 create table memoryd.ticks (
@@ -135,11 +144,56 @@ begin
 end
 $$;
 
+-- Locks that only the machinery can take: rows of a closed table. An advisory lock with a known key can be held by any login.
+-- Whose names would tell of a user or of a session share 256 rows, so that nothing of them is stored and no row is ever added.
+create table memoryd.locks (
+    name text primary key
+);
+comment on table memoryd.locks is 'Rows that are locked to exclude one another: see memoryd.lock().';
+
+insert into memoryd.locks (name)
+select unnest(array['executor', 'dream_sessions', 'lexeme_statistics', 'erased_texts'])
+union all
+select kind || n from unnest(array['user ', 'window ']) kind, generate_series(0, 255) n;
+
+-- Held until the transaction ends. What comes after it is a statement of its own and sees what the last holder committed.
+create function memoryd.lock(p_name text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from memoryd.locks l where l.name = p_name for update;
+    if not found then
+        raise exception 'no lock %', p_name using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
+    end if;
+end
+$$;
+comment on function memoryd.lock is 'Waits until nobody else holds the lock of this name, and holds it to the end of the transaction.';
+
+create function memoryd.lock_shared(p_name text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from memoryd.locks l where l.name = p_name for share;
+    if not found then
+        raise exception 'no lock %', p_name using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
+    end if;
+end
+$$;
+comment on function memoryd.lock_shared is 'As memoryd.lock(), but any number may hold it so at once.';
+
+-- Whether notifications are to be sent. A queue that is full fails the transaction that notifies: a listener that stands idle in
+-- a transaction lets it grow, and any login can fill it. From half full on nothing is sent, and the daemons' poll does the work.
+create function memoryd.may_notify() returns boolean
+language sql volatile
+return pg_notification_queue_usage() < 0.5;
+
 -- One constant payload for each topic: identical notifications collapse within a transaction.
 create function memoryd.ring(p_topic text) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
-as $$ select pg_notify('memoryd', p_topic) $$;
+as $$ select pg_notify('memoryd', p_topic) where memoryd.may_notify() $$;
 
 -- Notifications for clients, with the switch to turn them off: NOTIFY takes a lock on the whole cluster at commit.
 create function memoryd.announce(p_channel text, p_payload text) returns void
@@ -148,44 +202,75 @@ set search_path = pg_catalog, pg_temp
 as $$
     select pg_notify(p_channel, p_payload)
     where (select value from memoryd.settings where key = 'public_notifications') = 'true'::jsonb
+      and memoryd.may_notify()
 $$;
 
--- Leases up to p_lanes lanes that have work and reads their first jobs, an equal share of p_jobs each.
+-- How many jobs that were in a dead worker's hands are tried together, after so many deaths: first half a batch, then an eighth,
+-- at last each alone. So a worker that was only killed costs a few claims, and one that a job kills finds that job.
+create function memoryd.company(p_deaths integer, p_jobs integer, p_most_attempts integer) returns integer
+language sql immutable parallel safe
+return case when p_deaths = 1 and p_most_attempts > 2 then greatest(1, p_jobs / 2)
+            when p_deaths = 2 and p_most_attempts > 3 then greatest(1, p_jobs / 8)
+            else 1 end;
+
+-- Lanes that have work and may be leased, the one with the oldest job first: up to p_lanes whose first job is fresh, and of those
+-- whose first job was in a dead worker's hands as many again after one death, but a single one after more.
+create function memoryd.free_lanes(p_topic text, p_lanes integer, p_most_attempts integer) returns text[]
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    -- One step of the index a lane, each at the lane's oldest job.
+    with recursive pending(lane, oldest, deaths) as (
+        (select j.lane, j.id, j.attempt - j.spared from memoryd.jobs j
+         where j.topic = p_topic and j.lane is not null
+         order by j.lane, j.id limit 1)
+        union all
+        select n.lane, n.id, n.deaths
+        from pending p
+        cross join lateral (
+            select j.lane, j.id, j.attempt - j.spared as deaths from memoryd.jobs j
+            where j.topic = p_topic and j.lane > p.lane
+            order by j.lane, j.id limit 1
+        ) n
+    ), free as (
+        select p.lane, p.oldest, p.deaths, p.deaths > 1 or p_most_attempts <= 2 as apart
+        from pending p
+        left join memoryd.lanes l on l.topic = p_topic and l.lane = p.lane
+        where l.lane is null or (l.leased_until <= clock_timestamp() and l.not_before <= clock_timestamp())
+    ), fresh as (
+        select f.lane from free f where f.deaths = 0 order by f.oldest limit p_lanes
+    ), suspects as (
+        select f.lane, f.oldest, f.deaths, f.apart, bool_and(f.apart) over () as all_apart
+        from free f where f.deaths > 0
+        order by f.deaths, f.oldest
+        limit p_lanes
+    )
+    select array_agg(c.lane)
+    from (
+        select lane from fresh
+        union all
+        select lane from suspects where not apart
+        union all
+        (select lane from suspects where all_apart order by deaths, oldest limit 1)
+    ) c
+$$;
+
+-- Leases lanes that have work and reads their first jobs, an equal share of p_jobs each.
 -- Three statements in one volatile function: the jobs are read with a snapshot younger than the lease, so a
--- previous holder's last commit is always seen. A job that once did not come back is read alone.
-create function memoryd.claim_lanes(p_topic text, p_lanes integer, p_jobs integer, p_lease interval)
-returns table (id bigint, lane text, ref uuid, payload jsonb, attempt integer, spared integer,
+-- previous holder's last commit is always seen. Jobs that did not come back are read with their like: see memoryd.company().
+create function memoryd.claim_lanes(
+    p_topic text, p_lanes integer, p_jobs integer, p_lease interval, p_most_attempts integer default 5,
+    p_holder integer default null)
+returns table (id bigint, lane text, ref uuid, payload jsonb, attempt integer, spared integer, alone integer,
                created_at timestamptz, token bigint)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    candidates text[];
+    candidates constant text[] := memoryd.free_lanes(p_topic, p_lanes, p_most_attempts);
     leased text[];
+    share integer;
 begin
-    -- One step of the index a lane, each at the lane's oldest job.
-    with recursive pending(lane, oldest) as (
-        (select j.lane, j.id from memoryd.jobs j
-         where j.topic = p_topic and j.lane is not null
-         order by j.lane, j.id limit 1)
-        union all
-        select n.lane, n.id
-        from pending p
-        cross join lateral (
-            select j.lane, j.id from memoryd.jobs j
-            where j.topic = p_topic and j.lane > p.lane
-            order by j.lane, j.id limit 1
-        ) n
-    )
-    select array_agg(f.lane) into candidates
-    from (
-        select p.lane
-        from pending p
-        left join memoryd.lanes l on l.topic = p_topic and l.lane = p.lane
-        where (l.lane is null or (l.leased_until <= clock_timestamp() and l.not_before <= clock_timestamp()))
-        order by p.oldest
-        limit p_lanes
-    ) f;
     if candidates is null then
         return;
     end if;
@@ -204,7 +289,7 @@ begin
         for update skip locked
     ), held as (
         update memoryd.lanes l
-        set leased_until = clock_timestamp() + p_lease, token = l.token + 1
+        set leased_until = clock_timestamp() + p_lease, token = l.token + 1, holder = p_holder
         from chosen c
         where l.topic = p_topic and l.lane = c.lane
         returning l.lane
@@ -213,29 +298,33 @@ begin
     if leased is null then
         return;
     end if;
+    share := greatest(1, p_jobs / cardinality(leased));
 
     return query
     with head as materialized (
         select h.id
         from unnest(leased) as l(lane)
         cross join lateral (
-            select w.id,
+            select w.id, w.deaths,
                    row_number() over (order by w.id) as place,
-                   bool_or(w.attempt > w.spared) over (order by w.id) as suspect
+                   first_value(w.deaths) over (order by w.id) as first,
+                   min(w.deaths) over (order by w.id) as fewest,
+                   max(w.deaths) over (order by w.id) as most
             from (
-                select j.id, j.attempt, j.spared from memoryd.jobs j
+                select j.id, j.attempt - j.spared as deaths from memoryd.jobs j
                 where j.topic = p_topic and j.lane = l.lane
                 order by j.id
-                limit greatest(1, p_jobs / cardinality(leased))
+                limit share
             ) w
         ) h
-        where not h.suspect or h.place = 1
+        where h.fewest = h.first and h.most = h.first
+          and (h.first = 0 or h.place <= memoryd.company(h.first, share, p_most_attempts))
     )
     update memoryd.jobs j
     set attempt = j.attempt + 1
     from head, memoryd.lanes l
     where j.id = head.id and l.topic = p_topic and l.lane = j.lane
-    returning j.id, j.lane, j.ref, j.payload, j.attempt, j.spared, j.created_at, l.token;
+    returning j.id, j.lane, j.ref, j.payload, j.attempt, j.spared, j.alone, j.created_at, l.token;
     if not found then
         update memoryd.lanes l set leased_until = '-infinity'
         where l.topic = p_topic and l.lane = any(leased);

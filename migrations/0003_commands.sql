@@ -71,16 +71,32 @@ create trigger stamp_times before insert or update on public.agent_commands
                        or (new.status = 'running' and new.started_at is null))
     execute function memoryd.stamp_times();
 
+-- A name that is new in somebody else's open transaction too is not waited for: the daemon registers it a second later, again
+-- and again until it can. Nothing needs an agent's row meanwhile.
 create function memoryd.register_agents(p_agents text[]) returns void
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    insert into public.agents (agent_id)
-    select distinct a from unnest(p_agents) a
-    where a <> '_shared'
-      and not exists (select from public.agents g where g.agent_id = a)
-    order by a
-    on conflict do nothing
+declare
+    unknown constant text[] := array(
+        select distinct a from unnest(p_agents) a
+        where a <> '_shared'
+          and not exists (select from public.agents g where g.agent_id = a)
+        order by a);
+    patience constant text := current_setting('lock_timeout');
+begin
+    if cardinality(unknown) = 0 then
+        return;
+    end if;
+    begin
+        perform set_config('lock_timeout', '10ms', true);
+        insert into public.agents (agent_id) select u from unnest(unknown) u on conflict do nothing;
+        perform set_config('lock_timeout', patience, true);
+    exception when lock_not_available then
+        insert into memoryd.jobs (topic, payload, visible_at)
+        select 'context', jsonb_build_object('register', u), now() + interval '1 second' from unnest(unknown) u;
+    end;
+end
 $$;
 
 -- Whether end users may command an agent. One that is closed and one that is not there are refused by the same words, after
@@ -108,13 +124,13 @@ begin
 
     insert into memoryd.jobs (topic, ref) select 'context', id from new_rows where status = 'pending' order by created_at, id;
     if found then
-        perform pg_notify('memoryd', 'context');
+        perform memoryd.ring('context');
     end if;
 
     insert into memoryd.jobs (topic, lane, ref)
     select 'capture', agent_id, id from new_rows where status in ('completed', 'failed') order by finished_at, created_at, id;
     if found then
-        perform pg_notify('memoryd', 'capture');
+        perform memoryd.ring('capture');
     end if;
 
     if exists (select from new_rows where status = 'ready') then
@@ -150,7 +166,7 @@ begin
         where n.status in ('completed', 'failed') and o.status not in ('completed', 'failed')
         order by n.finished_at, n.created_at, n.id;
         if found then
-            perform pg_notify('memoryd', 'capture');
+            perform memoryd.ring('capture');
         end if;
     end if;
 
@@ -159,7 +175,7 @@ begin
         select 'context', n.id from new_rows n join old_rows o using (id)
         where n.status = 'pending' and o.status <> 'pending'
         order by n.created_at, n.id;
-        perform pg_notify('memoryd', 'context');
+        perform memoryd.ring('context');
     end if;
 
     if 'ready' = any(reached) then
@@ -210,7 +226,10 @@ begin
     from next
     where c.id = next.id
     returning c.*;
-    if not found and not exists (select from public.agents a where a.agent_id = claim_command.agent_id) then
+    if not found and not exists (select from public.agents a where a.agent_id = claim_command.agent_id)
+       -- An agent's name may be on its way: see memoryd.register_agents(). Then its commands are among the newest.
+       and not exists (select from (select c.agent_id from public.agent_commands c order by c.created_at desc limit 1000) n
+                       where n.agent_id = claim_command.agent_id) then
         raise exception 'unknown agent %', coalesce(quote_literal(claim_command.agent_id), 'null')
             using errcode = 'invalid_parameter_value',
                   hint = 'An agent is known from its first command. To claim before that: '

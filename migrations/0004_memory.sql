@@ -217,6 +217,12 @@ create trigger stamp_memory before update on public.agent_memory
     for each row when (new.content is distinct from old.content)
     execute function memoryd.stamp_memory();
 
+-- Links are written in order within each agent and user: one whose transaction holds a memory of theirs keeps nobody else's links
+-- waiting. A hash, so that no lane tells of whom it was once they are erased.
+create function memoryd.associate_lane(p_agent text, p_user uuid) returns text
+language sql immutable parallel safe
+return p_agent || coalesce(' ' || left(encode(sha256(uuid_send(p_user)), 'hex'), 16), '');
+
 create function memoryd.memories_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -228,9 +234,9 @@ begin
     end if;
 
     insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', agent_id, id from new_rows where embedding is not null order by created_at, id;
+    select 'associate', memoryd.associate_lane(agent_id, user_id), id from new_rows where embedding is not null order by created_at, id;
     if found then
-        perform pg_notify('memoryd', 'associate');
+        perform memoryd.ring('associate');
     end if;
     return null;
 end
@@ -253,11 +259,11 @@ begin
     where a.memory_id = n.id and n.content <> o.content;
 
     insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', n.agent_id, n.id from new_rows n join old_rows o using (id)
+    select 'associate', memoryd.associate_lane(n.agent_id, n.user_id), n.id from new_rows n join old_rows o using (id)
     where n.content <> o.content and n.embedding is not null
     order by n.created_at, n.id;
     if found then
-        perform pg_notify('memoryd', 'associate');
+        perform memoryd.ring('associate');
     end if;
     return null;
 end

@@ -41,13 +41,13 @@ begin
     insert into memoryd.jobs (topic, ref) select 'request', id from new_rows
     where status = 'pending' and kind <> 'dream' order by created_at, id;
     if found then
-        perform pg_notify('memoryd', 'request');
+        perform memoryd.ring('request');
     end if;
     -- A dream takes minutes: its own topic, so that no recall waits behind it.
     insert into memoryd.jobs (topic, ref) select 'dream', id from new_rows
     where status = 'pending' and kind = 'dream' order by created_at, id;
     if found then
-        perform pg_notify('memoryd', 'dream');
+        perform memoryd.ring('dream');
     end if;
     return null;
 end

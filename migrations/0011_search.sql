@@ -207,7 +207,7 @@ begin
     end if;
     if found then
         insert into memoryd.jobs (topic, lane) values ('statistics', 'lexemes');
-        perform pg_notify('memoryd', 'statistics');
+        perform memoryd.ring('statistics');
     end if;
     return null;
 end
@@ -252,7 +252,7 @@ begin
     get diagnostics learnt = row_count;
     if learnt > 0 then
         insert into memoryd.jobs (topic, lane) values ('lexicon', 'words');
-        perform pg_notify('memoryd', 'lexicon');
+        perform memoryd.ring('lexicon');
     end if;
     return learnt;
 end
@@ -279,7 +279,7 @@ declare
     gone_scopes bigint[];
     gone_lexemes text[];
 begin
-    perform pg_advisory_xact_lock(hashtextextended('memoryd.lexeme_statistics', 0));
+    perform memoryd.lock('lexeme_statistics');
     with taken as (
         delete from memoryd.lexeme_changes c
         where c.id in (select f.id from memoryd.lexeme_changes f order by f.id limit p_most)
@@ -399,7 +399,7 @@ begin
         where n.lexemes is null or (n.code is null and o.code is not null);
     end if;
     if found then
-        perform pg_notify('memoryd', 'index');
+        perform memoryd.ring('index');
     end if;
     return null;
 end
@@ -423,7 +423,7 @@ begin
     join public.conversation_sessions s on s.id = g.session_id
     cross join lateral unnest(g.places) as p(places);
     if found then
-        perform pg_notify('memoryd', 'index');
+        perform memoryd.ring('index');
     end if;
     return null;
 end

@@ -39,9 +39,9 @@ set search_path = pg_catalog, pg_temp
 as $$ select coalesce(current_setting('memoryd.importing', true), '') = 'on' and memoryd.caller_is_service() $$;
 
 -- One erasure of a user at a time, and no dream's insights about them meanwhile.
-create function memoryd.user_lock(p_user uuid) returns bigint
+create function memoryd.user_lock(p_user uuid) returns text
 language sql immutable parallel safe
-return hashtextextended('memoryd.user:' || p_user::text, 0);
+return 'user ' || (uuid_hash_extended(p_user, 0) & 255);
 
 create function memoryd.check_own(p_user uuid, p_action text) returns void
 language plpgsql stable
@@ -293,7 +293,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pg_advisory_xact_lock_shared(hashtextextended('memoryd.erased_texts', 0));
+    perform memoryd.lock_shared('erased_texts');
     return null;
 end
 $$;
@@ -330,7 +330,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pg_advisory_xact_lock_shared(memoryd.user_lock(new.user_id));
+    perform memoryd.lock_shared(memoryd.user_lock(new.user_id));
     if exists (select from public.dream_sessions d where d.id = new.dream_id and d.status = 'running')
        and exists (select from unnest(new.source_memories) as s(id)
                    where not exists (select from public.agent_memory m where m.id = s.id)) then
@@ -742,7 +742,7 @@ begin
         raise exception 'an erasure must see what is committed while it runs'
             using errcode = 'active_sql_transaction', hint = 'Call it in a transaction of isolation level read committed.';
     end if;
-    perform pg_advisory_xact_lock(memoryd.user_lock(whose));
+    perform memoryd.lock(memoryd.user_lock(whose));
     perform memoryd.take_jobs(whose);
 
     sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
@@ -850,7 +850,7 @@ begin
         perform memoryd.fold_lexeme_changes();
     end loop;
     perform memoryd.forget_words(lexemes);
-    perform pg_advisory_xact_lock(hashtextextended('memoryd.erased_texts', 0));
+    perform memoryd.lock('erased_texts');
     delete from memoryd.erased_texts e where e.erased_at < now() - interval '1 hour';
     insert into memoryd.erased_texts (content_hash)
     select h from unnest(hashes) h

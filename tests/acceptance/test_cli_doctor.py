@@ -220,6 +220,8 @@ SERVERS = [
     ),
     (checks.check_vector, {"vector": None, "vector_available": "0.8.5"}, "problem"),
     (checks.check_vector, {"vector": None, "vector_available": None}, "problem"),
+    (checks.check_notifications, {"notifications": 0.09}, "ok"),
+    (checks.check_notifications, {"notifications": 0.1}, "warning"),
     (checks.check_transactions, {"idle": None}, "ok"),
     (checks.check_transactions, {"idle": {"pid": 7, "user": "app", "seconds": 59.9}}, "ok"),
     (checks.check_transactions, {"idle": {"pid": 7, "user": "app", "seconds": 60.0}}, "warning"),

@@ -81,7 +81,7 @@ async def test_a_lease_that_ran_out_settles_nothing_once_another_has_it(
     await until(connection, LEASES_OVER)
 
     heir = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
-    assert [job.id for job in heir] == ids[:1], "what once did not come back is tried alone"
+    assert [job.id for job in heir] == ids[:2], "what did not come back once is tried by halves"
     before = await connection.fetch("select * from memoryd.lanes")
 
     assert await settle(database, zombie) == []
@@ -90,9 +90,9 @@ async def test_a_lease_that_ran_out_settles_nothing_once_another_has_it(
     assert await connection.fetch("select * from memoryd.lanes") == before
     assert await connection.fetchval("select count(*) from memoryd.jobs") == 3
 
-    assert await settle(database, heir) == ids[:1]
+    assert await settle(database, heir) == ids[:2]
     rest = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
-    assert [job.id for job in rest] == ids[1:2]
+    assert [job.id for job in rest] == ids[2:]
 
 
 async def test_a_lane_is_nobodys_until_its_effects_are_visible(

@@ -100,9 +100,7 @@ async def test_what_can_never_succeed_is_buried_at_once_and_alone(
     assert len(handler.batches) <= 1 + 2 * 4
 
 
-@pytest.mark.parametrize(
-    "error", [RuntimeError("no"), OSError("no such file"), TimeoutError("too slow")], ids=repr
-)
+@pytest.mark.parametrize("error", [RuntimeError("no"), OSError("no such file")], ids=repr)
 @pytest.mark.parametrize("lanes", [0, 4])
 async def test_what_fails_again_and_again_is_buried_when_its_attempts_are_used_up(
     database: Database, connection: asyncpg.Connection, error: Exception, lanes: int

@@ -136,8 +136,8 @@ NO_EMBEDDINGS = [None] * 16
 ROW_INDEXES = {name: found for name, found in index.INDEXES.items() if isinstance(found, RowIndex)}
 
 STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
-    "queue claim": (queue.CLAIM, ("index", 64, 30.0)),
-    "queue claim of a topic without work": (queue.CLAIM, ("request", 64, 30.0)),
+    "queue claim": (queue.CLAIM, ("index", 64, 30.0, 5, 1)),
+    "queue claim of a topic without work": (queue.CLAIM, ("request", 64, 30.0, 5, 1)),
     "queue settle": (queue.SETTLE, (NUMBERS, SIXTEEN)),
     "queue settle lanes": (
         queue.SETTLE_LANES,

@@ -82,7 +82,7 @@ async def test_rows_are_found_between_their_index_and_their_statistics(
 ) -> None:
     held = second.transaction()
     await held.start()
-    await second.execute("select pg_advisory_xact_lock(hashtextextended('memoryd.lexeme_statistics', 0))")
+    await second.execute("select memoryd.lock('lexeme_statistics')")
     ids = await one_of_each(connection, "The heron built a nest near the lighthouse.")
     agents = [f"agent {n}" for n in range(15)]
     for agent in agents:

@@ -18,7 +18,7 @@ from tests.support.daemons import Daemons
 from tests.support.openai_server import HANG, OpenAIServer
 from tests.support.rows import ask, column, insert, one_row, remember
 from tests.support.users import ONE, OTHER, acting_as, found, kept_of, whole_user
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import BLOCKED, IDLE, until
 
 SECRET = "quokkazephyr"
 ERASE = "select erase_user_memory($1)"
@@ -237,9 +237,7 @@ async def test_two_erasures_at_once_take_turns(
     async with connection.transaction():
         first = await erase(connection, ONE)
         other = asyncio.create_task(erase(second, ONE))
-        await until(
-            connection, "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
-        )
+        await until(connection, BLOCKED)
     assert first["agent_memory"] == 2
     assert (await other)["agent_memory"] == 0
     assert await found(connection, SECRET) == {}
@@ -353,9 +351,7 @@ async def test_a_dream_that_saw_it_says_nothing_of_it(
             async with second.transaction():
                 await second.execute(write, ONE, f"all about {SECRET}", memories, dream)
                 erasing = asyncio.create_task(erase(connection, ONE))
-                await until(
-                    second, "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
-                )
+                await until(second, BLOCKED)
             await erasing
         else:
             await erase(connection, ONE)
