@@ -179,8 +179,12 @@ class Worker:
                 done = await self._attempt(part, first=True) and done
             for suspect in (j for j in jobs if j.suspect):
                 if suspect.attempt - suspect.spared > self._max_attempts:
-                    reason = "its worker died or lost the database each time"
-                    await self._bury(suspect, f"given up after {self._max_attempts} attempts: {reason}")
+                    given_up = f"given up after {self._max_attempts} attempts"
+                    await self._bury(
+                        suspect,
+                        f"{given_up}: its worker died or lost the database each time",
+                        before_last=f"{given_up}; the last one that came back said: ",
+                    )
                     await queue.unlease(self._database, [suspect])
                 else:
                     done = await self._attempt([suspect], first=True) and done
@@ -193,7 +197,7 @@ class Worker:
             # The claims outlived the server: without this they would hold until they run out. The attempt counts, or
             # a job that takes the server down would do so for ever.
             await self._database.recover(error)
-            await self._hand_back(jobs, spared=False)
+            await self._hand_back(jobs, spared=False, error=_reason(error))
             self._rung.set()
             return
         self._wake_others(self.topic.follow_ups)
@@ -307,29 +311,33 @@ class Worker:
             retry_in=round(seconds, 1),
             error=describe(error),
         )
-        await queue.postpone(self._database, job, seconds=seconds)
+        await queue.postpone(self._database, job, seconds=seconds, error=_storable(_reason(error)))
         if job.lane is not None:
             await queue.unlease(self._database, [job], seconds=seconds)
         self._wake_in(seconds)
         return False
 
-    async def _bury(self, job: Job, reason: str, *, error: Exception | None = None) -> None:
-        await queue.bury(self._database, job, error=reason.replace("\x00", "�"))
+    async def _bury(
+        self, job: Job, reason: str, *, error: Exception | None = None, before_last: str | None = None
+    ) -> None:
+        await queue.bury(self._database, job, error=_storable(reason), before_last=before_last)
         self._log.error(
             "job_buried",
             job=job.id,
             ref=str(job.ref),
             attempts=job.attempt - job.spared,
-            error=describe(error) if error else "worker died",
+            error=describe(error) if error else "its last attempt never came back",
             hint="memoryd dead",
         )
 
-    async def _hand_back(self, jobs: Sequence[Job], *, spared: bool = True) -> None:
+    async def _hand_back(
+        self, jobs: Sequence[Job], *, spared: bool = True, error: str | None = None
+    ) -> None:
         try:
-            await queue.release(self._database, jobs, spared=spared)
+            await queue.release(self._database, jobs, spared=spared, error=error and _storable(error))
             await queue.unlease(self._database, jobs)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the claims run out by themselves
-            self._log.warning("claims_not_returned", jobs=len(jobs), error=describe(error))
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the claims run out by themselves
+            self._log.warning("claims_not_returned", jobs=len(jobs), error=describe(fault))
 
 
 def _is_permanent(error: Exception) -> bool:
@@ -343,3 +351,8 @@ def _reason(error: Exception) -> str:
     # Of Postgres the message alone: its detail quotes the row.
     said = error.args[0] if isinstance(error, asyncpg.PostgresError) and error.args else error
     return f"{type(error).__name__}: {said}"
+
+
+def _storable(text: str) -> str:
+    """As Postgres can store it."""
+    return text.replace("\x00", "�")

@@ -64,7 +64,7 @@ from public.conversation_messages m where m.id = any($1)
 # Of one session one index at a time is written, each seeing the last one's messages: no older view of a window ever
 # overwrites a newer one.
 LOCK = """
-select null::uuid
+select
 from (select distinct hashtextextended('memoryd.window:' || m.session_id::text, 0) as key
       from public.conversation_messages m where m.id = any($1) order by 1) s
 where pg_advisory_xact_lock(s.key) is null
@@ -100,7 +100,7 @@ with given as materialized (
     join memoryd.weigh_messages(array(select id from locked)) w using (id)
     where m.id = l.id
 )
-select u.id from unchanged u where u.id <> all (array(select l.id from locked l))
+select u.id, l.id is null as held from unchanged u left join locked l using (id)
 """  # noqa: S608
 
 

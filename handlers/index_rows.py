@@ -76,7 +76,7 @@ with unchanged as materialized (
     where t.id = l.id
     returning t.id{", t.agent_id, t.created_at" if associated else ""}
 ){ASSOCIATE if associated else ""}
-select u.id from unchanged u where u.id <> all (array(select l.id from locked l))
+select u.id, l.id is null as held from unchanged u left join locked l using (id)
 """  # noqa: S608
 
     async def read(self, reader: Reader, jobs: Sequence[Job]) -> Rows:
