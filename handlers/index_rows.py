@@ -13,9 +13,11 @@ from pgvector import Vector
 
 from handlers.ports import Job, Reader
 
+# Of what was indexed before, and has new words now, later memories may be near to those: see handlers/associate.py.
 ASSOCIATE = """, queued as (
-    insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', w.agent_id, w.id from written w join locked l using (id)
+    insert into memoryd.jobs (topic, lane, ref, payload)
+    select 'associate', w.agent_id, w.id, case when l.changed then '{"changed": true}'::jsonb end
+    from written w join locked l using (id)
     where l.embedding is not null and not l.embedded
     order by w.created_at, w.id
     returning memoryd.ring('associate')
@@ -63,7 +65,8 @@ with unchanged as materialized (
     join public.{table} t on t.id = n.id and hashtextextended({text}, 0) = n.version
 ), locked as materialized (
     -- Compared with the row as it is when its lock is got.
-    select u.id, u.embedding, t.{embedding} is not null as embedded, {text} as text
+    select u.id, u.embedding, t.{embedding} is not null as embedded, {text} as text,
+           t.lexemes is null and t.prior is not null as changed
     from unchanged u
     join public.{table} t on t.id = u.id and hashtextextended({text}, 0) = u.version
     for no key update of t skip locked

@@ -22,7 +22,7 @@ from providers.ports import Embedder, Vectors
 
 BATCH = 2_000
 """New words of one job: its transaction writes up to 80 pairs for each, and who forgets one of them waits for it."""
-PAGE = 2_000
+PAGE = 1_000
 """Known words that are compared at once; each is a kilobyte."""
 BLOCK = 250
 """New words that are compared with a page, and whose pairs are sent, at once."""
