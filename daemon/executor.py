@@ -31,6 +31,15 @@ MOST_TRIES = 3
 OUT_OF_ROOM_SECONDS = 1.0
 STREAM_SECONDS = 1.0
 LAST_CLAIM_SECONDS = 2.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 5.0
+"""Between two tries to write an outcome."""
+
+CONTENDED = (
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.InsufficientResourcesError,
+)
+"""What passes by itself: a deadlock, a lock that is held too long, a full disk."""
 
 # Up to $2 at once for each agent, counting those that other daemons run. One statement claims for all agents.
 CLAIM = """
@@ -83,10 +92,15 @@ where id = $1 and status = 'running'
   and exists (select from memoryd.executions e where e.command_id = $1 and e.daemon_id = $2)
 """
 
-# Who lost the lease writes nothing.
+# Who lost the lease writes nothing. Commands are locked before executions, here and wherever both are (see THE ORDER OF LOCKS
+# in the user controls' migration): an erasure does so, too.
 COMPLETE = """
-with mine as (
-    delete from memoryd.executions where command_id = $1 and daemon_id = $2 returning command_id
+with command as materialized (
+    select c.id from public.agent_commands c where c.id = $1 for no key update
+), mine as (
+    delete from memoryd.executions e using command k
+    where e.command_id = k.id and e.daemon_id = $2
+    returning e.command_id
 )
 update public.agent_commands c
 set status = case when $4 = 0 then 'completed' else 'failed' end, output = $3, exit_code = $4, error = $5,
@@ -97,8 +111,12 @@ returning 1
 """
 
 GIVE_BACK = """
-with mine as (
-    delete from memoryd.executions where daemon_id = $1 and command_id = any($2) returning command_id
+with commands as materialized (
+    select c.id from public.agent_commands c where c.id = any($2) order by c.id for no key update
+), mine as (
+    delete from memoryd.executions e using commands k
+    where e.command_id = k.id and e.daemon_id = $1
+    returning e.command_id
 )
 update public.agent_commands c
 set status = 'ready', started_at = null, output = null
@@ -107,15 +125,23 @@ where c.id = mine.command_id and c.status = 'running'
 """
 
 # The row of executions stays where the command is tried again: it counts the tries. It is nobody's until the next
-# claim, so that a daemon that was only slow does not complete what was taken from it.
+# claim, so that a daemon that was only slow does not complete what was taken from it. A command that somebody holds is left
+# for the next time.
 RESCUE = """
-with dead as materialized (
+with held as materialized (
+    select c.id, c.status
+    from memoryd.executions e
+    join public.agent_commands c on c.id = e.command_id
+    where e.lease_until < now() or (e.lease_until = 'infinity' and c.status <> 'ready')
+    order by c.id
+    for no key update of c skip locked
+), dead as materialized (
     select e.command_id, e.tries, e.lease_until < now() as expired
     from memoryd.executions e
-    where e.lease_until < now()
-       or (e.lease_until = 'infinity'
-           and not exists (select from public.agent_commands c where c.id = e.command_id and c.status = 'ready'))
-    for update skip locked
+    left join held h on h.id = e.command_id
+    where (e.lease_until < now() or (e.lease_until = 'infinity' and h.status is distinct from 'ready'))
+      and (h.id is not null or not exists (select from public.agent_commands c where c.id = e.command_id))
+    for update of e skip locked
 ), again as (
     update public.agent_commands c
     set status = 'ready', started_at = null, output = null
@@ -262,17 +288,7 @@ class Executor:
             with contextlib.suppress(*DATABASE_FAULTS):
                 await self._database.execute(GIVE_BACK, self._daemon_id, [row["id"]])
             return
-        while True:
-            try:
-                await self._database.fetchval(
-                    COMPLETE, row["id"], self._daemon_id, output.text(), exit_code, error
-                )
-                break
-            except DATABASE_FAULTS as fault:
-                if not is_gone(fault):
-                    raise
-                # The work is done: it is worth waiting for the database to say so.
-                await self._database.recover(fault)
+        await self._complete(row["id"], output.text(), exit_code, error)
         self._log.info(
             "command_executed",
             command=str(row["id"]),
@@ -281,6 +297,24 @@ class Executor:
             bytes=output.size,
             ms=round((time.perf_counter() - began) * 1000),
         )
+
+    async def _complete(self, command_id: UUID, output: str, exit_code: int, error: str | None) -> None:
+        """Writes the outcome. The work is done: it is tried until the row says so, or is gone."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await self._database.fetchval(COMPLETE, command_id, self._daemon_id, output, exit_code, error)
+                return
+            except DATABASE_FAULTS as fault:
+                if is_gone(fault):
+                    await self._database.recover(fault)
+                elif not isinstance(fault, CONTENDED):
+                    raise
+                self._log.warning(
+                    "outcome_waits", command=str(command_id), error=describe(fault), retry_in=pause
+                )
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
 
     async def _run(self, row: asyncpg.Record, output: Output) -> tuple[int, str | None]:
         streaming = asyncio.create_task(self._stream(row["id"], output))

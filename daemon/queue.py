@@ -22,6 +22,8 @@ from handlers.ports import AnyConnection, Job
 
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MOST_SECONDS = 300.0
+MOST_SAID = 2000
+"""Characters of an error that are kept."""
 
 # Jobs that did not come back are never in one company with fresh ones, nor with those that have seen more deaths than they.
 CLAIM = """
@@ -83,14 +85,15 @@ returning j.id
 RELEASE = """
 update memoryd.jobs j
 set visible_at = now() + make_interval(secs => $3), spared = j.spared + $4::integer,
-    alone = case when $4::integer > 0 then 0 else j.alone end, holder = null
+    alone = case when $4::integer > 0 then 0 else j.alone end, holder = null,
+    last_error = coalesce($5, j.last_error)
 from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
 where j.id = s.id and j.attempt = s.attempt
 """
 
 POSTPONE = """
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3), alone = 0, holder = null
+set visible_at = now() + make_interval(secs => $3), alone = 0, holder = null, last_error = coalesce($4, j.last_error)
 where j.id = $1 and j.attempt = $2
 """
 
@@ -123,7 +126,7 @@ with gone as (
     returning *
 )
 insert into memoryd.dead_jobs (id, topic, lane, ref, payload, attempts, error, created_at)
-select id, topic, lane, ref, payload, attempt - spared, $3, created_at from gone
+select id, topic, lane, ref, payload, attempt - spared, coalesce($4 || last_error, $3), created_at from gone
 """
 
 # Ordered, so that the indexes are taken: a mere `exists` reads a backlog whole to find that another topic has no part in it.
@@ -211,15 +214,27 @@ async def settle(connection: AnyConnection, jobs: Sequence[Job], *, unlease: boo
 
 
 async def release(
-    database: Database, jobs: Sequence[Job], *, seconds: float = 0.0, spared: bool = True
+    database: Database,
+    jobs: Sequence[Job],
+    *,
+    seconds: float = 0.0,
+    spared: bool = True,
+    error: str | None = None,
 ) -> None:
-    """Hands jobs back after `seconds`; `spared`: the attempt is not counted. Their lanes are left alone: see `unlease`."""
-    await database.execute(RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds, int(spared))
+    """Hands jobs back after `seconds`; `spared`: the attempt is not counted. Their lanes are left alone: see `unlease`.
+
+    `error` is why the attempt failed, where it did.
+    """
+    said = None if error is None else error[:MOST_SAID]
+    await database.execute(
+        RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds, int(spared), said
+    )
 
 
-async def postpone(database: Database, job: Job, *, seconds: float) -> None:
-    """Hands a failed job back after `seconds`, the attempt counted."""
-    await database.execute(POSTPONE, job.id, job.attempt, seconds)
+async def postpone(database: Database, job: Job, *, seconds: float, error: str | None = None) -> None:
+    """Hands a failed job back after `seconds`, the attempt counted; `error` is kept with it."""
+    said = None if error is None else error[:MOST_SAID]
+    await database.execute(POSTPONE, job.id, job.attempt, seconds, said)
 
 
 async def unlease(database: Database, jobs: Sequence[Job], *, seconds: float = 0.0) -> None:
@@ -238,9 +253,9 @@ async def renew(database: Database, jobs: Sequence[Job], *, seconds: float) -> N
         await database.execute(RENEW, [j.id for j in jobs], [j.attempt for j in jobs], seconds)
 
 
-async def bury(database: Database, job: Job, *, error: str) -> None:
-    """Moves a job to dead_jobs."""
-    await database.execute(BURY, job.id, job.attempt, error[:2000])
+async def bury(database: Database, job: Job, *, error: str, before_last: str | None = None) -> None:
+    """Moves a job to dead_jobs, with `error`; or with `before_last` and the last error that is kept with it, if there is one."""
+    await database.execute(BURY, job.id, job.attempt, error[:MOST_SAID], before_last)
 
 
 async def topics_with_work(database: Database, topics: Sequence[str]) -> list[str]:

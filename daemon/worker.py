@@ -221,7 +221,7 @@ class Worker:
             # the attempt counts, or a job that takes the server down would do so for ever.
             if is_gone(error):
                 await self._database.recover(error)
-            await self._hand_back_in_an_outage(jobs, spared=outage)
+            await self._hand_back_in_an_outage(jobs, spared=outage, error=_reason(error))
             self._rung.set()
             return
         self._wake_others(self.topic.follow_ups)
@@ -242,8 +242,12 @@ class Worker:
             first = company[0]
             if len(company) == 1:
                 if first.alone > 0 and first.deaths >= self._max_attempts:
-                    reason = "its worker died or lost the database each time"
-                    await self._bury(first, f"given up after {self._max_attempts} attempts: {reason}")
+                    given_up = f"given up after {self._max_attempts} attempts"
+                    await self._bury(
+                        first,
+                        f"{given_up}: its worker died or lost the database each time",
+                        before_last=f"{given_up}; the last one that came back said: ",
+                    )
                     await queue.unlease(self._database, [first])
                     return True
                 await queue.begin_alone(self._database, first)
@@ -382,48 +386,50 @@ class Worker:
             retry_in=round(seconds, 1),
             error=describe(error),
         )
-        await queue.postpone(self._database, job, seconds=seconds)
+        await queue.postpone(self._database, job, seconds=seconds, error=_storable(_reason(error)))
         if job.lane is not None:
             await queue.unlease(self._database, [job], seconds=seconds)
         self._wake_in(seconds)
         return False
 
-    async def _bury(self, job: Job, reason: str, *, error: Exception | None = None) -> None:
-        await queue.bury(self._database, job, error=reason.replace("\x00", "�"))
+    async def _bury(
+        self, job: Job, reason: str, *, error: Exception | None = None, before_last: str | None = None
+    ) -> None:
+        await queue.bury(self._database, job, error=_storable(reason), before_last=before_last)
         self._log.error(
             "job_buried",
             job=job.id,
             ref=str(job.ref),
             attempts=job.attempt - job.spared,
-            error=describe(error) if error else "worker died",
+            error=describe(error) if error else "its last attempt never came back",
             hint="memoryd dead",
         )
 
-    async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, spared: bool) -> None:
+    async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, spared: bool, error: str) -> None:
         """Until it succeeds: claims that ran out instead would count as the death of their worker."""
         failures = 0
         while True:
             try:
-                await queue.release(self._database, jobs, spared=spared)
+                await queue.release(self._database, jobs, spared=spared, error=_storable(error))
                 await queue.unlease(self._database, jobs)
                 return
-            except DATABASE_FAULTS as error:
+            except DATABASE_FAULTS as fault:
                 failures += 1
                 seconds = queue.backoff(failures, most=MOST_CLAIM_PAUSE_SECONDS)
                 self._log.warning(
-                    "claims_not_returned", jobs=len(jobs), retry_in=round(seconds, 1), error=describe(error)
+                    "claims_not_returned", jobs=len(jobs), retry_in=round(seconds, 1), error=describe(fault)
                 )
-                if is_gone(error):
-                    await self._database.recover(error)
-                await self._heed_failover(error)
+                if is_gone(fault):
+                    await self._database.recover(fault)
+                await self._heed_failover(fault)
                 await asyncio.sleep(seconds)
 
     async def _hand_back(self, jobs: Sequence[Job]) -> None:
         try:
             await queue.release(self._database, jobs)
             await queue.unlease(self._database, jobs)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the claims run out by themselves
-            self._log.warning("claims_not_returned", jobs=len(jobs), error=describe(error))
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the claims run out by themselves
+            self._log.warning("claims_not_returned", jobs=len(jobs), error=describe(fault))
 
 
 def _is_permanent(error: Exception) -> bool:
@@ -437,3 +443,8 @@ def _reason(error: Exception) -> str:
     # Of Postgres the message alone: its detail quotes the row.
     said = error.args[0] if isinstance(error, asyncpg.PostgresError) and error.args else error
     return f"{type(error).__name__}: {said}"
+
+
+def _storable(text: str) -> str:
+    """As Postgres can store it."""
+    return text.replace("\x00", "�")

@@ -2,12 +2,17 @@
 
 Candidates are the last 30 memories of the agent and `_shared`, and the nearest by embedding among the newest 500
 of each before it. Memories of a user are linked to that user's and to nobody's (user_id null), never to another's.
+
+Promise: at most five links that are made here (`automatic`) go out from a memory, each made of the words that both ends have.
+When the words of a memory change, its links go in both directions (memoryd.memories_updated), and are made anew: its own, those
+of up to 100 memories that were linked to it, and those of the 30 that came after it. Links by others are left as they are.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -25,8 +30,9 @@ NEAR = 0.5
 """Cosine similarity from which a memory is a neighbour."""
 EPOCH_ROUNDING = 1e-6
 
+# updated_at is when the words were last changed: a version of them.
 READ_NEW = """
-select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.embedding
+select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.updated_at, m.embedding
 from public.agent_memory m
 where m.id = any($1)
 """
@@ -55,7 +61,7 @@ cross join lateral (
 # For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once. Of the user's and
 # of nobody's in turn, so that each is a walk along one index, however many other users there are. Linking takes the newest 30.
 READ_CANDIDATES = f"""
-select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at
+select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.updated_at
 from public.agent_memory m
 where m.id in (
     select w.id
@@ -79,21 +85,69 @@ where m.id in (
 """  # noqa: S608 - our own numbers
 
 # A foreign key waits for whoever is deleting the memory, or has locked it: that agent's links wait, not everybody's.
-MOST_WAITING = "set local lock_timeout = '1s'"
+# Shorter than a deadlock takes to be found: of a client that holds one of them and waits for another it is this that gives way.
+MOST_WAITING = "set local lock_timeout = '300ms'"
 
+# Compared with the memories as they are once locked; whoever changes the words of one waits for this, and then unlinks it. A
+# memory whose own words have changed is left to the job of that change; one whose related memory has is linked once more.
 WRITE = """
-insert into public.memory_associations (memory_id, related_memory_id, association_type, strength)
-select n.memory_id, n.related_memory_id, n.association_type, n.strength
-from unnest($1::uuid[], $2::uuid[], $3::text[], $4::double precision[])
-     as n(memory_id, related_memory_id, association_type, strength)
-where exists (select from public.agent_memory m where m.id = n.memory_id)
-  and exists (select from public.agent_memory m where m.id = n.related_memory_id)
-order by n.memory_id, n.related_memory_id
-on conflict (memory_id, related_memory_id) do update
-set association_type = excluded.association_type,
-    strength = greatest(memory_associations.strength, excluded.strength),
-    updated_at = now()
+with ends as materialized (
+    select m.id, m.updated_at
+    from public.agent_memory m
+    where m.id = any($1::uuid[] || $3::uuid[])
+    order by m.id
+    for key share
+), linked as materialized (
+    select e.id from ends e join unnest($1::uuid[], $2::timestamptz[]) as v(id, updated_at) using (id, updated_at)
+), found as materialized (
+    select n.memory_id, n.related_memory_id, n.association_type, n.strength, e.updated_at = v.updated_at as unchanged
+    from unnest($4::uuid[], $5::uuid[], $6::text[], $7::double precision[])
+         as n(memory_id, related_memory_id, association_type, strength)
+    join linked l on l.id = n.memory_id
+    join ends e on e.id = n.related_memory_id
+    join unnest($3::uuid[], $8::timestamptz[]) as v(id, updated_at) on v.id = n.related_memory_id
+), links as (
+    select f.memory_id, f.related_memory_id, f.association_type, f.strength from found f where f.unchanged
+), superseded as (
+    delete from public.memory_associations a
+    where a.memory_id in (select l.id from linked l)
+      and a.automatic
+      and not exists (select from links n
+                      where n.memory_id = a.memory_id and n.related_memory_id = a.related_memory_id)
+), written as (
+    insert into public.memory_associations as a (memory_id, related_memory_id, association_type, strength, automatic)
+    select n.memory_id, n.related_memory_id, n.association_type, n.strength, true
+    from links n
+    order by n.memory_id, n.related_memory_id
+    on conflict (memory_id, related_memory_id) do update
+    -- The words are the same, or the link would be gone: what was reinforced stays so.
+    set association_type = excluded.association_type, strength = greatest(a.strength, excluded.strength), updated_at = now()
+    where a.automatic
+)
+select memoryd.associate_again(array_agg(distinct f.memory_id))
+from found f where not f.unchanged
+having count(*) > 0
 """
+
+# Those that a memory with new words may now be one of the 30 before.
+LATER = f"""
+select memoryd.associate_again(array(
+    select distinct l.id
+    from public.agent_memory n
+    cross join lateral (
+        (select e.id from public.agent_memory e
+         where e.agent_id = n.agent_id and e.user_id = n.user_id and (e.created_at, e.id) > (n.created_at, n.id)
+         order by e.created_at, e.id
+         limit {WINDOW})
+        union all
+        (select e.id from public.agent_memory e
+         where e.agent_id = n.agent_id and e.user_id is null and n.user_id is null
+           and (e.created_at, e.id) > (n.created_at, n.id)
+         order by e.created_at, e.id
+         limit {WINDOW})
+    ) l
+    where n.id = any($1)))
+"""  # noqa: S608
 
 
 class AssociateHandler:
@@ -113,27 +167,21 @@ class AssociateHandler:
         links: dict[UUID, list[Link]] = defaultdict(list)
         for link in _link(new, candidates, neighbours):
             links[link.memory_id].append(link)
+        versions = {r["id"]: r["updated_at"] for r in (*candidates, *new)}
+        read = {r["id"] for r in new}
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
-            mine = [
-                link
-                for ref in dict.fromkeys(j.ref for j in ours)
-                if ref is not None
-                for link in links.get(ref, ())
-            ]
+            mine = [ref for ref in dict.fromkeys(j.ref for j in ours) if ref in read and ref is not None]
             if not mine:
                 return
             await connection.execute(MOST_WAITING)
             try:
-                await connection.execute(
-                    WRITE,
-                    [link.memory_id for link in mine],
-                    [link.related_memory_id for link in mine],
-                    [link.association_type for link in mine],
-                    [link.strength for link in mine],
-                )
+                await connection.execute(WRITE, *_columns(mine, links, versions))
             except asyncpg.LockNotAvailableError as error:
                 raise Held from error
+            changed = [j.ref for j in ours if (j.payload or {}).get("changed")]
+            if changed:
+                await connection.execute(LATER, changed)
 
         return commit
 
@@ -164,6 +212,24 @@ class AssociateHandler:
                 other: cosine for other, cosine in near if cosine > NEAR and other != memory["id"]
             }
         return found
+
+
+def _columns(
+    memories: Sequence[UUID], links: Mapping[UUID, Sequence[Link]], versions: Mapping[UUID, datetime]
+) -> tuple[list[Any], ...]:
+    """The arguments of WRITE."""
+    made = [link for memory in memories for link in links.get(memory, ())]
+    related = sorted({link.related_memory_id for link in made})
+    return (
+        list(memories),
+        [versions[m] for m in memories],
+        related,
+        [link.memory_id for link in made],
+        [link.related_memory_id for link in made],
+        [link.association_type for link in made],
+        [link.strength for link in made],
+        [versions[r] for r in related],
+    )
 
 
 def _unit(rows: Vectors) -> Vectors:

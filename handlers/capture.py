@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from handlers.embedding import Embedding
-from handlers.index_words import learn_words
+from handlers.index_words import learn_words, unknown_words
 from handlers.ports import AnyConnection, Commit, Job, Reader
 from memory.outcome import summarise_outcome
 
@@ -22,7 +22,11 @@ from public.agent_commands c
 where c.id = any($1) and c.status in ('completed', 'failed')
 """
 
+# Of a command that was erased meanwhile nothing is remembered: an erasure waits for who has locked it, then deletes both.
 WRITE = """
+with commands as materialized (
+    select c.id from public.agent_commands c where c.id = any($1) order by c.id for key share
+)
 insert into public.agent_memory
     (command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, source, created_at,
      lexemes, sparse_embedding, prior, says_when)
@@ -31,8 +35,10 @@ select n.command_id, n.agent_id, n.user_id, n.session_id, n.kind, n.content, n.e
 from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::vector[], $8::jsonb[],
             $9::timestamptz[])
      as n(command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, created_at)
+join commands c on c.id = n.command_id
 join memoryd.weigh_texts($1, $6) w on w.id = n.command_id
 on conflict (command_id) where command_id is not null do nothing
+returning id
 """
 
 
@@ -52,14 +58,14 @@ class CaptureHandler:
             )
             for i, r in rows.items()
         }
-        await learn_words(self._reader, summaries.values())
+        words = await unknown_words(self._reader, summaries.values())
         embeddings = await self._embedding.if_local(summaries)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             mine = [rows[j.ref] for j in ours if j.ref in rows]
             if not mine:
                 return
-            await connection.execute(
+            written = await connection.fetch(
                 WRITE,
                 [r["id"] for r in mine],
                 [r["agent_id"] for r in mine],
@@ -71,5 +77,6 @@ class CaptureHandler:
                 [json.dumps({} if r["exit_code"] is None else {"exit_code": r["exit_code"]}) for r in mine],
                 [r["finished_at"] for r in mine],
             )
+            await learn_words(connection, words, [r["id"] for r in written])
 
         return commit

@@ -123,14 +123,19 @@ set agent_id = excluded.agent_id,
     dream_id = excluded.dream_id
 """
 
+# Locked, so that none of them is gone when the link's keys are checked. What a model said is not made anew from words alone.
 WRITE_CAUSES = """
+with memories as materialized (
+    select m.id from public.agent_memory m where m.id = any($1::uuid[] || $2::uuid[]) order by m.id for key share
+)
 insert into public.memory_associations (memory_id, related_memory_id, association_type, strength)
 select n.effect, n.cause, 'causal', 0.5
 from unnest($1::uuid[], $2::uuid[]) as n(effect, cause)
-where exists (select from public.agent_memory m where m.id = n.effect)
-  and exists (select from public.agent_memory m where m.id = n.cause)
+where n.effect in (select m.id from memories m)
+  and n.cause in (select m.id from memories m)
+order by n.effect, n.cause
 on conflict (memory_id, related_memory_id) do update
-set association_type = 'causal', updated_at = now()
+set association_type = 'causal', automatic = false, updated_at = now()
 """
 
 PRUNE = """

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from uuid import UUID
 
 from handlers.embedding import Embedding
 from handlers.index_messages import MessageIndex
 from handlers.index_rows import RowIndex
-from handlers.index_words import learn_words
+from handlers.index_words import learn_words, unknown_words
 from handlers.later import ask_again
 from handlers.ports import AnyConnection, Commit, Index, Job, Store
 from providers.ports import Unavailable
@@ -53,29 +53,38 @@ class IndexHandler:
             for source, of_source in _by_source(jobs).items()
         }
         texts = list(dict.fromkeys(text for rows in read.values() for text in rows.texts()))
-        await learn_words(self._store, texts)
+        words = await unknown_words(self._store, texts)
         try:
             vectors = dict(zip(texts, await self._embedding.of(texts), strict=True)) if texts else {}
         except Unavailable:
             for rows in read.values():
                 async with self._store.transaction() as connection:
-                    for statement, arguments in rows.writes({}, only=None):
-                        await connection.execute(statement, *arguments)
+                    written, _ = await _write(connection, rows.writes({}, only=None))
+                    await learn_words(connection, words, written)
             raise
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> set[float]:
             pauses: set[float] = set()
+            all_written: list[UUID] = []
             for source, of_source in _by_source(ours).items():
                 refs = {j.ref for j in of_source if j.ref is not None}
-                held: list[UUID] = []
-                for statement, arguments in read[source].writes(vectors, only=refs):
-                    held += [r[0] for r in await connection.fetch(statement, *arguments) if r]
+                written, held = await _write(connection, read[source].writes(vectors, only=refs))
+                all_written += written
                 if held:
                     payload = json.dumps({"source": source, "alone": True})
                     pauses |= await ask_again(connection, "index", held, of_source, payload=payload)
+            await learn_words(connection, words, all_written)
             return pauses
 
         return commit
+
+
+async def _write(
+    connection: AnyConnection, statements: Iterator[tuple[str, list[object]]]
+) -> tuple[list[UUID], list[UUID]]:
+    """The rows that were written, and those that somebody's transaction holds."""
+    rows = [r for sql, arguments in statements for r in await connection.fetch(sql, *arguments) if r]
+    return [r["id"] for r in rows if not r["held"]], [r["id"] for r in rows if r["held"]]
 
 
 def _by_source(jobs: Sequence[Job]) -> dict[str, list[Job]]:

@@ -104,7 +104,7 @@ with given as materialized (
     join memoryd.weigh_messages(array(select id from locked)) w using (id)
     where m.id = l.id
 )
-select u.id from unchanged u where u.id <> all (array(select l.id from locked l))
+select u.id, l.id is null as held from unchanged u left join locked l using (id)
 """  # noqa: S608
 
 

@@ -13,9 +13,12 @@ from pgvector import Vector
 
 from handlers.ports import Job, Reader
 
+# Of what was indexed before, and has new words now, later memories may be near to those: see handlers/associate.py.
 ASSOCIATE = """, queued as (
-    insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', memoryd.associate_lane(w.agent_id, w.user_id), w.id from written w join locked l using (id)
+    insert into memoryd.jobs (topic, lane, ref, payload)
+    select 'associate', memoryd.associate_lane(w.agent_id, w.user_id), w.id,
+           case when l.changed then '{"changed": true}'::jsonb end
+    from written w join locked l using (id)
     where l.embedding is not null and not l.embedded
     order by w.created_at, w.id
     returning memoryd.ring('associate')
@@ -63,7 +66,8 @@ with unchanged as materialized (
     join public.{table} t on t.id = n.id and hashtextextended({text}, 0) = n.version
 ), locked as materialized (
     -- Compared with the row as it is when its lock is got.
-    select u.id, u.embedding, t.{embedding} is not null as embedded, {text} as text
+    select u.id, u.embedding, t.{embedding} is not null as embedded, {text} as text,
+           t.lexemes is null and t.prior is not null as changed
     from unchanged u
     join public.{table} t on t.id = u.id and hashtextextended({text}, 0) = u.version
     for no key update of t skip locked
@@ -76,7 +80,7 @@ with unchanged as materialized (
     where t.id = l.id
     returning t.id{", t.agent_id, t.user_id, t.created_at" if associated else ""}
 ){ASSOCIATE if associated else ""}
-select u.id from unchanged u where u.id <> all (array(select l.id from locked l))
+select u.id, l.id is null as held from unchanged u left join locked l using (id)
 """  # noqa: S608
 
     async def read(self, reader: Reader, jobs: Sequence[Job]) -> Rows:

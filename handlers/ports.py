@@ -97,8 +97,8 @@ class Indexed(Protocol):
     ) -> Iterator[tuple[str, list[object]]]:
         """The statements that write the index of `only` (None: of all), given each text's vector, or of its words alone.
 
-        They return the ids of rows that somebody's transaction holds: not waited for, lest a batch of many users' stand
-        still for one.
+        They return the rows' ids and whether somebody's transaction holds them (`held`): those are not written, nor waited
+        for, lest a batch of many users' stand still for one.
         """
         ...
 

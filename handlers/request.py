@@ -54,6 +54,10 @@ from unnest($1::uuid[], $2::vector[], $3::jsonb[]) as n(id, embedding, near)
 where r.id = n.id and r.status = 'pending'
 """
 
+# An answer is a copy of others' texts. Until it is committed no erasure ends, which then takes out of it what it erased; and
+# what is looked up once this is held is looked up after the erasures before it.
+HOLD_OFF_ERASURES = "select memoryd.hold_off_erasures()"
+
 FAIL = """
 update public.memory_requests
 set status = 'failed', error = $2, finished_at = clock_timestamp()
@@ -129,6 +133,7 @@ async def _answer(
     embeddings, near = zip(*(asked.get(i, (None, None)) for i in ids), strict=True)
     try:
         async with connection.transaction():
+            await connection.execute(HOLD_OFF_ERASURES)
             await connection.execute(ANSWER, ids, embeddings, near)
     except ASKERS_TO_MEND as error:
         # Of several, the worker finds the one; alone, it is the asker's to mend.

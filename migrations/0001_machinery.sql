@@ -35,7 +35,8 @@ create table memoryd.jobs (
     alone integer not null default 0,
     holder integer,
     visible_at timestamptz not null default now(),
-    created_at timestamptz not null default now()
+    created_at timestamptz not null default now(),
+    last_error text
 ) with (
     -- Rows live for milliseconds: room for the claim's update on the same page, and vacuum before the dead pile up.
     fillfactor = 50,
@@ -47,6 +48,7 @@ create table memoryd.jobs (
     autovacuum_analyze_threshold = 20000,
     autovacuum_vacuum_cost_delay = 0
 );
+comment on column memoryd.jobs.last_error is 'Why its last attempt failed that came back at all: null where none did.';
 comment on table memoryd.jobs is 'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
 
 -- Neither index holds visible_at, so that a claim stays a HOT update: the jobs in flight are few, and a scan steps over them.

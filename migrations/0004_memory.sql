@@ -94,6 +94,7 @@ create table public.memory_associations (
                           'Types: causal, similar, sequential, related.')),
     strength double precision not null check (
         strength between 0 and 1 or memoryd.refuse('strength is ' || strength, 'A strength is from 0 to 1.')),
+    automatic boolean not null default false,
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     unique (memory_id, related_memory_id),
@@ -102,6 +103,7 @@ create table public.memory_associations (
         or memoryd.refuse('memory ' || memory_id || ' is linked to itself', 'An association joins two different memories.'))
 );
 comment on table public.memory_associations is 'Links from a memory to earlier ones; strength 0 to 1.';
+comment on column public.memory_associations.automatic is 'Made by memoryd from both memories'' words, at most five a memory; made anew when those change. Others are left as they are.';
 create index memory_associations_related on public.memory_associations (related_memory_id);
 create index memory_associations_weak on public.memory_associations (strength) where strength < 0.15;
 
@@ -209,6 +211,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    -- Who links memories holds their keys (handlers/associate.py): a link of the old words is there before this goes on, and is
+    -- taken away by memories_updated().
+    perform from public.agent_memory m where m.id = old.id for update;
     new.updated_at := clock_timestamp();
     return new;
 end
@@ -234,7 +239,10 @@ begin
     end if;
 
     insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', memoryd.associate_lane(agent_id, user_id), id from new_rows where embedding is not null order by created_at, id;
+    select 'associate', memoryd.associate_lane(agent_id, user_id), id
+    from new_rows
+    where embedding is not null
+    order by created_at, id;
     if found then
         perform memoryd.ring('associate');
     end if;
@@ -245,18 +253,48 @@ create trigger memories_inserted after insert on public.agent_memory
     referencing new table as new_rows
     for each statement execute function memoryd.memories_inserted();
 
+-- Links of these memories are made anew, once those that are linked to them, or might be, have changed.
+create function memoryd.associate_again(p_memories uuid[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    with queued as (
+        insert into memoryd.jobs (topic, lane, ref)
+        select 'associate', memoryd.associate_lane(m.agent_id, m.user_id), m.id
+        from public.agent_memory m
+        where m.id = any(p_memories) and m.embedding is not null
+          -- One that waits for its turn already sees all that there is then.
+          and not exists (select from memoryd.jobs j
+                          where j.topic = 'associate' and j.lane = memoryd.associate_lane(m.agent_id, m.user_id)
+                            and j.ref = m.id and j.attempt = 0)
+        order by m.created_at, m.id
+        returning 1
+    )
+    select memoryd.ring('associate') where exists (select from queued)
+$$;
+
 create function memoryd.memories_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    linked uuid[];
 begin
     if not exists (select from new_rows n join old_rows o using (id) where n.content <> o.content) then
         return null;
     end if;
-    -- What the old words were linked to, the new ones need not be: they are associated anew.
-    delete from public.memory_associations a
-    using new_rows n join old_rows o using (id)
-    where a.memory_id = n.id and n.content <> o.content;
+    -- What the old words were linked to, the new ones need not be, nor what was linked to them: both are associated anew. A link
+    -- that is being made of the old words waits for this, or this for it (see handlers/associate.py).
+    with changed as (
+        select n.id from new_rows n join old_rows o using (id) where n.content <> o.content
+    ), unlinked as (
+        delete from public.memory_associations a
+        where a.memory_id in (select c.id from changed c) or a.related_memory_id in (select c.id from changed c)
+        returning a.memory_id
+    )
+    select array_agg(u.memory_id) into linked
+    from (select distinct d.memory_id from unlinked d where d.memory_id not in (select c.id from changed c) limit 100) u;
+    perform memoryd.associate_again(linked);
 
     insert into memoryd.jobs (topic, lane, ref)
     select 'associate', memoryd.associate_lane(n.agent_id, n.user_id), n.id from new_rows n join old_rows o using (id)

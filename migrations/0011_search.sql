@@ -223,31 +223,62 @@ create table memoryd.lexicon (
 comment on table memoryd.lexicon is 'Words of the texts, by lexeme; embedding null until their neighbours are known.';
 create index lexicon_new on memoryd.lexicon (lexeme) where embedding is null;
 
+-- Each pair stands there both ways round, with the same similarity: a lexeme's own rows lead to all that name it, by the
+-- primary key. No foreign keys, which would look each lexeme up for each row: who writes a pair has locked both its lexemes, in
+-- the order of lexemes, and forget_words(), which locks in the same order, takes a lexeme's pairs along.
 create table memoryd.lexeme_neighbours (
-    lexeme text collate "C" not null references memoryd.lexicon (lexeme) on delete cascade,
-    neighbour text collate "C" not null references memoryd.lexicon (lexeme) on delete cascade,
+    lexeme text collate "C" not null,
+    neighbour text collate "C" not null,
     similarity real not null,
     primary key (lexeme, similarity, neighbour)
 );
 comment on table memoryd.lexeme_neighbours is 'Lexemes whose words are near in meaning, by cosine similarity.';
-create index lexeme_neighbours_back on memoryd.lexeme_neighbours (neighbour);
 
--- Words that are new here, with their lexemes; a job embeds them. Letters only, of a length that words have.
-create function memoryd.learn_words(p_words text[]) returns integer
+-- Of these words those whose lexeme is new here. Letters only, of a length that words have.
+create function memoryd.unknown_words(p_words text[]) returns setof text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select distinct on (s.lexeme collate "C") w.word
+    from unnest(p_words) as w(word)
+    cross join lateral (select (ts_lexize('english_stem', w.word))[1] as lexeme) s
+    where s.lexeme is not null
+      and not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme offset 0)
+    -- The shortest form is most often the word itself.
+    order by s.lexeme collate "C", length(w.word), w.word
+$$;
+
+-- Adds words that are new here and that a row of p_rows is found by (null: whatever rows there are); a job embeds them. Called
+-- in the transaction that writes those rows, as its last statement: it waits for who is adding or forgetting the same word.
+create function memoryd.learn_words(p_words text[], p_rows uuid[] default null) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     learnt integer;
 begin
+    with given as materialized (
+        select w.word, (ts_lexize('english_stem', w.word))[1] as lexeme
+        from memoryd.unknown_words(p_words) as w(word)
+    ), found as materialized (
+        select distinct l.lexeme
+        from (select m.lexemes from public.agent_memory m where m.id = any(p_rows)
+              union all
+              select m.lexemes from public.conversation_messages m where m.id = any(p_rows)
+              union all
+              select c.lexemes from public.memory_chunks c where c.id = any(p_rows)
+              union all
+              select k.lexemes from public.shared_knowledge k where k.id = any(p_rows)
+              union all
+              select i.lexemes from public.dream_insights i where i.id = any(p_rows)) r
+        cross join lateral unnest(tsvector_to_array(r.lexemes)) as l(lexeme)
+        where exists (select from given)
+    )
     insert into memoryd.lexicon (lexeme, word)
-    select distinct on (s.lexeme) s.lexeme, w.word
-    from unnest(p_words) as w(word)
-    cross join lateral (select (ts_lexize('english_stem', w.word))[1] as lexeme) s
-    where s.lexeme is not null
-      and not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme offset 0)
-    -- The shortest form is most often the word itself.
-    order by s.lexeme, length(w.word), w.word
+    select g.lexeme, g.word
+    from given g
+    where p_rows is null or g.lexeme in (select f.lexeme from found f)
+    order by g.lexeme collate "C"
     on conflict do nothing;
     get diagnostics learnt = row_count;
     if learnt > 0 then
@@ -260,16 +291,33 @@ $$;
 
 -- Of words that nobody's rows hold any more nothing stays. Null: of all such words.
 create function memoryd.forget_words(p_lexemes text[] default null) returns void
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    delete from memoryd.lexicon l
-    where (p_lexemes is null or l.lexeme = any(p_lexemes))
-      and not exists (select from memoryd.lexeme_statistics s where s.lexeme = l.lexeme)
+declare
+    gone text[];
+begin
+    with locked as materialized (
+        select l.lexeme from memoryd.lexicon l
+        where (p_lexemes is null or l.lexeme in (select unnest(p_lexemes)))
+          and not exists (select from memoryd.lexeme_statistics s where s.lexeme = l.lexeme)
+        order by l.lexeme
+        for update of l
+    )
+    select array_agg(k.lexeme) into gone from locked k;
+    if gone is not null then
+        delete from memoryd.lexeme_neighbours n
+        using memoryd.lexeme_neighbours own
+        where own.lexeme = any(gone)
+          and n.lexeme = own.neighbour and n.similarity = own.similarity and n.neighbour = own.lexeme;
+        delete from memoryd.lexeme_neighbours n where n.lexeme = any(gone);
+        delete from memoryd.lexicon l where l.lexeme = any(gone);
+    end if;
+end
 $$;
 
 -- Counts in what has changed, and returns how many changes that were. One at a time, in order, so that no count is ever
--- below nothing; of a lexeme that is gone nothing stays.
+-- below nothing; of a lexeme that is gone nothing stays, though it came and went since the last time and was never counted.
 create function memoryd.fold_lexeme_changes(p_most integer default 5000) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -284,19 +332,26 @@ begin
         delete from memoryd.lexeme_changes c
         where c.id in (select f.id from memoryd.lexeme_changes f order by f.id limit p_most)
         returning c.scope, c.lexemes, c.counts
-    ), changed as (
-        insert into memoryd.lexeme_statistics as s (scope, lexeme, rows)
-        select t.scope, l.lexeme, sum(l.count)
+    ), summed as materialized (
+        select t.scope, l.lexeme, sum(l.count) as count
         from taken t cross join lateral unnest(t.lexemes, t.counts) as l(lexeme, count)
         group by t.scope, l.lexeme
-        having sum(l.count) <> 0
-        order by t.scope, l.lexeme
+    ), changed as (
+        insert into memoryd.lexeme_statistics as s (scope, lexeme, rows)
+        select t.scope, t.lexeme, t.count
+        from summed t
+        where t.count <> 0
+        order by t.scope, t.lexeme
         on conflict (scope, lexeme) do update set rows = s.rows + excluded.rows
         returning s.scope, s.lexeme, s.rows
+    ), gone as (
+        select c.scope, c.lexeme from changed c where c.rows <= 0
+        union all
+        select t.scope, t.lexeme from summed t where t.count = 0
     )
-    select (select count(*) from taken), array_agg(c.scope), array_agg(c.lexeme)
+    select (select count(*) from taken), array_agg(g.scope), array_agg(g.lexeme)
     into folded, gone_scopes, gone_lexemes
-    from changed c where c.rows <= 0;
+    from gone g;
     if gone_scopes is not null then
         delete from memoryd.lexeme_statistics s
         using unnest(gone_scopes, gone_lexemes) as g(scope, lexeme)

@@ -280,13 +280,20 @@ begin
 end
 $$;
 
--- Hashes of texts and lexemes that were erased a moment ago. A daemon that holds one of them in its hands, about to pay for its
--- embedding or to learn its words, does not bring it back.
+-- Hashes of texts that were erased a moment ago. A daemon that holds one of them in its hands, about to pay for its embedding,
+-- does not bring it back.
 create table memoryd.erased_texts (
     content_hash bytea primary key,
     erased_at timestamptz not null default now()
 );
-comment on table memoryd.erased_texts is 'SHA-256 of texts, and of lexemes, erased within the last hour: what a daemon still works on is not written back.';
+comment on table memoryd.erased_texts is 'SHA-256 of texts erased within the last hour: their embeddings, which a daemon may still be asking for, are not kept.';
+
+-- Whoever writes a copy of others' texts (an embedding, an answer) holds this until it is committed: an erasure waits for it,
+-- and then finds the copy; who comes later finds the text no more.
+create function memoryd.hold_off_erasures() returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$ select memoryd.lock_shared('erased_texts') $$;
 
 create function memoryd.await_erasures() returns trigger
 language plpgsql
@@ -301,15 +308,9 @@ create function memoryd.drop_erased() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    hash bytea;
 begin
-    if tg_table_name = 'embeddings' then
-        hash := new.content_hash;
-    else
-        hash := sha256(convert_to(new.lexeme, 'UTF8'));
-    end if;
-    if exists (select from memoryd.erased_texts e where e.content_hash = hash and e.erased_at > now() - interval '1 hour') then
+    if exists (select from memoryd.erased_texts e
+               where e.content_hash = new.content_hash and e.erased_at > now() - interval '1 hour') then
         return null;
     end if;
     return new;
@@ -317,11 +318,7 @@ end
 $$;
 create trigger await_erasures before insert on memoryd.embeddings
     for each statement execute function memoryd.await_erasures();
-create trigger await_erasures before insert on memoryd.lexicon
-    for each statement execute function memoryd.await_erasures();
 create trigger drop_erased before insert on memoryd.embeddings
-    for each row execute function memoryd.drop_erased();
-create trigger drop_erased before insert on memoryd.lexicon
     for each row execute function memoryd.drop_erased();
 
 -- A dream that read a user's memories before they were erased says nothing of them after.
@@ -546,7 +543,7 @@ begin
     if p_table = 'memory_anchors' then
         with restored as (
             update public.memory_anchors a
-            set payload = r.payload, memory_id = r.memory_id
+            set payload = r.payload, memory_id = r.memory_id, agent_id = r.agent_id
             from jsonb_populate_recordset(null::public.memory_anchors, p_rows) r
             join public.agent_memory m on m.id = r.memory_id and m.user_id = p_to
             where a.id = r.id and a.payload = '{"erased": true}' and a.content_hash = r.content_hash
@@ -695,9 +692,81 @@ as $$
     )
 $$;
 
--- Takes the jobs about a user from the daemons: what one of them is working on is never written. A job that is being settled
--- is waited for, with nothing held meanwhile; whatever it wrote is then there to be erased.
-create function memoryd.take_jobs(p_user uuid) returns void
+-- Of these agents those that no row names but this user's own, neither of another user nor of nobody. One that is open to users
+-- is the service's, however few have come so far.
+create function memoryd.named_only_by(p_user uuid, p_agents text[], p_but text default null) returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    agents text[] := array(
+        select a from unnest(p_agents) a
+        where a <> '_shared' and not exists (select from public.agents g where g.agent_id = a and g.open_to_users));
+    each record;
+begin
+    for each in
+        select u.name, coalesce(u.erased, u.exported) as condition
+        from memoryd.user_tables() u
+        join pg_attribute a on a.attrelid = format('public.%I', u.name)::regclass and a.attname = 'agent_id'
+        where u.name is distinct from p_but
+        -- First where an index leads to an agent's rows, so that of most agents nothing more is asked.
+        order by u.name <> 'agent_memory', u.name
+    loop
+        exit when agents = '{}';
+        execute format('select coalesce(array_agg(a.name), ''{}'') from unnest($2) as a(name)
+                        where not exists (select from public.%I t where t.agent_id = a.name and not coalesce((%s), false))',
+                       each.name, each.condition)
+        into agents using p_user, agents;
+    end loop;
+    return agents;
+end
+$$;
+
+-- Agents that are a user's own: named by this user's rows alone.
+create function memoryd.agents_of(p_user uuid) returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    agents text[] := '{}';
+    named text[];
+    each record;
+begin
+    for each in
+        select u.name, coalesce(u.erased, u.exported) as condition
+        from memoryd.user_tables() u
+        join pg_attribute a on a.attrelid = format('public.%I', u.name)::regclass and a.attname = 'agent_id'
+    loop
+        execute format('select array_agg(distinct t.agent_id) from public.%I t where t.agent_id is not null and (%s)',
+                       each.name, each.condition)
+        into named using p_user;
+        agents := agents || named;
+    end loop;
+    return memoryd.named_only_by(p_user, array(select distinct a from unnest(agents) a));
+end
+$$;
+
+-- The lanes in which a user's memories are linked.
+create function memoryd.lanes_of(p_user uuid) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array(select memoryd.associate_lane(a.agent_id, p_user)
+                 from (select distinct m.agent_id from public.agent_memory m where m.user_id = p_user) a)
+$$;
+
+-- THE ORDER OF LOCKS, which all that lock more than one row keep:
+--   1. a user's own lock (memoryd.user_lock)   5. executions
+--   2. lanes                                   6. what is remembered: memories, messages, links, requests; by id
+--   3. jobs                                    7. the statistics' lock, then lexemes in their order
+--   4. commands, by id                         8. the erasures' gate (memoryd.erased_texts), then embeddings
+-- Within one statement a CTE locks them in this order (`order by ... for update`) before anything is written. An erasure
+-- needs the commands before the jobs, since a command that ends makes a job: it takes both without waiting for either.
+--
+-- Takes what is about a user from the daemons and the agents: the commands, so that none of them ends any more, then the jobs.
+-- What one of them is working on is never written. A job that is being settled is waited for, with nothing held meanwhile;
+-- whatever it wrote is then there to be erased.
+create function memoryd.take_jobs(p_user uuid, p_lanes text[] default '{}') returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -706,18 +775,57 @@ declare
 begin
     loop
         begin
+            perform from public.agent_commands c where c.user_id = p_user for update of c nowait;
+            perform from memoryd.lanes l where l.lane = any(p_lanes) for update of l nowait;
             perform from memoryd.jobs j where j.id in (select memoryd.jobs_of(p_user)) for update of j nowait;
             exit;
         exception when lock_not_available then
             if clock_timestamp() > until then
-                raise exception 'a daemon has been writing about this user for half a minute'
-                    using errcode = 'lock_not_available', hint = 'Nothing was erased. Try again in a moment.';
+                raise exception 'somebody has been writing about this user for half a minute'
+                    using errcode = 'lock_not_available',
+                          hint = 'Nothing was erased. Try again in a moment; a transaction that was left open must end first.';
             end if;
         end;
         perform pg_sleep(0.02);
     end loop;
     delete from memoryd.jobs j where j.id in (select memoryd.jobs_of(p_user));
 end
+$$;
+
+-- Takes rows that are erased out of what others were answered. With p_since: out of those answered since then, or among p_open.
+create function memoryd.scrub_answers(p_gone uuid[], p_since timestamptz default null, p_open uuid[] default '{}') returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    with hits as (
+        select r.id, array_agg(x.place) as places
+        from public.memory_requests r
+        cross join lateral jsonb_array_elements(case when jsonb_typeof(r.result) = 'array' then r.result else '[]' end)
+            with ordinality as x(found, place)
+        join (select g::text as id from unnest(p_gone) g) g on g.id = x.found ->> 'id'
+        where r.kind = 'recall' and (p_since is null or r.finished_at >= p_since or r.id = any(p_open))
+        group by r.id
+    )
+    update public.memory_requests r
+    set result = (select coalesce(jsonb_agg(x.found order by x.place), '[]')
+                  from jsonb_array_elements(r.result) with ordinality as x(found, place)
+                  where x.place <> all (h.places))
+    from hits h
+    where r.id = h.id
+$$;
+
+-- An agent's name may say whose it was. One that was disabled stays disabled, and so known by its name.
+create function memoryd.forget_agents(p_agents text[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    delete from public.agents a where a.agent_id = any(p_agents) and a.enabled;
+    update public.agents a set identity = null where a.agent_id = any(p_agents);
+    -- Its anchors stay one chain, under a name that says nothing.
+    update public.memory_anchors a
+    set agent_id = n.name
+    from (select g as agent, 'erased ' || gen_random_uuid() as name from unnest(p_agents) g) n
+    where a.agent_id = n.agent;
 $$;
 
 create function public.erase_user_memory(user_id uuid) returns jsonb
@@ -732,10 +840,15 @@ declare
     shared uuid[];
     memories uuid[];
     hashes bytea[];
-    lexemes text[];
     refs uuid[];
     paths jsonb;
     each record;
+    began constant timestamptz := clock_timestamp();
+    agents text[];
+    lanes text[];
+    gone uuid[] := '{}';
+    ids uuid[];
+    unanswered uuid[];
 begin
     perform memoryd.check_own(whose, 'erase');
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -743,7 +856,9 @@ begin
             using errcode = 'active_sql_transaction', hint = 'Call it in a transaction of isolation level read committed.';
     end if;
     perform memoryd.lock(memoryd.user_lock(whose));
-    perform memoryd.take_jobs(whose);
+    agents := memoryd.agents_of(whose);
+    lanes := memoryd.lanes_of(whose);
+    perform memoryd.take_jobs(whose, agents || lanes);
 
     sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
     shared := array(select distinct m.session_id from public.conversation_messages m
@@ -759,17 +874,6 @@ begin
         || array(select c.id from public.memory_chunks c where c.user_id = whose)
         || array(select memoryd.messages_of(whose));
     hashes := array(select distinct sha256(convert_to(left(t, 32768), 'UTF8')) from memoryd.texts_of(whose) t where t is not null);
-    -- As memoryd.learn_words() makes them of the words that the daemon finds.
-    lexemes := array(
-        select distinct s.lexeme
-        from (select distinct found.word[1] as word
-              from (select left(t, 32768) from memoryd.texts_of(whose) t
-                    union all
-                    select concat_ws(' ', right(c.output, 65536), left(c.error, 2000))
-                    from public.agent_commands c where c.user_id = whose) as texts(body)
-              cross join lateral regexp_matches(lower(texts.body), '[a-z]{3,24}', 'g') as found(word)) w
-        cross join lateral (select (ts_lexize('english_stem', w.word))[1] as lexeme) s
-        where s.lexeme is not null);
     select coalesce(jsonb_agg(d.replica_path order by d.replica_path), '[]') into paths
     from public.documents d where d.user_id = whose and d.replica_path is not null;
 
@@ -792,18 +896,23 @@ begin
     for each in
         -- Links and insights of others go too, but how many there were is theirs to know.
         select u.name, coalesce(u.erased, u.exported) as condition,
-               case when u.name = 'memory_requests' then 'true' else u.exported end as counted
-        from unnest(array['agent_execution_logs', 'memory_queries', 'memory_associations', 'dream_insights', 'agent_memory',
-                          'agent_commands', 'memory_requests', 'conversation_messages', 'memory_chunks', 'documents',
+               case when u.name = 'memory_requests' then 'true' else u.exported end as counted,
+               case when 'id' = any(memoryd.own_columns(u.name)) then 't.id' else 'null::uuid' end as id
+        -- Commands before what is made of them: whoever is at work on one that came meanwhile is waited for here.
+        from unnest(array['agent_execution_logs', 'memory_queries', 'agent_commands', 'memory_queries', 'memory_associations', 'dream_insights',
+                          'agent_memory', 'memory_requests', 'conversation_messages', 'memory_chunks', 'documents',
                           'shared_knowledge', 'agent_sessions', 'user_memory_access', 'memory_settings'])
              with ordinality as o(name, place)
         join memoryd.user_tables() u using (name)
         order by o.place
     loop
-        execute format('with gone as (delete from public.%I t where %s returning %s as counted)
-                        select count(*) from gone where counted', each.name, each.condition, each.counted)
-        into number using whose;
-        counts := counts || jsonb_build_object(each.name, number);
+        execute format('with gone as (delete from public.%I t where %s returning %s as counted, %s as id)
+                        select count(*) filter (where g.counted),
+                               coalesce(array_agg(g.id) filter (where g.id is not null), ''{}'') from gone g',
+                       each.name, each.condition, each.counted, each.id)
+        into number, ids using whose;
+        counts := counts || jsonb_build_object(each.name, number + coalesce((counts ->> each.name)::bigint, 0));
+        gone := gone || ids;
     end loop;
     update public.memory_requests r
     set query = null, options = '{}', agent_id = null
@@ -830,7 +939,8 @@ begin
     where s.user_id = whose;
 
     -- The machinery.
-    delete from memoryd.executions e where e.command_id = any(refs);
+    refs := array(select distinct r from unnest(refs || gone) r);
+    delete from memoryd.executions e where e.command_id in (select unnest(refs));
     delete from memoryd.dead_jobs d
     where d.ref = any(refs)
               and not (coalesce(d.payload ? 'gone', false)
@@ -845,21 +955,27 @@ begin
                      and not (coalesce(k.payload ? 'gone', false)
                               and exists (select from public.conversation_sessions s where s.id = k.ref))
                    for update skip locked);
+    -- Others' rows that name one of these agents may have come meanwhile.
+    agents := memoryd.named_only_by(whose, agents, 'memory_anchors');
+    perform memoryd.forget_agents(agents);
+    delete from memoryd.lanes l where l.lane = any(agents || lanes);
+    delete from memoryd.dead_jobs d where d.lane = any(agents || lanes);
+    -- Words that no row has any more go as they are counted out.
     select max(c.id) into number from memoryd.lexeme_changes c;
     while exists (select from memoryd.lexeme_changes c where c.id <= number) loop
         perform memoryd.fold_lexeme_changes();
     end loop;
-    perform memoryd.forget_words(lexemes);
+
+    -- Copies of its texts: the many that are there, then with nobody at work on one, the few that came meanwhile.
+    unanswered := array(select r.id from public.memory_requests r where r.status = 'pending');
+    perform memoryd.scrub_answers(gone);
     perform memoryd.lock('erased_texts');
     delete from memoryd.erased_texts e where e.erased_at < now() - interval '1 hour';
     insert into memoryd.erased_texts (content_hash)
     select h from unnest(hashes) h
-    union
-    select sha256(convert_to(l, 'UTF8')) from unnest(lexemes) l
-    where not exists (select from memoryd.lexicon x where x.lexeme = l)
     on conflict (content_hash) do update set erased_at = excluded.erased_at;
     delete from memoryd.embeddings e where e.content_hash in (select unnest(hashes));
-    perform memoryd.forget_words(lexemes);
+    perform memoryd.scrub_answers(gone, began, unanswered);
 
     -- What this erasure wrote of itself; then that one took place.
     delete from public.agent_execution_logs l where l.user_id = whose;

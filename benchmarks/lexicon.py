@@ -1,0 +1,103 @@
+"""What the lexicon costs: random words, whose neighbours the handler itself finds; seconds, and this process's memory.
+
+    python -m benchmarks.lexicon --words 25000
+
+Memory is what the process holds beyond what it held when the embedder was loaded, at its most. `stood_still_ms` is the longest
+that anything else in the daemon would have waited for the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import resource
+import time
+from pathlib import Path
+
+import asyncpg
+
+from benchmarks.harness import arguments, database, report
+from daemon.database import Database
+from daemon.logs import configure_logs, get_logger
+from handlers.lexicon import LexiconHandler
+from providers.local_embedder import LocalEmbedder
+
+LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
+LEFT = "select exists (select from memoryd.lexicon where embedding is null)"
+
+
+def resident() -> float:
+    """What this process holds, in MB."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 1_000_000
+
+
+def words(count: int) -> list[str]:
+    """So many, the same each time."""
+    dice = random.Random(1)
+    made: set[str] = set()
+    while len(made) < count:
+        made.add("".join(dice.choices(LETTERS, k=dice.randint(4, 9))))
+    return sorted(made)
+
+
+class Watch:
+    """The most memory, and the longest that the event loop stood still."""
+
+    def __init__(self) -> None:
+        self.most, self.stood_still = resident(), 0.0
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            asked = time.perf_counter()
+            await asyncio.sleep(0.005)
+            self.stood_still = max(self.stood_still, time.perf_counter() - asked - 0.005)
+            self.most = max(self.most, resident())
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._task.cancel()
+
+
+async def measure(url: str, count: int) -> dict[str, object]:
+    """Learns so many words, and finds their neighbours."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("select memoryd.learn_words($1)", words(count))
+    embedder = LocalEmbedder(dimensions=256)
+    await embedder.embed(["warm"])
+    pool = await Database.open(url, size=2, pooled=False, logger=get_logger())
+    handler = LexiconHandler(reader=pool, embedder=embedder)
+    before, watch, began, jobs = resident(), Watch(), time.perf_counter(), 0
+    while await connection.fetchval(LEFT):
+        commit = await handler.prepare([])
+        async with pool.transaction() as transaction:
+            await commit(transaction, [])
+        jobs += 1
+    seconds = time.perf_counter() - began
+    watch.stop()
+    figures: dict[str, object] = {
+        "words": count,
+        "jobs": jobs,
+        "pairs": await connection.fetchval("select count(*) from memoryd.lexeme_neighbours"),
+        "seconds": round(seconds, 1),
+        "memory_mb": round(watch.most - before),
+        "stood_still_ms": round(watch.stood_still * 1000),
+    }
+    await connection.close()
+    await pool.close()
+    return figures
+
+
+def main() -> None:
+    """Command line."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--words", type=int, default=25_000, help="how many")
+    options = parser.parse_args()
+    configure_logs(level="warning", style="console")
+    with database(options.database_url) as url:
+        report("lexicon", asyncio.run(measure(url, options.words)), options.json)
+
+
+if __name__ == "__main__":
+    main()

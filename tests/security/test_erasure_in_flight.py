@@ -1,0 +1,335 @@
+"""An erasure holds against everything that is under way: of whatever a daemon or an agent was writing nothing comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from tests.support.daemons import Daemons
+from tests.support.paused import gate_closed, meanwhile, paused, pausing
+from tests.support.rows import ask, column, embedding, insert, remember
+from tests.support.users import ONE, OTHER, found
+from tests.support.waiting import IDLE, until
+
+SECRET = "quokkazephyr"
+ERASE = "select erase_user_memory($1)"
+FINISHED = "select status in ('completed', 'failed') from agent_commands where id = $1"
+ENDED = "select status <> 'pending' from memory_requests where id = $1"
+
+Act = Callable[[asyncpg.Connection], Awaitable[object]]
+
+
+@pytest.fixture
+async def third(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    opened = await asyncpg.connect(database_url)
+    yield opened
+    await opened.close()
+
+
+async def nothing_left(connection: asyncpg.Connection) -> None:
+    """Once the daemons are done nothing of the user is anywhere, and nothing went wrong."""
+    await until(connection, IDLE)
+    assert await found(connection, SECRET) == {}
+    assert await found(connection, str(ONE)) == {}
+    assert await connection.fetch("select topic, error from memoryd.dead_jobs") == []
+
+
+async def command(connection: asyncpg.Connection) -> object:
+    return await ask(connection, f"find the {SECRET}", user_id=ONE, metadata=json.dumps({"why": SECRET}))
+
+
+async def outcome(connection: asyncpg.Connection) -> object:
+    return await ask(connection, f"find {SECRET}", user_id=ONE, status="completed", output=f"found {SECRET}")
+
+
+async def memory(connection: asyncpg.Connection) -> object:
+    return await remember(
+        connection, f"the {SECRET} is a secret", user_id=ONE, metadata=json.dumps({"a": SECRET})
+    )
+
+
+async def message(connection: asyncpg.Connection) -> object:
+    return await connection.execute(
+        "insert into conversation_messages (session_id, user_id, role, speaker, content) "
+        "select $1, $2, 'user', $3, $3 || ' said so ' || n from generate_series(1, 5) n", uuid4(), ONE, SECRET,
+    )  # fmt: skip
+
+
+async def document(connection: asyncpg.Connection) -> object:
+    owner = await insert(connection, "documents", {"user_id": ONE, "title": SECRET, "content": SECRET})
+    return await insert(
+        connection,
+        "memory_chunks",
+        {"document_id": owner, "chunk_index": 0, "chunk_text": f"part of {SECRET}", "context": SECRET},
+    )
+
+
+async def knowledge(connection: asyncpg.Connection) -> object:
+    return await insert(connection, "shared_knowledge", {"tier": "working", "category": "decision", "title": SECRET,
+                                                         "content": f"use {SECRET}", "created_by": str(ONE)})  # fmt: skip
+
+
+async def insight(connection: asyncpg.Connection) -> object:
+    return await insert(connection, "dream_insights", {"user_id": ONE, "agent_id": "alice", "insight": f"always {SECRET}",
+                                                       "source_memories": [], "category": "pattern",
+                                                       "confidence": 0.6})  # fmt: skip
+
+
+async def linked(connection: asyncpg.Connection) -> object:
+    """Memories that have their embedding: associated at once."""
+    for n in range(4):
+        await remember(connection, f"{SECRET} take {n}", user_id=ONE, embedding=embedding(1))
+    return None
+
+
+async def recalled(connection: asyncpg.Connection) -> object:
+    await remember(connection, f"the {SECRET} is here", user_id=ONE)
+    asked: dict[str, object] = {"kind": "recall", "user_id": ONE, "query": f"where is {SECRET}?"}
+    return await insert(connection, "memory_requests", asked)
+
+
+async def told(connection: asyncpg.Connection) -> object:
+    asked: dict[str, object] = {
+        "kind": "context",
+        "user_id": ONE,
+        "agent_id": "alice",
+        "query": f"find {SECRET}",
+    }
+    return await insert(connection, "memory_requests", asked)
+
+
+async def exported(connection: asyncpg.Connection) -> object:
+    await remember(connection, f"the {SECRET} is here", user_id=ONE)
+    return await insert(connection, "memory_requests", {"kind": "export", "user_id": ONE})
+
+
+ACTS: tuple[Act, ...] = (
+    command, outcome, memory, message, document, knowledge, insight, linked, recalled, told, exported,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("act", ACTS, ids=[a.__name__ for a in ACTS])
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_what_a_daemon_has_in_hand_is_erased(
+    connection: asyncpg.Connection,
+    second: asyncpg.Connection,
+    third: asyncpg.Connection,
+    daemons: Daemons,
+    act: Act,
+    moment: str,
+) -> None:
+    """Whatever it was about to write (before), or had written and not committed (after)."""
+    await pausing(connection, moment)
+    await daemons.start()
+    async with gate_closed(second):
+        await act(connection)
+        await paused(connection)
+        erasing = await meanwhile(third, connection, ERASE, ONE)
+    await erasing
+    await nothing_left(connection)
+
+
+@pytest.mark.parametrize("topic", ["statistics", "lexicon"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_words_that_are_being_counted_or_compared_are_erased(
+    connection: asyncpg.Connection,
+    second: asyncpg.Connection,
+    third: asyncpg.Connection,
+    daemons: Daemons,
+    topic: str,
+    moment: str,
+) -> None:
+    await pausing(connection, moment)
+    daemon = await daemons.start()
+    await remember(connection, "the wombat sleeps", user_id=OTHER)
+    await remember(connection, f"the {SECRET} sleeps", user_id=ONE)
+    await until(connection, IDLE)
+    # As if its words were new.
+    await connection.execute("update memoryd.lexicon set embedding = null")
+    async with gate_closed(second):
+        await connection.execute(
+            "insert into memoryd.jobs (topic, lane) values ($1, $2)",
+            topic, {"statistics": "lexemes", "lexicon": "words"}[topic],
+        )  # fmt: skip
+        await connection.execute("select pg_notify('memoryd', $1)", topic)
+        await paused(connection)
+        erasing = await meanwhile(third, connection, ERASE, ONE)
+    await erasing
+    await nothing_left(connection)
+    assert daemon.events("job_postponed") == []
+    assert "wombat" in await column(connection, "select word from memoryd.lexicon")
+
+
+async def test_the_outcome_of_a_command_that_ends_while_it_is_erased_is_not_remembered(
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """An agent completes the command in a transaction that is open when the erasure begins."""
+    await daemons.start()
+    asked = await ask(connection, f"find {SECRET}", user_id=ONE)
+    await until(connection, "select status = 'ready' from agent_commands where id = $1", asked)
+    await pausing(connection, "after")
+    # The erasure, too, is stopped: after the commands, before the jobs that are left.
+    await connection.execute(
+        "create function public.stop_here() returns trigger language plpgsql as "
+        "$$ begin perform pg_advisory_xact_lock_shared(4712); return null; end $$; "
+        "create trigger stop_here before delete on documents for each statement execute function public.stop_here()"
+    )
+    await connection.execute("select pg_advisory_lock(4712)")
+    try:
+        async with gate_closed(connection):
+            async with second.transaction():
+                await second.execute("select claim_command('alice')")
+                await second.execute("select complete_command($1, $2)", asked, f"found {SECRET}")
+                erasing = await meanwhile(third, connection, ERASE, ONE)
+            await until(
+                connection,
+                "select exists (select from pg_locks where locktype = 'advisory' and objid = 4712 and not granted)",
+            )
+            # The daemon has the outcome in hand, or cannot get it.
+            await until(
+                connection,
+                "with free as (select from memoryd.jobs where topic = 'capture' for update skip locked) "
+                "select not exists (select from free)",
+            )
+            await connection.execute("select pg_advisory_unlock(4712)")
+            await erasing
+    finally:
+        await connection.execute("select pg_advisory_unlock_all()")
+    await nothing_left(connection)
+
+
+async def test_a_dream_that_is_being_written_says_nothing_of_it(
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await pausing(
+        connection,
+        "create trigger pause before insert on dream_insights for each statement execute function public.pause()",
+    )
+    await daemons.start()
+    for n in range(6):
+        await remember(connection, f"{SECRET} sings at noon, take {n}", user_id=ONE)
+    await until(connection, IDLE)
+    async with gate_closed(second):
+        dream = await insert(connection, "memory_requests", {"kind": "dream"})
+        await paused(connection)
+        erasing = await meanwhile(third, connection, ERASE, ONE)
+    await erasing
+    await until(connection, ENDED, dream)
+    await nothing_left(connection)
+
+
+async def test_answers_to_others_lose_what_is_erased(
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """A recall by the service finds everybody's: one that was answered, and one that is being answered."""
+    await pausing(
+        connection,
+        "create trigger pause before update on memory_requests for each row execute function public.pause()",
+    )
+    await daemons.start()
+    await remember(connection, f"the {SECRET} and the wombat sleep", user_id=ONE)
+    kept = await remember(connection, "the wombat sleeps", user_id=OTHER)
+    await message(connection)
+    await until(connection, IDLE)
+    asked: dict[str, object] = {"kind": "recall", "query": f"who sleeps, the {SECRET} or the wombat?"}
+    answered = await insert(connection, "memory_requests", asked)
+    await until(connection, ENDED, answered)
+    assert SECRET in await connection.fetchval(
+        "select result::text from memory_requests where id = $1", answered
+    )
+    async with gate_closed(second):
+        asked["query"] = "who sleeps?"
+        being_answered = await insert(connection, "memory_requests", asked)
+        await paused(connection)
+        erasing = await meanwhile(third, connection, ERASE, ONE)
+        # In flight it cannot be seen yet, so the erasure waits for it.
+        assert not erasing.done()
+    await erasing
+    await until(connection, ENDED, being_answered)
+    # What was asked is the asker's.
+    await connection.execute("update memory_requests set query = null, kind = 'dream'")
+    await nothing_left(connection)
+    for request in (answered, being_answered):
+        result = json.loads(
+            await connection.fetchval("select result from memory_requests where id = $1", request)
+        )
+        assert [r["id"] for r in result] == [str(kept)]
+
+
+def program(folder: Path) -> str:
+    """A program that ends once it is let go."""
+    path = folder / "program.sh"
+    path.write_text(
+        f"for i in $(seq 1500); do [ -e {folder / 'go'} ] && break; sleep 0.02; done; echo done\n"
+    )
+    return f"sh {path}"
+
+
+async def test_who_holds_a_command_may_end_its_execution(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, tmp_path: Path
+) -> None:
+    """As an erasure does. The completion waits for the command with nothing in its hand that the other needs."""
+    daemon = await daemons.start(executor_command=program(tmp_path))
+    asked = await ask(connection, "do it")
+    await until(connection, "select exists (select from memoryd.executions)")
+    undone = second.transaction()
+    await undone.start()
+    await second.execute("select from agent_commands where id = $1 for update", asked)
+    (tmp_path / "go").touch()
+    await until(
+        connection,
+        "select exists (select from pg_stat_activity where application_name = 'memoryd' "
+        "and query ~ 'delete from memoryd.executions' and wait_event_type = 'Lock')",
+    )
+    await second.execute("delete from memoryd.executions where command_id = $1", asked)
+    await undone.rollback()
+    await until(connection, FINISHED, asked)
+    assert await connection.fetchval("select output from agent_commands where id = $1", asked) == "done\n"
+    assert daemon.events("execution_failed") == []
+
+
+async def test_an_outcome_that_cannot_be_written_yet_is_not_thrown_away(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, tmp_path: Path
+) -> None:
+    """However often the lock is not got: the program is not run a second time."""
+    name = await connection.fetchval("select current_database()")
+    await connection.execute(f"alter database {name} set lock_timeout = '100ms'")
+    daemon = await daemons.start(executor_command=program(tmp_path))
+    asked = await ask(connection, "do it")
+    await until(connection, "select exists (select from memoryd.executions)")
+    async with second.transaction():
+        await second.execute("select from agent_commands where id = $1 for update", asked)
+        (tmp_path / "go").touch()
+        for _ in range(2):
+            await daemon.event("outcome_waits", after=len(daemon.lines))
+        assert await connection.fetchval("select tries from memoryd.executions") == 1
+    await until(connection, FINISHED, asked)
+    assert daemon.events("execution_failed") == []
+
+
+async def test_words_that_go_while_they_are_compared_are_no_error(
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """The lexicon's statement has begun when their last row goes: neither of the two fails, and nothing stays."""
+    await pausing(
+        connection,
+        "create trigger pause before insert on memoryd.lexeme_neighbours "
+        "for each statement execute function public.pause()",
+    )
+    daemon = await daemons.start()
+    async with gate_closed(second):
+        gone = await remember(connection, "boat ship vessel sailor harbour", user_id=ONE)
+        await paused(connection)
+        await until(connection, "select count(*) > 4 from memoryd.lexeme_statistics")
+        erasing = await meanwhile(third, connection, ERASE, ONE)
+    await erasing
+    await until(connection, IDLE)
+    assert daemon.events("job_postponed") == daemon.events("batch_split") == []
+    assert await connection.fetchval("select count(*) from agent_memory where id = $1", gone) == 0
+    assert await connection.fetchval("select count(*) from memoryd.lexicon") == 0
+    assert await connection.fetchval("select count(*) from memoryd.lexeme_neighbours") == 0

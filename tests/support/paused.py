@@ -1,0 +1,72 @@
+"""Daemons that stop in the middle: with their effects computed and nothing written, or all written and nothing committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import asyncpg
+
+from tests.support.waiting import until
+
+GATE = 4711
+Moment = Literal["before", "after"]
+
+# Only of daemons, by the name that their connections have. A job is settled before its effects are written; deferred, the
+# trigger waits at the commit.
+TRIGGERS = f"""
+create function public.pause() returns trigger language plpgsql as $$
+begin
+    if current_setting('application_name') = 'memoryd' then
+        perform pg_advisory_xact_lock_shared({GATE});
+    end if;
+    return coalesce(new, old);
+end $$;
+alter function public.pause() security definer;
+"""
+AT = {
+    "before": "create trigger pause before delete on memoryd.jobs for each statement execute function public.pause()",
+    "after": (
+        "create constraint trigger pause after delete on memoryd.jobs deferrable initially deferred "
+        "for each row execute function public.pause()"
+    ),
+}
+PAUSED = f"""
+select exists (select from pg_locks l where l.locktype = 'advisory' and l.objid = {GATE} and not l.granted)
+"""
+WAITING = "select wait_event_type in ('Lock', 'Timeout') from pg_stat_activity where pid = $1"
+
+
+async def pausing(connection: asyncpg.Connection, moment: Moment | str) -> None:
+    """From now on daemons stop at this moment of every job, or where this trigger says, while somebody holds the gate."""
+    await connection.execute(TRIGGERS)
+    await connection.execute(AT.get(moment, moment))
+
+
+@asynccontextmanager
+async def gate_closed(holder: asyncpg.Connection) -> AsyncIterator[None]:
+    """While this lasts daemons stop."""
+    await holder.execute(f"select pg_advisory_lock({GATE})")
+    try:
+        yield
+    finally:
+        await holder.execute(f"select pg_advisory_unlock({GATE})")
+
+
+async def meanwhile(
+    connection: asyncpg.Connection, watcher: asyncpg.Connection, sql: str, *args: object
+) -> asyncio.Task[str]:
+    """Begins a statement; returns once it is done, or waits for somebody."""
+    pid = connection.get_server_pid()
+    task = asyncio.create_task(connection.execute(sql, *args))
+    await asyncio.sleep(0)
+    while not task.done() and not await watcher.fetchval(WAITING, pid):
+        await asyncio.sleep(0.01)
+    return task
+
+
+async def paused(watcher: asyncpg.Connection) -> None:
+    """Waits until a daemon has stopped."""
+    await until(watcher, PAUSED)
