@@ -11,6 +11,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ if sys.platform != "win32":
     import pwd
 
 SYSTEM_USER = "pgserver"
+_PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0)
 _READ, _PASS = 0o004, 0o001
 
 
@@ -96,11 +98,6 @@ def account_for(cluster: Path) -> Account:
         return Account(me, os.getegid(), switch=False)
     owner = there if there is not None else cluster.parent.lstat().st_uid
     entry = (_entry(owner) if owner != 0 else None) or _system_user()
-    if entry is None:
-        raise EmbeddedPostgresError(
-            "Postgres does not run as root, and no system user for it could be made: "
-            f"add one (useradd --system {SYSTEM_USER}), or run memoryd as an ordinary user."
-        )
     return Account(entry.pw_uid, entry.pw_gid, switch=True)
 
 
@@ -133,19 +130,31 @@ def server_uid(data_dir: Path) -> int | None:
     return None
 
 
-def _system_user() -> pwd.struct_passwd | None:
+def _system_user(name: str = SYSTEM_USER) -> pwd.struct_passwd:
+    """That user, made where it is missing. Raises EmbeddedPostgresError with what the system said."""
     with suppress(KeyError):
-        return pwd.getpwnam(SYSTEM_USER)
-    for command in (
-        ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER),
-        ("adduser", "-S", "-D", "-H", SYSTEM_USER),  # busybox
-    ):
-        with suppress(OSError):
-            subprocess.run(command, check=False, capture_output=True)
-        # Whatever the command answered: another process may have made the user at the same moment.
-        with suppress(KeyError):
-            return pwd.getpwnam(SYSTEM_USER)
-    return None
+        return pwd.getpwnam(name)
+    said = "no program here makes users"
+    for pause in _PAUSES:
+        time.sleep(pause)
+        there = False
+        for command in (
+            ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", name),
+            ("adduser", "-S", "-D", "-H", name),  # busybox
+        ):
+            with suppress(OSError):
+                done = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
+                said, there = (said if there else done.stderr.strip() or said), True
+            # Whatever the command answered: another process may have made the user at the same moment.
+            with suppress(KeyError):
+                return pwd.getpwnam(name)
+        if not there:
+            break
+        # Of two processes that add users at once, one may be told to try again later.
+    raise EmbeddedPostgresError(
+        f"Postgres does not run as root, and no system user for it could be made ({said}): "
+        f"add one (useradd --system {name}), or run memoryd as an ordinary user."
+    )
 
 
 def _entry(uid: int) -> pwd.struct_passwd | None:

@@ -80,8 +80,9 @@ LOG_BYTES = 16_000_000
 _TAIL_BYTES = 64_000
 _WAIT_SECONDS = 600  # recovery after a crash replays up to max_wal_size
 
+# From template0, into which nobody connects: of template1 no copy is made while somebody, or autovacuum, is in it.
 _CREATE_DATABASE = """
-select 'create database memoryd'
+select 'create database memoryd template template0'
 where not exists (select from pg_database where datname = 'memoryd')
 \\gexec
 """
