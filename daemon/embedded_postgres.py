@@ -232,6 +232,11 @@ class EmbeddedPostgres:
                     f"The embedded Postgres cannot write to {self._folder}. {ADVICE['disk_full']}",
                     "disk_full",
                 ) from error
+            if error.errno in (errno.ENOMEM, errno.EAGAIN):
+                raise EmbeddedPostgresError(
+                    f"The embedded Postgres could not be started ({error}). {ADVICE['out_of_memory']}",
+                    "out_of_memory",
+                ) from error
             raise EmbeddedPostgresError(
                 f"The embedded Postgres cannot use {self._folder} ({error}): "
                 "make it writable, or choose another data folder."
