@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,12 @@ if sys.platform != "win32":
     import pwd
 
 SYSTEM_USER = "pgserver"
+_PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0)
 _READ, _PASS = 0o004, 0o001
-_USER_SECONDS = 3.0
-"""How long the making of the system user is tried again."""
+_MAKE_USER = (
+    ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin"),
+    ("adduser", "-S", "-D", "-H"),  # busybox
+)
 
 
 Cause = Literal[
@@ -101,11 +104,6 @@ def account_for(cluster: Path) -> Account:
         return Account(me, os.getegid(), switch=False)
     owner = there if there is not None else cluster.parent.lstat().st_uid
     entry = (_entry(owner) if owner != 0 else None) or _system_user()
-    if entry is None:
-        raise EmbeddedPostgresError(
-            "Postgres does not run as root, and no system user for it could be made: "
-            f"add one (useradd --system {SYSTEM_USER}), or run memoryd as an ordinary user."
-        )
     return Account(entry.pw_uid, entry.pw_gid, switch=True)
 
 
@@ -138,32 +136,39 @@ def server_uid(data_dir: Path) -> int | None:
     return None
 
 
-def _system_user() -> pwd.struct_passwd | None:
-    """The system user, made where it is missing; None where that fails.
+def _system_user(name: str = SYSTEM_USER) -> pwd.struct_passwd:
+    """That user, made where it is missing. Raises EmbeddedPostgresError with what the system said.
 
     One process at a time: of two `useradd` at once the second gives the user that the first has just made another id, and
     whatever runs under the old one belongs to nobody from then on.
     """
     with suppress(KeyError):
-        return pwd.getpwnam(SYSTEM_USER)
+        return pwd.getpwnam(name)
+    said = "no program here makes users"
     with _one_at_a_time():
-        deadline = time.monotonic() + _USER_SECONDS
-        while True:
+        for pause in _PAUSES:
+            time.sleep(pause)
             with suppress(KeyError):
-                return pwd.getpwnam(SYSTEM_USER)
-            if time.monotonic() > deadline:
-                return None
-            for command in (
-                ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER),
-                ("adduser", "-S", "-D", "-H", SYSTEM_USER),  # busybox
-            ):
-                with suppress(OSError):
-                    done = subprocess.run(command, check=False, capture_output=True)
-                    if done.returncode == 0:
-                        break
-            else:
-                # Another program may be changing the list of users just now, such as a package's installation.
-                time.sleep(0.1)
+                return pwd.getpwnam(name)
+            answers = [answer for command in _MAKE_USER if (answer := _answer((*command, name))) is not None]
+            with suppress(KeyError):
+                return pwd.getpwnam(name)
+            if not answers:
+                break
+            # While another program changes the users, a package's installation say, this one is told to come again.
+            said = answers[0] or said
+    raise EmbeddedPostgresError(
+        f"Postgres does not run as root, and no system user for it could be made ({said}): "
+        f"add one (useradd --system {name}), or run memoryd as an ordinary user."
+    )
+
+
+def _answer(command: Sequence[str]) -> str | None:
+    """What a program says to stderr; None where there is none of that name."""
+    with suppress(OSError):
+        done = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
+        return done.stderr.strip()
+    return None
 
 
 @contextmanager

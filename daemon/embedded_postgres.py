@@ -80,8 +80,9 @@ LOG_BYTES = 16_000_000
 _TAIL_BYTES = 64_000
 _WAIT_SECONDS = 600  # recovery after a crash replays up to max_wal_size
 
+# From template0, into which nobody connects: of template1 no copy is made while somebody, or autovacuum, is in it.
 _CREATE_DATABASE = """
-select 'create database memoryd'
+select 'create database memoryd template template0'
 where not exists (select from pg_database where datname = 'memoryd')
 \\gexec
 """
@@ -230,6 +231,11 @@ class EmbeddedPostgres:
                 raise EmbeddedPostgresError(
                     f"The embedded Postgres cannot write to {self._folder}. {ADVICE['disk_full']}",
                     "disk_full",
+                ) from error
+            if error.errno in (errno.ENOMEM, errno.EAGAIN):
+                raise EmbeddedPostgresError(
+                    f"The embedded Postgres could not be started ({error}). {ADVICE['out_of_memory']}",
+                    "out_of_memory",
                 ) from error
             raise EmbeddedPostgresError(
                 f"The embedded Postgres cannot use {self._folder} ({error}): "

@@ -64,9 +64,11 @@ class Supervisor:
                 )
 
     async def _runs(self) -> bool:
-        with suppress(EmbeddedPostgresError, OSError):
+        try:
             return await _in_thread(self._server.is_running)
-        return False
+        except (EmbeddedPostgresError, OSError):
+            # It cannot be told just now. A start finds a server that runs.
+            return False
 
     async def _bring_back(self) -> None:
         began, attempts = time.monotonic(), 0
@@ -124,5 +126,8 @@ async def _in_thread(work: Callable[[], Result]) -> Result:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(settle, result, fault)
 
-    threading.Thread(target=run, daemon=True).start()
+    try:
+        threading.Thread(target=run, daemon=True).start()
+    except RuntimeError as error:
+        raise EmbeddedPostgresError(f"No thread could be started: {error}.", "out_of_memory") from None
     return await done

@@ -10,6 +10,7 @@ import os
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import pytest
 from daemon.migrator import migrate
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.servers import Run, Server, wanted
-from tests.support.templates import make_once
+from tests.support.templates import EMPTY, make_once, repeatedly
 
 DIMENSIONS = 256
 EMBEDDER = "local/wordllama-256"
@@ -59,8 +60,9 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.fixture(scope="session", params=wanted())
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The server that all tests share."""
-    with request.config.stash[RUN].server(request.param) as running:
-        yield running
+    run = request.config.stash[RUN]
+    with ExitStack() as stack:
+        yield repeatedly(request.param, lambda: stack.enter_context(run.server(request.param)))
 
 
 @pytest.fixture(scope="session")
@@ -68,14 +70,14 @@ def template(server: Server, pytestconfig: pytest.Config) -> str:
     """A migrated database to copy."""
     name = pytestconfig.stash[RUN].template
     fill = partial(migrate, dimensions=DIMENSIONS, embedder=EMBEDDER)
-    asyncio.run(make_once(server, name, fill))
+    repeatedly(name, lambda: asyncio.run(make_once(server, name, fill)))
     return name
 
 
 @pytest.fixture
 async def empty_url(server: Server) -> AsyncIterator[str]:
     """A database with nothing in it."""
-    async for url in _database(server, "template1"):
+    async for url in _database(server, EMPTY):
         yield url
 
 

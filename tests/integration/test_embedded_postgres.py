@@ -22,6 +22,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from daemon import embedded_account
 from daemon.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from daemon.embedded_programs import find_programs
 from tests.support.folders import server_folder
@@ -40,7 +41,7 @@ import sys
 from daemon import embedded_account
 embedded_account.SYSTEM_USER = sys.argv[1]
 sys.stdin.readline()
-print(embedded_account._system_user().pw_uid)
+print(embedded_account._system_user(sys.argv[1]).pw_uid)
 """
 
 
@@ -221,6 +222,43 @@ def test_an_empty_lock_of_a_power_cut_is_no_obstacle(server: EmbeddedPostgres) -
     lock.touch()
     shutil.chown(lock, cluster_of(server).stat().st_uid)
     assert server.start() is True
+
+
+async def test_somebody_in_the_template_does_not_hold_up_a_first_start(folder: Path) -> None:
+    """On a busy machine autovacuum may be in template1 for as long as the database is being made."""
+    server = EmbeddedPostgres(folder, options=LIGHT)
+    server.start()
+    elsewhere = server.socket_url.replace("/memoryd?", "/template1?")
+    async with connected(elsewhere) as guest:
+        await guest.execute("drop database memoryd")
+        assert await asyncio.to_thread(server.start) is False
+    assert await ask(server.socket_url, "select current_database()") == "memoryd"
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("useradd") is None, reason="only root adds users, by useradd"
+)
+def test_a_system_that_is_adding_another_user_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes that start two servers on a fresh machine both want the user."""
+    name, real = f"memoryd-t{os.getpid() % 100_000}", shutil.which("useradd")
+    busy = tmp_path / "useradd"
+    busy.write_text(
+        f"""#!/bin/sh
+[ -e {tmp_path}/asked ] && exec {real} "$@"
+touch {tmp_path}/asked
+echo 'useradd: cannot lock /etc/passwd; try again later.' >&2
+exit 1
+"""
+    )
+    busy.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    try:
+        assert embedded_account._system_user(name).pw_name == name
+        assert embedded_account._system_user(name).pw_name == name
+    finally:
+        subprocess.run(["userdel", name], check=False, capture_output=True)
 
 
 async def test_a_lost_password_is_replaced(server: EmbeddedPostgres) -> None:

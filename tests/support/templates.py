@@ -1,12 +1,22 @@
-"""Databases to copy: what is dear to make is made once a run, by the first process that needs it."""
+"""Databases to copy: what is expensive to make is made once a run, by the first process that needs it."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
 
 import asyncpg
 
 from tests.support.servers import Server
+
+EMPTY = "template0"
+"""Nobody connects to it, so it can always be copied; template1 only while nobody, not even autovacuum, is in it."""
+
+TIMES = 3
+Result = TypeVar("Result")
 
 
 async def make_once(
@@ -14,22 +24,46 @@ async def make_once(
     name: str,
     fill: Callable[[asyncpg.Connection], Awaitable[object]],
     *,
-    source: str = "template1",
+    source: str = EMPTY,
 ) -> None:
-    """A database of that name, filled, and connected to no longer. Others that want it meanwhile wait."""
+    """A database of that name, filled, and open to nobody any longer. Others that want it meanwhile wait."""
     admin = await asyncpg.connect(server.admin_url)
     try:
         await admin.execute("select pg_advisory_lock(hashtext($1))", name)
         if await admin.fetchval("select exists (select from pg_database where datname = $1)", name):
             return
         # Under its name it is whole.
-        await admin.execute(f"drop database if exists {name}_half")
+        await admin.execute(f"drop database if exists {name}_half with (force)")
         await admin.execute(f"create database {name}_half template {source}")
         connection = await asyncpg.connect(server.url_of(f"{name}_half"))
         try:
             await fill(connection)
         finally:
             await connection.close()
-        await admin.execute(f"alter database {name}_half rename to {name}")
+        # Not to autovacuum either: who copies a database must be alone in it.
+        await admin.execute(f"alter database {name}_half allow_connections false")
+        await unless_in_use(lambda: admin.execute(f"alter database {name}_half rename to {name}"))
     finally:
         await admin.close()
+
+
+async def unless_in_use(work: Callable[[], Awaitable[Result]]) -> Result:
+    """Does it again while somebody is in the database: a session that was closed may take a while to end on a busy machine."""
+    async with asyncio.timeout(60):
+        while True:
+            # The server itself waits for five seconds.
+            with suppress(asyncpg.ObjectInUseError):
+                return await work()
+
+
+def repeatedly(what: str, work: Callable[[], Result]) -> Result:
+    """Does what all tests of this process stand on; tells of a failure and tries again, three times in all.
+
+    pytest keeps the failure of a fixture of the session: one would be that of every test after it.
+    """
+    for _ in range(TIMES - 1):
+        try:
+            return work()
+        except Exception:
+            logging.getLogger(__name__).exception("%s failed and is tried again", what)
+    return work()
