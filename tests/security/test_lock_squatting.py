@@ -67,9 +67,9 @@ async def test_an_index_of_lists_is_built(
     await connection.execute(
         """
         insert into agent_memory (agent_id, content, embedding, lexemes)
-        select 'alice', 'number ' || n, v.direction::vector, memoryd.lexemes_of('number ' || n)
+        select 'alice', 'number ' || n, v.one::vector, memoryd.lexemes_of('number ' || n)
         from generate_series(1, 100) n
-        cross join lateral (select array_agg(sin(n * (d + 1.7)) order by d)::real[] from generate_series(1, 256) d) v(direction);
+        cross join lateral (select array_agg(sin(n * (d + 1.7)) order by d)::real[] from generate_series(1, 256) d) v(one);
         select memoryd.fold_lexeme_changes()
         """
     )
