@@ -48,8 +48,8 @@ def build_topics(
             follow_ups=("associate", "statistics"),
             waits_for=embedder_wait,
         ),
-        # Few lanes, deep ones: what a batch may be near to is read once for each lane.
-        Topic("associate", AssociateHandler(reader=database), batch=256, lanes=8),
+        # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
+        Topic("associate", AssociateHandler(reader=database), batch=512, lanes=32),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
         Topic("lexicon", LexiconHandler(reader=database, embedder=words), batch=1000, lanes=1),
         Topic(

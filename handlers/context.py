@@ -46,7 +46,7 @@ where c.id = any($1) and c.status = 'pending' and c.id <> all (array(select l.id
 
 REGISTERED_AGAIN = 1.0
 """Seconds after which an agent's name is tried again that somebody's transaction holds: see register_agents()."""
-REGISTER = "select memoryd.register_agents($1)"
+REGISTER = "select memoryd.register_agents($1, make_interval(secs => $2))"
 
 
 class ContextHandler:
@@ -65,7 +65,7 @@ class ContextHandler:
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> set[float]:
             pauses: set[float] = set()
             for agent in {j.payload["register"] for j in ours if j.payload}:
-                await connection.execute(REGISTER, [agent])
+                await connection.execute(REGISTER, [agent], REGISTERED_AGAIN)
                 pauses.add(REGISTERED_AGAIN)
             ids = [j.ref for j in ours if j.ref in messages]
             if ids:

@@ -71,9 +71,9 @@ create trigger stamp_times before insert or update on public.agent_commands
                        or (new.status = 'running' and new.started_at is null))
     execute function memoryd.stamp_times();
 
--- A name that is new in somebody else's open transaction too is not waited for: the daemon registers it a second later, again
+-- A name that is new in somebody else's open transaction too is not waited for: the daemon registers it, after p_pause and again
 -- and again until it can. Nothing needs an agent's row meanwhile.
-create function memoryd.register_agents(p_agents text[]) returns void
+create function memoryd.register_agents(p_agents text[], p_pause interval default '0') returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -94,7 +94,8 @@ begin
         perform set_config('lock_timeout', patience, true);
     exception when lock_not_available then
         insert into memoryd.jobs (topic, payload, visible_at)
-        select 'context', jsonb_build_object('register', u), now() + interval '1 second' from unnest(unknown) u;
+        select 'context', jsonb_build_object('register', u), now() + p_pause from unnest(unknown) u;
+        perform memoryd.ring('context');
     end;
 end
 $$;

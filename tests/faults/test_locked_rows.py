@@ -6,8 +6,9 @@ import asyncpg
 import pytest
 
 from tests.support.daemons import Daemons
-from tests.support.rows import column, remember
+from tests.support.rows import ask, column, remember
 from tests.support.sources import TABLES, one_of_each
+from tests.support.users import ONE, OTHER
 from tests.support.waiting import IDLE, until
 
 LINKED = "select related_memory_id from memory_associations where memory_id = $1"
@@ -78,3 +79,71 @@ async def test_others_links_do_not_wait_for_a_memory_that_is_held(
     await until(connection, IDLE)
     assert (held in await column(connection, LINKED, hers)) == ("delete" not in hold)
     assert len(await column(connection, LINKED, hers)) == 2 - ("delete" in hold)
+
+
+async def test_commands_that_are_held_do_not_keep_other_agents_from_their_contexts(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """More of them than go into one batch; those are tried again by themselves, no attempt counted."""
+    held = [await ask(connection, f"sail to island {n}", agent_id="alice") for n in range(17)]
+    ready = "select status = 'ready' from agent_commands where id = $1"
+    async with second.transaction():
+        await second.execute("select from agent_commands where id = any($1) for update", held)
+        daemon = await daemons.start(poll_seconds=3600, max_attempts=1)
+        for n in range(3):
+            await until(connection, ready, await ask(connection, f"row to island {n}", agent_id="bob"))
+        # Tried again, and put off again.
+        last = await connection.fetchval("select max(id) from memoryd.jobs")
+        await until(connection, "select min(id) > $1 from memoryd.jobs", last)
+        waiting = "select count(*) = 17 and max(attempt - spared) <= 1 from memoryd.jobs"
+        await until(connection, waiting)
+    for command in held:
+        await until(connection, ready, command)
+    await until(connection, IDLE)
+    assert daemon.events("job_buried") == daemon.events("job_postponed") == []
+
+
+async def test_an_agents_name_in_an_open_transaction_keeps_nobody_waiting(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """Whether the transaction ends well or is undone, the agent is known in the end."""
+    await daemons.start(poll_seconds=3600)
+    for agent, ends_well in (("carol", True), ("dave", False)):
+        transaction = second.transaction()
+        await transaction.start()
+        await ask(second, "sail first", agent_id=agent)
+        await connection.execute("set statement_timeout = '5s'")
+        command = await ask(connection, "sail to the island", agent_id=agent)
+        await remember(connection, "boats in May", agent_id=agent)
+        await connection.execute("reset statement_timeout")
+        claimed = await until(connection, "select id from claim_command($1)", agent)
+        assert claimed == command
+        # It is known by its commands, also with none to claim.
+        assert await connection.fetch("select * from claim_command($1)", agent) == []
+        await (transaction.commit() if ends_well else transaction.rollback())
+        await until(connection, "select exists (select from agents where agent_id = $1)", agent)
+    await until(connection, IDLE)
+    with pytest.raises(asyncpg.InvalidParameterValueError):
+        await connection.execute("select claim_command('nobody')")
+
+
+async def test_a_users_own_memories_hold_up_no_other_users_links_of_the_same_agent(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    daemon = await daemons.start(poll_seconds=3600)
+    held = await remember(connection, "boats in May", user_id=ONE)
+    other = await remember(connection, "boats in May", user_id=OTHER)
+    await until(connection, IDLE)
+    async with second.transaction():
+        await second.execute("select from agent_memory where id = $1 for update", held)
+        hers = await remember(connection, "boats in July", user_id=ONE)
+        await daemon.event("jobs_wait_for_lock")
+        his = await remember(connection, "boats in July", user_id=OTHER)
+        await until(connection, "select exists (select from memory_associations where memory_id = $1)", his)
+        assert await column(connection, LINKED, his) == [other]
+        assert await column(connection, LINKED, hers) == []
+    await until(connection, IDLE)
+    assert await column(connection, LINKED, hers) == [held]
+    lanes = await column(connection, "select lane from memoryd.lanes where topic = 'associate'")
+    assert len(lanes) == 2
+    assert not any(str(user) in str(lane) or user.hex in str(lane) for user in (ONE, OTHER) for lane in lanes)

@@ -54,6 +54,12 @@ async def url(small_queue: EmbeddedPostgres) -> AsyncIterator[str]:
     await admin.close()
 
 
+async def fill(sender: asyncpg.Connection) -> None:
+    """Notifies until the server refuses."""
+    while True:
+        await sender.execute(FILL)
+
+
 @pytest.fixture
 async def full(url: str) -> AsyncIterator[None]:
     """The queue, filled by any login while a listener stands idle in a transaction."""
@@ -63,8 +69,7 @@ async def full(url: str) -> AsyncIterator[None]:
     await transaction.start()
     await idle.execute("select 1")
     with pytest.raises(asyncpg.ProgramLimitExceededError):
-        while True:
-            await sender.execute(FILL)
+        await fill(sender)
     yield
     await transaction.rollback()
     await idle.close()

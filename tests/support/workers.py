@@ -106,6 +106,7 @@ def worker_on(
     lanes: int = 0,
     claim_seconds: float = 30.0,
     max_attempts: int = 5,
+    retry_max_seconds: float = 300.0,
 ) -> Worker:
     """A worker as a daemon has one."""
     return Worker(
@@ -113,6 +114,7 @@ def worker_on(
         database=database,
         claim_seconds=claim_seconds,
         max_attempts=max_attempts,
+        retry_max_seconds=retry_max_seconds,
         logger=get_logger(),
         wake_others=lambda _topics: None,
     )

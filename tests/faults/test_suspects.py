@@ -1,0 +1,141 @@
+"""What a dead worker had in hand: tried by halves before each alone, buried only for its own doing, handed on at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from daemon import queue
+from daemon.database import Database
+from handlers.ports import Job
+from tests.support.daemons import Daemons
+from tests.support.rows import ask
+from tests.support.waiting import IDLE, until
+from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+
+DIE = "update memoryd.jobs set visible_at = now() where visible_at > now() and attempt > spared"
+LEASES_END = "update memoryd.lanes set leased_until = '-infinity'"
+
+
+@pytest.fixture
+async def database(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[Database]:
+    """The daemon's way to a database that has a table for what was done."""
+    await connection.execute(CREATE_DONE)
+    async with open_database(database_url) as opened:
+        yield opened
+
+
+async def claim(database: Database, *, lanes: int, max_attempts: int = 5) -> list[Job]:
+    """A batch of up to 64."""
+    if lanes:
+        return await queue.claim_lanes(
+            database, "test", lanes=lanes, most=64, seconds=30, max_attempts=max_attempts
+        )
+    return await queue.claim(database, "test", most=64, seconds=30, max_attempts=max_attempts)
+
+
+@pytest.mark.parametrize("lanes", [0, 1])
+async def test_they_are_tried_by_halves_then_eighths_then_alone(
+    database: Database, connection: asyncpg.Connection, lanes: int
+) -> None:
+    await enqueue(connection, "test", [None] * 64, lanes=["a"] * 64 if lanes else ())
+    sizes = []
+    for _ in range(5):
+        sizes.append(len(await claim(database, lanes=lanes)))
+        await connection.execute(DIE)
+        await connection.execute(LEASES_END)
+        # Of those left over from the larger companies, that of the most deaths.
+        await connection.execute(
+            "delete from memoryd.jobs where attempt < (select max(attempt) from memoryd.jobs)"
+        )
+    assert sizes == [64, 32, 8, 1, 1]
+
+
+@pytest.mark.parametrize("lanes", [0, 64])
+async def test_a_thousand_rows_of_a_killed_daemon_take_a_few_claims(
+    database: Database, connection: asyncpg.Connection, lanes: int
+) -> None:
+    """Fresh ones do not wait for them, and are in no batch with them."""
+    ids = await enqueue(
+        connection, "test", [None] * 1024, lanes=[f"lane {n % 64}" for n in range(1024)] if lanes else ()
+    )
+    while await claim(database, lanes=lanes):
+        pass
+    await connection.execute(DIE)
+    await connection.execute(LEASES_END)
+    fresh = await enqueue(connection, "test", [None] * 32, lanes=["fresh"] * 32 if lanes else ())
+    handler = Doing()
+    async with working(worker_on(database, handler, batch=64, lanes=lanes)):
+        await until(connection, IDLE)
+    assert sorted(await connection.fetchval("select array_agg(job) from done")) == [*ids, *fresh]
+    companies = [{job.suspect for job in batch} for batch in handler.batches]
+    assert all(len(kinds) == 1 for kinds in companies)
+    assert companies[0] == {False}
+    assert len(companies) <= 40
+
+
+@pytest.mark.parametrize("lanes", [0, 8])
+@pytest.mark.parametrize("max_attempts", [1, 2, 3, 5])
+async def test_nobody_is_buried_for_the_company_it_was_in(
+    database: Database, connection: asyncpg.Connection, lanes: int, max_attempts: int
+) -> None:
+    """Workers die with whatever they have claimed, before any of it is begun, more often than there are attempts."""
+    ids = await enqueue(
+        connection, "test", [None] * 64, lanes=[f"lane {n % 8}" for n in range(64)] if lanes else ()
+    )
+    for _ in range(3 * max_attempts):
+        while await claim(database, lanes=lanes, max_attempts=max_attempts):
+            pass
+        await connection.execute(DIE)
+        await connection.execute(LEASES_END)
+    async with working(worker_on(database, Doing(), batch=64, lanes=lanes, max_attempts=max_attempts)):
+        await until(connection, IDLE)
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert sorted(await connection.fetchval("select array_agg(job) from done")) == ids
+
+
+async def test_what_a_killed_daemon_had_claimed_goes_to_others_before_its_claim_ends(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """The claim holds for an hour, the heart beats once in ten minutes: it is its connection that is missed."""
+    settings: dict[str, Any] = {"claim_seconds": 3600, "heartbeat_seconds": 600, "poll_seconds": 0.2}
+    victim = await daemons.start(**settings)
+    await until(connection, "select count(*) = 1 from memoryd.daemons where backend is not null")
+    held = second.transaction()
+    await held.start()
+    # The capture waits within its commit half, its lane leased; the context is claimed and waits too.
+    await second.execute("lock table agent_memory, memory_queries in share row exclusive mode")
+    done = await ask(connection, "sail to the island", status="completed", output="landed", exit_code=0)
+    pending = await ask(connection, "sail back")
+    both = """
+        select (select count(*) from memoryd.jobs where attempt > spared) = 2
+           and exists (select from memoryd.lanes where topic = 'capture' and leased_until > now())
+    """
+    await until(connection, both)
+    await victim.kill()
+    heir = await daemons.start(**settings)
+    await held.rollback()
+    event = await heir.event("claims_taken_back")
+    assert (event["jobs"], event["lanes"]) == (1, 1)
+    await until(connection, IDLE)
+    assert await connection.fetchval("select count(*) from agent_memory where command_id = $1", done) == 1
+    assert await connection.fetchval("select status from agent_commands where id = $1", pending) == "ready"
+
+
+async def test_a_daemon_that_gets_a_new_connection_keeps_its_claims(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    settings: dict[str, Any] = {"claim_seconds": 3600, "heartbeat_seconds": 600, "poll_seconds": 0.2}
+    daemon, other = await daemons.start(**settings), await daemons.start(**settings)
+    pids = "select array_agg(backend order by id) from memoryd.daemons having count(backend) = 2"
+    before = await until(connection, pids)
+    for _ in range(3):
+        cut = "select count(pg_terminate_backend(d.backend)) from memoryd.daemons d"
+        await connection.execute(cut)
+        after = f"select ({pids.replace('having', 'having min(backend) <> all ($1) and')})"
+        before = await until(connection, after, before)
+    assert daemon.events("claims_taken_back") == other.events("claims_taken_back") == []
+    assert await connection.fetchval("select count(backend) from memoryd.daemons") == 2

@@ -1,0 +1,159 @@
+"""No login can hold what the machinery excludes itself by, and waiting for what it can hold counts as no attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from daemon.database import Database
+from daemon.dense_indexes import build_dense_indexes
+from daemon.logs import get_logger
+from handlers.ports import AnyConnection, Job
+from tests.support.daemons import Daemons
+from tests.support.facts import all_done
+from tests.support.rows import ask, column, remember
+from tests.support.schemas import apply
+from tests.support.sources import one_of_each
+from tests.support.users import ONE, OTHER, acting_as
+from tests.support.waiting import BLOCKED, IDLE, until
+from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+
+# Every advisory key that there was a use for.
+SQUAT = """
+select pg_advisory_lock(key)
+from unnest(array[7233173838382854000, 30792287825786212,
+                  hashtextextended('memoryd.dense_indexes', 0), hashtextextended('memoryd.dream_sessions', 0),
+                  hashtextextended('memoryd.lexeme_statistics', 0), hashtextextended('memoryd.erased_texts', 0),
+                  hashtextextended('memoryd.user:' || $1::text, 0), hashtextextended('memoryd.window:' || $1::text, 0)]) key
+"""
+
+
+@asynccontextmanager
+async def squatting(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """An end user's session holds what names it knows."""
+    async with acting_as(connection, OTHER):
+        await connection.execute(SQUAT, str(ONE))
+    yield
+    await connection.execute("select pg_advisory_unlock_all()")
+
+
+async def test_indexing_erasing_dreaming_and_migrating_go_on(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, database_url: str
+) -> None:
+    async with squatting(second):
+        assert await apply(database_url) == []
+        await daemons.start(executor_command="cat", poll_seconds=0.2)
+        await one_of_each(connection, "boats in May")
+        await connection.execute(
+            "insert into conversation_messages (session_id, user_id, role, content) values ($1, $1, 'user', 'fish')",
+            ONE,
+        )
+        await ask(connection, "sail to the island")
+        dream = await connection.fetchval("insert into memory_requests (kind) values ('dream') returning id")
+        await all_done(connection)
+        done = "select status = 'done' from memory_requests where id = $1"
+        await until(connection, done, dream)
+        counts = await connection.fetchval("select erase_user_memory($1)->>'conversation_messages'", ONE)
+        assert counts == "1"
+
+
+async def test_an_index_of_lists_is_built(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
+) -> None:
+    await connection.execute(
+        """
+        insert into agent_memory (agent_id, content, embedding, lexemes)
+        select 'alice', 'number ' || n, v.one::vector, memoryd.lexemes_of('number ' || n)
+        from generate_series(1, 100) n
+        cross join lateral (select array_agg(sin(n * (d + 1.7)) order by d)::real[] from generate_series(1, 256) d) v(one);
+        select memoryd.fold_lexeme_changes()
+        """
+    )
+    async with squatting(second), open_database(database_url) as database:
+        await asyncio.gather(*(build_dense_indexes(database, get_logger(), smallest=100) for _ in range(3)))
+    built = "select index_name from memoryd.dense_indexes"
+    assert await column(connection, built) == ["agent_memory_lists_100"]
+
+
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_service", "memoryd_admin"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select from memoryd.locks for update",
+        "select from memoryd.locks for key share",
+        "lock table memoryd.locks in access share mode",
+        "lock table memoryd.migrations in access share mode",
+        "update memoryd.locks set name = name",
+        "select memoryd.lock('lexeme_statistics')",
+        "select memoryd.lock_shared('erased_texts')",
+    ],
+)
+async def test_nobody_else_reaches_the_locks(
+    connection: asyncpg.Connection, role: str, statement: str
+) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with acting_as(connection, ONE, role=role):
+            await connection.execute(statement)
+
+
+async def test_a_lock_excludes_and_what_follows_sees_what_the_last_holder_wrote(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    counted = "select count(*) from memoryd.settings where key = 'seen'"
+    async with connection.transaction():
+        await connection.execute("select memoryd.lock('lexeme_statistics')")
+        await connection.execute("insert into memoryd.settings (key, value) values ('seen', 'true')")
+
+        async def wait_and_look() -> object:
+            async with second.transaction():
+                await second.execute("select memoryd.lock('lexeme_statistics')")
+                return await second.fetchval(counted)
+
+        waiting = asyncio.create_task(wait_and_look())
+        await until(connection, BLOCKED)
+    assert await waiting == 1
+    with pytest.raises(asyncpg.UndefinedObjectError):
+        await connection.execute("select memoryd.lock('lexme_statistics')")
+
+
+async def test_waiting_for_a_lock_counts_as_no_attempt(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
+) -> None:
+    """More often than there are attempts; its neighbours are done meanwhile."""
+    await connection.execute(CREATE_DONE)
+    ids = await enqueue(connection, "test", [None, '{"held": true}', None, None])
+
+    async def take(locked: AnyConnection, jobs: Sequence[Job]) -> None:
+        if any(job.payload for job in jobs):
+            await locked.execute("set local lock_timeout = 10")
+            await locked.execute("select memoryd.lock('window 0')")
+
+    spared = "select spared >= 2 from memoryd.jobs where id = $1"
+    async with (
+        open_database(database_url) as database,
+        working(worker_on(database, Doing(within=take), max_attempts=1)),
+    ):
+        async with second.transaction():
+            await second.execute("select memoryd.lock('window 0')")
+            await until(connection, spared, ids[1])
+            assert await column(connection, "select job from done order by job") == [ids[0], *ids[2:]]
+        await until(connection, IDLE)
+    assert await column(connection, "select job from done order by job") == ids
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_the_daemon_waits_for_no_lock_for_ever(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str, pooled: bool
+) -> None:
+    memory = await remember(connection, "boats in May")
+    database = await Database.open(database_url, size=1, pooled=pooled, logger=get_logger())
+    async with second.transaction():
+        await second.execute("select from agent_memory where id = $1 for update", memory)
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await database.execute("delete from agent_memory where id = $1", memory)
+    await database.close()

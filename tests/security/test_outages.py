@@ -1,0 +1,127 @@
+"""Trouble of the database buries no job, however long it lasts; what fails for another reason has a quarter of an hour."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Sequence
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from daemon import queue
+from daemon.database import Database
+from daemon.settings import load_settings
+from handlers.ports import AnyConnection, Job
+from tests.support.daemons import Daemons
+from tests.support.rows import ask
+from tests.support.waiting import IDLE, until
+from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+
+# As the server says it: the disk is full, memory or connections are, a file cannot be read, the server has become a standby,
+# two transactions waited for each other, one could not be serialized.
+STATES = ["53100", "53200", "53300", "53400", "58030", "25006", "40P01", "40001", "55P03"]
+HANDED_BACK = "select min(spared) >= 2 and max(attempt - spared) = 0 from memoryd.jobs"
+A_QUARTER = 15 * 60
+
+
+@pytest.fixture
+async def database(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[Database]:
+    """The daemon's way to a database that has a table for what was done."""
+    await connection.execute(CREATE_DONE)
+    async with open_database(database_url) as opened:
+        yield opened
+
+
+class Broken:
+    """A database that fails every write, until it is mended."""
+
+    def __init__(self, error: str | type[Exception]) -> None:
+        self.error = error
+        self.mended = False
+
+    async def __call__(self, connection: AnyConnection, _jobs: Sequence[Job]) -> None:
+        if self.mended:
+            return
+        if isinstance(self.error, str):
+            await connection.execute(
+                f"do $$ begin raise sqlstate '{self.error}' using message = 'trouble'; end $$"
+            )
+        else:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [*STATES, TimeoutError], ids=str)
+@pytest.mark.parametrize("lanes", [0, 4])
+async def test_an_outage_buries_nothing(
+    database: Database, connection: asyncpg.Connection, lanes: int, error: str | type[Exception]
+) -> None:
+    """More often than there are attempts."""
+    ids = await enqueue(connection, "test", [None] * 3, lanes=["a"] * 3 if lanes else ())
+    broken = Broken(error)
+    worker = worker_on(database, Doing(within=broken), lanes=lanes, max_attempts=1, retry_max_seconds=0.1)
+    with capture_logs() as lines:
+        async with working(worker):
+            await until(connection, HANDED_BACK)
+            broken.mended = True
+            await until(connection, IDLE)
+    assert await connection.fetchval("select array_agg(job order by job) from done") == ids
+    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    told = [x for x in lines if x["event"] in ("jobs_wait_for_database", "jobs_wait_for_lock")]
+    assert told
+    assert all(x["retry_in"] > 0 for x in told)
+    assert "trouble" not in str(lines)
+
+
+async def test_an_outcome_outlasts_a_disk_that_is_full(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await connection.execute(
+        """
+        create function full_disk() returns trigger language plpgsql as
+        $$ begin raise sqlstate '53100' using message = 'could not extend file'; end $$;
+        create trigger full_disk before insert on agent_memory for each row execute function full_disk()
+        """
+    )
+    daemon = await daemons.start(max_attempts=1, retry_max_seconds=1, poll_seconds=3600)
+    command = await ask(connection, "sail to the island", status="completed", output="landed", exit_code=0)
+    for _ in range(3):
+        seen = len(daemon.lines)
+        await daemon.event("jobs_wait_for_database", after=seen, level="warning")
+    await connection.execute("drop trigger full_disk on agent_memory")
+    # By itself: nobody rings, and the poll is an hour away.
+    await until(connection, IDLE)
+    remembered = "select count(*) from agent_memory where command_id = $1"
+    assert await connection.fetchval(remembered, command) == 1
+    assert daemon.events("job_buried") == []
+
+
+async def test_a_database_that_is_read_only_for_a_while_costs_nothing(
+    connection: asyncpg.Connection, daemons: Daemons, database_url: str
+) -> None:
+    """As after a failover, while the connections still lead to what is a standby now."""
+    name = await connection.fetchval("select current_database()")
+    daemon = await daemons.start(max_attempts=1, poll_seconds=0.2)
+    await connection.execute(f"alter database {name} set default_transaction_read_only = on")
+    await connection.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'memoryd' and datname = $1",
+        name,
+    )
+    command = await ask(connection, "sail to the island", status="completed", output="landed", exit_code=0)
+    event = await daemon.event("claim_failed", level="warning")
+    assert event["retry_in"] > 0
+    await connection.execute(f"alter database {name} reset default_transaction_read_only")
+    await until(connection, IDLE)
+    assert await connection.fetchval("select count(*) from agent_memory where command_id = $1", command) == 1
+    assert daemon.events("job_buried") == []
+
+
+def test_what_fails_for_another_reason_has_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "uniform", lambda low, _high: low)
+    settings = load_settings()
+    pauses = [
+        queue.backoff(failures, most=settings.retry_max_seconds)
+        for failures in range(1, settings.max_attempts)
+    ]
+    assert sum(pauses) >= A_QUARTER
+    assert max(pauses) <= settings.retry_max_seconds
