@@ -301,9 +301,7 @@ class Executor:
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
-                await self._database.fetchval(
-                    COMPLETE, command_id, self._daemon_id, output, exit_code, error
-                )
+                await self._database.fetchval(COMPLETE, command_id, self._daemon_id, output, exit_code, error)
                 return
             except DATABASE_FAULTS as fault:
                 if is_gone(fault):

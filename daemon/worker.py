@@ -330,9 +330,7 @@ class Worker:
             hint="memoryd dead",
         )
 
-    async def _hand_back(
-        self, jobs: Sequence[Job], *, spared: bool = True, error: str | None = None
-    ) -> None:
+    async def _hand_back(self, jobs: Sequence[Job], *, spared: bool = True, error: str | None = None) -> None:
         try:
             await queue.release(self._database, jobs, spared=spared, error=error and _storable(error))
             await queue.unlease(self._database, jobs)

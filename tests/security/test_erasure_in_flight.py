@@ -48,7 +48,9 @@ async def outcome(connection: asyncpg.Connection) -> object:
 
 
 async def memory(connection: asyncpg.Connection) -> object:
-    return await remember(connection, f"the {SECRET} is a secret", user_id=ONE, metadata=json.dumps({"a": SECRET}))
+    return await remember(
+        connection, f"the {SECRET} is a secret", user_id=ONE, metadata=json.dumps({"a": SECRET})
+    )
 
 
 async def message(connection: asyncpg.Connection) -> object:
@@ -92,7 +94,12 @@ async def recalled(connection: asyncpg.Connection) -> object:
 
 
 async def told(connection: asyncpg.Connection) -> object:
-    asked: dict[str, object] = {"kind": "context", "user_id": ONE, "agent_id": "alice", "query": f"find {SECRET}"}
+    asked: dict[str, object] = {
+        "kind": "context",
+        "user_id": ONE,
+        "agent_id": "alice",
+        "query": f"find {SECRET}",
+    }
     return await insert(connection, "memory_requests", asked)
 
 
@@ -232,7 +239,9 @@ async def test_answers_to_others_lose_what_is_erased(
     asked: dict[str, object] = {"kind": "recall", "query": f"who sleeps, the {SECRET} or the wombat?"}
     answered = await insert(connection, "memory_requests", asked)
     await until(connection, ENDED, answered)
-    assert SECRET in await connection.fetchval("select result::text from memory_requests where id = $1", answered)
+    assert SECRET in await connection.fetchval(
+        "select result::text from memory_requests where id = $1", answered
+    )
     async with gate_closed(second):
         asked["query"] = "who sleeps?"
         being_answered = await insert(connection, "memory_requests", asked)
@@ -246,14 +255,18 @@ async def test_answers_to_others_lose_what_is_erased(
     await connection.execute("update memory_requests set query = null, kind = 'dream'")
     await nothing_left(connection)
     for request in (answered, being_answered):
-        result = json.loads(await connection.fetchval("select result from memory_requests where id = $1", request))
+        result = json.loads(
+            await connection.fetchval("select result from memory_requests where id = $1", request)
+        )
         assert [r["id"] for r in result] == [str(kept)]
 
 
 def program(folder: Path) -> str:
     """A program that ends once it is let go."""
     path = folder / "program.sh"
-    path.write_text(f"for i in $(seq 1500); do [ -e {folder / 'go'} ] && break; sleep 0.02; done; echo done\n")
+    path.write_text(
+        f"for i in $(seq 1500); do [ -e {folder / 'go'} ] && break; sleep 0.02; done; echo done\n"
+    )
     return f"sh {path}"
 
 

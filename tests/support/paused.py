@@ -55,7 +55,9 @@ async def gate_closed(holder: asyncpg.Connection) -> AsyncIterator[None]:
         await holder.execute(f"select pg_advisory_unlock({GATE})")
 
 
-async def meanwhile(connection: asyncpg.Connection, watcher: asyncpg.Connection, sql: str, *args: object) -> asyncio.Task:
+async def meanwhile(
+    connection: asyncpg.Connection, watcher: asyncpg.Connection, sql: str, *args: object
+) -> asyncio.Task[str]:
     """Begins a statement; returns once it is done, or waits for somebody."""
     pid = connection.get_server_pid()
     task = asyncio.create_task(connection.execute(sql, *args))
