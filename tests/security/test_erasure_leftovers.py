@@ -78,7 +78,7 @@ async def test_an_agent_that_is_the_users_own_goes_with_them(
     for user, said in ((ONE, "hello"), (None, "hello to you")):
         await insert(connection, "conversation_messages",
                      {"session_id": talk, "agent_id": AGENT, "user_id": user, "role": "user", "content": said})  # fmt: skip
-    anchor = {
+    anchor: dict[str, object] = {
         "memory_id": memory,
         "agent_id": AGENT,
         "category": "decision",
