@@ -254,7 +254,7 @@ async def renew(database: Database, jobs: Sequence[Job], *, seconds: float) -> N
 
 
 async def bury(database: Database, job: Job, *, error: str, before_last: str | None = None) -> None:
-    """Moves a job to dead_jobs, with `error`; or with `before_last` and the last error kept with it, if there is one."""
+    """Moves a job to dead_jobs with `error`, or where it has a last error with `before_last` and that."""
     await database.execute(BURY, job.id, job.attempt, error[:MOST_SAID], before_last)
 
 

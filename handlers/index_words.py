@@ -12,7 +12,7 @@ from uuid import UUID
 
 from handlers.ports import AnyConnection, Reader
 
-# Whole words of plain letters: not those at the edge of a number or of a letter beyond ASCII, which are parts of something else.
+# Whole words of plain letters: beside a digit, or a letter beyond ASCII, they are parts of something else.
 WORD = re.compile(r"(?<![^\W_])[a-z]{3,24}(?![^\W_])")
 
 # Nothing is remembered here of what is known: the database forgets a word whose last row went.

@@ -3,9 +3,9 @@
 The vectors are the local embedder's whichever embedder the rows have: a word costs nothing, and no text leaves the machine.
 One worker at a time (a lane), so that of two new words one always sees the other.
 
-Memory: a job takes up to BATCH new words; the known ones stream past in pages, and of each new word the nearest so far are kept.
-So what is held at once does not grow with the lexicon, but for the names of its lexemes. Time: all known words are read once for
-BATCH new ones, and there are at most MOST_WORDS.
+Memory: a job takes up to BATCH new words; the known ones stream past in pages, and of each new word the nearest so far are
+kept. So what is held at once does not grow with the lexicon, but for the names of its lexemes. Time: all known words are read
+once for BATCH new ones, and there are at most MOST_WORDS.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ begin
         from regexp_matches(lower(left(text, 8192)), '[a-z]{3,24}', 'g') as m(word)
         cross join lateral (select (ts_lexize('english_stem', m.word[1]))[1] as lexeme) s
         where s.lexeme is not null
-          and (not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme)
+          and (not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme and l.embedding is not null)
                -- Asked by a user, of whom the lexicon may tell only their own words.
                or (p_user is not null and not exists (
                        select from memoryd.lexeme_statistics c

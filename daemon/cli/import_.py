@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,6 +18,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import Failure, sentences, with_database
+from daemon.cli.deep_json import shallow
 from daemon.cli.export import FORMAT, TABLES, VERSION
 from daemon.cli.output import as_json, remark, say, table
 
@@ -29,6 +30,9 @@ BATCH_ROWS = 500
 BATCH_LENGTH = 4_000_000
 """Characters of rows that are sent at once; a row that is longer goes alone."""
 SECONDS = 600.0
+LONG_NUMBER = 4000
+"""Digits; Python reads whole numbers of up to 4,300."""
+NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 IMPORT = "select memoryd.import_rows($1, $2, $3, $4)"
 # Whose rows they are is said by the rows.
@@ -88,6 +92,11 @@ async def _import(database: Database, given: Export, user: UUID, *, name: str) -
                     imported += await connection.fetchval(
                         IMPORT, given.user, user, each, batch, timeout=SECONDS
                     )
+                except asyncpg.StatementTooComplexError:
+                    raise Failure(
+                        f"{name}, table {each}: a row nests deeper than this Postgres reads. Raise its max_stack_depth and "
+                        "import again; nothing was imported."
+                    ) from None
                 except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
                     raise Failure(f"{name}, table {each}: {error.args[0]}. Nothing was imported.") from None
             counts[each] = {"imported": imported, "skipped": len(given.tables[each]) - imported}
@@ -117,15 +126,30 @@ def _read(name: str) -> Export:
         raise Failure(f"{name} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise Failure(f"{name} is not UTF-8, so it is no export of memoryd's.") from None
-    # Numbers stand as they are written: a float would not hold all of them.
+    # Numbers stand as they are written: a float would not hold all of them, and an int takes no thousands of digits.
     mark = f"number {uuid.uuid4()} "
     try:
-        data = json.loads(text, parse_float=lambda digits: mark + digits, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        data = json.loads(
+            text,
+            parse_float=lambda digits: mark + digits,
+            parse_int=lambda digits: int(digits) if len(digits) < LONG_NUMBER else mark + digits,
+            parse_constant=_refuse_constant,
+        )
+        return _export_of(data, name, _rows(name, mark))
+    except RecursionError:
+        # Rows that nest deeper than Python goes: they are taken as they are written, and Postgres reads them.
+        try:
+            return _export_of(shallow(text), name, _raw_rows(name))
+        except ValueError as error:
+            raise Failure(f"{name} is no whole JSON document ({error}). Nothing was imported.") from None
+    except ValueError as error:
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise Failure(
             f"{name} is no whole JSON document{where}: was it cut off? Nothing was imported."
         ) from None
+
+
+def _export_of(data: Any, name: str, rows_of: Callable[[str, Sequence[Any]], Sequence[str]]) -> Export:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise Failure(f'{name} is no export of memoryd\'s: its "format" is not "{FORMAT}".')
     if data.get("version") != VERSION or isinstance(data["version"], bool):
@@ -139,23 +163,36 @@ def _read(name: str) -> Export:
     tables = data.get("tables")
     if not isinstance(tables, dict) or not all(isinstance(rows, list) for rows in tables.values()):
         raise Failure(f'{name} has no "tables" with rows: was it cut off?')
+    return Export(user, {each: rows_of(each, rows) for each, rows in tables.items()})
+
+
+def _rows(name: str, mark: str) -> Callable[[str, Sequence[Any]], Sequence[str]]:
     number = re.compile(f'"{mark}([^"]*)"')
-    return Export(
-        user,
-        {
-            each: [
-                _row(row, number, f"{name}, table {each}, row {place}") for place, row in enumerate(rows, 1)
-            ]
-            for each, rows in tables.items()
-        },
+    return lambda each, rows: [
+        _row(row, number, f"{name}, table {each}, row {place}") for place, row in enumerate(rows, 1)
+    ]
+
+
+def _raw_rows(name: str) -> Callable[[str, Sequence[Any]], Sequence[str]]:
+    def checked(row: str, where: str) -> str:
+        if NUL.search(row):
+            raise _nul(where)
+        return row
+
+    return lambda each, rows: [
+        checked(row, f"{name}, table {each}, row {place}") for place, row in enumerate(rows, 1)
+    ]
+
+
+def _nul(where: str) -> Failure:
+    return Failure(
+        f"{where}: it holds a NUL character (\\u0000), which Postgres cannot store. Nothing was imported."
     )
 
 
 def _row(row: Any, number: re.Pattern[str], where: str) -> str:
     if _holds_nul(row):
-        raise Failure(
-            f"{where}: it holds a NUL character (\\u0000), which Postgres cannot store. Nothing was imported."
-        )
+        raise _nul(where)
     text = number.sub(r"\1", json.dumps(row, ensure_ascii=False))
     try:
         text.encode()

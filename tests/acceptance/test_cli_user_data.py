@@ -74,6 +74,52 @@ async def test_export_erase_import_export(
     assert again["tables"]["agent_memory"] == {"imported": 0, "skipped": 2}
 
 
+@pytest.mark.parametrize("depth", [600, 3000, 6000])
+async def test_whatever_the_database_took_comes_back(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, depth: int
+) -> None:
+    """Deeper than Python reads, and numbers of more digits than it takes."""
+    await remember(connection, "deep", user_id=ONE, metadata="[" * depth + '"wombat ]"' + "]" * depth)
+    await remember(
+        connection, "long", user_id=ONE, metadata=f'{{"n": {"7" * 9000}, "m": 1.{"3" * 9000}, "k": 12}}'
+    )
+    await ask(connection, "do it", user_id=ONE, status="cancelled", metadata='{"a": "\\\\u0000"}')
+    rows = "select content, metadata::text from agent_memory order by 1"
+    before = await connection.fetch(rows)
+    file = tmp_path / "one.json"
+    assert (await memoryd("export", str(ONE), "-o", str(file))).code == 0
+    assert (await memoryd("erase", str(ONE), "--yes")).code == 0
+    imported = await memoryd("import", str(file))
+    assert (imported.code, imported.err) == (0, "")
+    assert await connection.fetch(rows) == before
+    assert await connection.fetchval("select metadata ->> 'a' from agent_commands") == "\\u0000"
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (lambda text: text[:-3], "is no whole JSON document"),
+        (lambda text: text.replace('"deep"', '"de\\u0000ep"'), "row 1: it holds a NUL character"),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "is an export of version 2"),
+        (lambda text: text.replace("[[[", "[[", 1), "Nothing was imported"),
+        (lambda text: text.replace("[[[", "[" * 90_000, 1).replace("]]]", "]" * 90_000, 1), "nests deeper"),
+    ],
+)
+async def test_a_deep_file_that_is_broken_is_refused_in_a_sentence(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, broken: Any, said: str
+) -> None:
+    await remember(connection, "deep", user_id=ONE, metadata="[" * 3000 + "]" * 3000)
+    file = tmp_path / "one.json"
+    await memoryd("export", str(ONE), "-o", str(file))
+    await memoryd("erase", str(ONE), "--yes")
+    file.write_text(broken(file.read_text("utf-8")), "utf-8")
+    refused = await memoryd("import", str(file))
+    assert (refused.code, refused.out) == (1, "")
+    assert said in refused.err
+    assert "Traceback" not in refused.err
+    assert await connection.fetchval("select count(*) from agent_memory") == 0
+
+
 async def test_a_file_may_be_piped_and_given_to_another(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:

@@ -1,4 +1,4 @@
-"""Daemons that stop in the middle: with their effects computed and nothing written, or all written and nothing committed."""
+"""Daemons that stop in the middle: with nothing written yet, or with all written and nothing committed."""
 
 from __future__ import annotations
 

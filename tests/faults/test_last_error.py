@@ -1,0 +1,46 @@
+"""Why a job is dead is what it failed of, also when its last attempt never came back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import asyncpg
+import pytest
+
+from handlers.ports import Commit, Job
+from tests.support.waiting import IDLE, until
+from tests.support.workers import CREATE_DONE, enqueue, open_database, worker_on, working
+
+REASON = "select error from memoryd.dead_jobs"
+
+
+class Failing:
+    """Always fails of the same."""
+
+    async def prepare(self, jobs: Sequence[Job]) -> Commit:
+        """See `Handler`."""
+        raise ArithmeticError(f"{len(jobs)} cannot be halved")
+
+
+@pytest.mark.parametrize("lanes", [0, 4])
+async def test_a_job_whose_last_attempt_never_came_back_says_why_the_others_failed(
+    connection: asyncpg.Connection, database_url: str, lanes: int
+) -> None:
+    await connection.execute(CREATE_DONE)
+    await enqueue(connection, "test", [None], lanes=["a"] if lanes else ())
+    async with open_database(database_url) as database:
+        worker = worker_on(database, Failing(), lanes=lanes, max_attempts=2)
+        async with working(worker):
+            await until(connection, "select last_error is not null from memoryd.jobs")
+    # Claimed, and its worker died.
+    await connection.execute("update memoryd.jobs set attempt = 2, visible_at = now()")
+    await connection.execute("update memoryd.lanes set not_before = now()")
+    async with open_database(database_url) as database:
+        worker = worker_on(database, Failing(), lanes=lanes, max_attempts=2)
+        async with working(worker):
+            await until(connection, IDLE)
+    reason = await connection.fetchval(REASON)
+    assert (
+        reason
+        == "given up after 2 attempts; the last one that came back said: ArithmeticError: 1 cannot be halved"
+    )

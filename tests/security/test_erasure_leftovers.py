@@ -1,0 +1,178 @@
+"""What an erasure leaves: no piece of a word, no name of an agent that was the user's own; and it hinders nobody else."""
+
+from __future__ import annotations
+
+import json
+
+import asyncpg
+import pytest
+
+from tests.support.daemons import Daemons
+from tests.support.rows import ask, column, insert, remember
+from tests.support.users import ONE, OTHER, found
+from tests.support.waiting import IDLE, until
+
+SECRET = "quokkazephyr"
+AGENT = "quokkazephyrs helper"
+ERASE = "select erase_user_memory($1)"
+WORDS = "select word from memoryd.lexicon order by word"
+
+FRAGMENTS = (
+    f"7{SECRET}",
+    f"{SECRET}9and",
+    f"é{SECRET}",
+    f"{SECRET}ß",
+    f"x_{SECRET}_y",
+    f"{SECRET}@example.org",
+    f"https://{SECRET}.org/{SECRET}/a?b={SECRET}#c",
+    f"{SECRET}{SECRET}{SECRET}",
+    f"<{SECRET}>&{SECRET};",
+    f"-{SECRET}-{SECRET}",
+    f"{SECRET}'s",
+)
+
+
+@pytest.mark.parametrize("text", FRAGMENTS)
+async def test_no_piece_of_a_word_is_learnt_that_is_not_forgotten(
+    connection: asyncpg.Connection, daemons: Daemons, text: str
+) -> None:
+    await daemons.start()
+    await remember(connection, f"see {text} there", user_id=ONE)
+    await ask(connection, f"call {text} back", user_id=ONE, status="completed", output=f"called {text}")
+    await until(connection, IDLE)
+    await connection.execute(ERASE, ONE)
+    await until(connection, IDLE)
+    assert await found(connection, SECRET) == {}
+    assert await column(connection, WORDS) == []
+
+
+async def test_others_learn_the_same_words_at_once(connection: asyncpg.Connection, daemons: Daemons) -> None:
+    await daemons.start()
+    await remember(connection, "the wombat digs a burrow", user_id=ONE)
+    await until(connection, IDLE)
+    await connection.execute(ERASE, ONE)
+    assert await column(connection, WORDS) == []
+    await remember(connection, "the wombat digs", user_id=OTHER)
+    await until(connection, IDLE)
+    assert await column(connection, WORDS) == ["digs", "wombat"]
+
+
+async def test_words_that_others_have_stay(connection: asyncpg.Connection, daemons: Daemons) -> None:
+    await daemons.start()
+    await remember(connection, "the wombat digs", user_id=OTHER)
+    await remember(connection, "the wombat sleeps", user_id=ONE)
+    await until(connection, IDLE)
+    await connection.execute(ERASE, ONE)
+    await until(connection, IDLE)
+    assert await column(connection, WORDS) == ["digs", "wombat"]
+
+
+async def test_an_agent_that_is_the_users_own_goes_with_them(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await daemons.start()
+    await connection.execute("insert into agents (agent_id, identity) values ($1, $1)", AGENT)
+    memory = await remember(connection, "the cat", agent_id=AGENT, user_id=ONE)
+    await ask(connection, "feed the cat", agent_id=AGENT, user_id=ONE, status="completed", output="fed")
+    talk = await insert(connection, "conversation_sessions", {"agent_id": AGENT, "user_id": ONE})
+    for user, said in ((ONE, "hello"), (None, "hello to you")):
+        await insert(connection, "conversation_messages",
+                     {"session_id": talk, "agent_id": AGENT, "user_id": user, "role": "user", "content": said})  # fmt: skip
+    anchor: dict[str, object] = {
+        "memory_id": memory,
+        "agent_id": AGENT,
+        "category": "decision",
+        "payload": "{}",
+        "content_hash": b"one",
+    }
+    await insert(connection, "memory_anchors", anchor)
+    await insert(connection, "memory_anchors", anchor | {"content_hash": b"two", "previous_hash": b"one"})
+    await until(connection, IDLE)
+    where = await found(connection, SECRET)
+    assert {"agents.identity", "memory_anchors.agent_id", "memoryd.lanes.lane"} <= set(where)
+    await connection.execute(ERASE, ONE)
+    await until(connection, IDLE)
+    assert await found(connection, SECRET) == {}
+    anchors = await connection.fetch(
+        "select agent_id, content_hash, previous_hash from memory_anchors order by created_at"
+    )
+    assert len({a["agent_id"] for a in anchors}) == 1
+    assert [(a["content_hash"], a["previous_hash"]) for a in anchors] == [(b"one", None), (b"two", b"one")]
+    # Who comes back under that name is served.
+    again = await ask(connection, "feed the dog", agent_id=AGENT, user_id=OTHER)
+    await until(connection, "select status = 'ready' from agent_commands where id = $1", again)
+
+
+@pytest.mark.parametrize("owner", [OTHER, None])
+@pytest.mark.parametrize(
+    "table", ["agent_memory", "agent_commands", "memory_queries", "conversation_sessions"]
+)
+async def test_an_agent_that_others_name_stays(
+    connection: asyncpg.Connection, table: str, owner: object
+) -> None:
+    await connection.execute("insert into agents (agent_id, identity) values ('alice', 'a sailor')")
+    await remember(connection, "the cat", user_id=ONE)
+    more: dict[str, object] = {"agent_memory": {"content": "x"}, "agent_commands": {"message": "x"}}.get(
+        table, {}
+    )
+    await insert(connection, table, {"agent_id": "alice", "user_id": owner} | more)
+    await connection.execute(ERASE, ONE)
+    assert await column(connection, "select identity from agents") == ["a sailor"]
+
+
+async def test_an_erasure_lets_no_disabled_agent_loose(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await daemons.start()
+    await connection.execute(
+        "insert into agents (agent_id, identity, enabled) values ('alice', 'hers', false)"
+    )
+    await remember(connection, "the cat", user_id=ONE)
+    await connection.execute(ERASE, ONE)
+    asked = await ask(connection, "feed the cat", user_id=ONE)
+    await until(connection, "select status = 'cancelled' from agent_commands where id = $1", asked)
+    assert await column(connection, "select identity from agents") == [None]
+
+
+async def test_an_agent_that_was_forgotten_meanwhile_is_known_again(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """Its row was there when the command came, and gone when the command was looked at."""
+    asked = await ask(connection, "feed the cat", user_id=OTHER)
+    await connection.execute("delete from agents")
+    await daemons.start()
+    await until(connection, "select status = 'ready' from agent_commands where id = $1", asked)
+    assert await column(connection, "select agent_id from agents") == ["alice"]
+
+
+async def test_words_of_rows_that_came_and_went_between_two_counts_are_forgotten(
+    connection: asyncpg.Connection,
+) -> None:
+    """Their sums are nothing, and no count ever held them."""
+    rows = [await remember(connection, f"wombat w{chr(97 + n)}zq") for n in range(20)]
+    await connection.execute(
+        "update agent_memory t set lexemes = w.lexemes from agent_memory m "
+        "cross join lateral memoryd.weigh_text(m.content) w where m.id = t.id"
+    )
+    words = ["wombat", *(f"w{chr(97 + n)}zq" for n in range(20))]
+    await connection.execute("select memoryd.learn_words($1, $2)", words, rows)
+    assert len(await column(connection, WORDS)) == 21
+    await connection.execute("delete from agent_memory where id <> $1", rows[0])
+    await connection.execute("select memoryd.fold_lexeme_changes()")
+    assert await column(connection, WORDS) == ["wazq", "wombat"]
+    await connection.execute("delete from agent_memory")
+    await connection.execute("select memoryd.fold_lexeme_changes()")
+    assert await column(connection, WORDS) == []
+
+
+async def test_a_message_to_an_erased_user_is_in_nobodys_answers(connection: asyncpg.Connection) -> None:
+    """Also where another user asked, and where the answer's elements are no objects."""
+    shared = await insert(connection, "shared_knowledge", {"tier": "working", "category": "decision", "title": SECRET,
+                                                           "content": SECRET, "created_by": str(ONE)})  # fmt: skip
+    result = [7, {"id": str(shared), "content": SECRET}, {"id": "x", "content": "kept"}, None]
+    request = await insert(connection, "memory_requests", {"kind": "recall", "user_id": OTHER, "query": "q", "status": "done",
+                                                           "result": json.dumps(result)})  # fmt: skip
+    await connection.execute(ERASE, ONE)
+    left = json.loads(await connection.fetchval("select result from memory_requests where id = $1", request))
+    assert left == [7, {"id": "x", "content": "kept"}, None]
+    assert await found(connection, SECRET) == {}
