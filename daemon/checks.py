@@ -7,7 +7,7 @@ or works wrongly; `warning`, that it works less well than it could.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -125,6 +125,18 @@ def check_schemas(server: Facts) -> Check:
         f"End users may create objects in schema {names}, and so put theirs before memoryd's.",
         f"Run: revoke create on schema {names} from public",
     )
+
+
+def check_logins(logins: Sequence[str]) -> Check:
+    """Whether somebody logs in as an end user, and so says themselves which one."""
+    if not logins:
+        return Check("logins", "ok", "No login is an end user of its own choosing.")
+    names = ", ".join(_quoted(name) for name in logins)
+    advice = (
+        "Claims are a setting that any login may set. Run: revoke memoryd_user from <login>, and let a gateway such as "
+        "PostgREST set the claims; or say who it is: insert into memoryd.logins (login, user_id) values ('<login>', '<user_id>')"
+    )
+    return Check("logins", "problem", f"These logins are whichever user they say they are: {names}.", advice)
 
 
 def check_connections(server: Facts, pool_size: int) -> Check:

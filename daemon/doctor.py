@@ -62,6 +62,16 @@ select json_build_object(
 )
 """
 
+# Behind a gateway nobody logs in as an end user: PostgREST's authenticator inherits nothing, and takes the role for a request.
+READ_LOGINS = """
+select coalesce(json_agg(r.rolname order by r.rolname), '[]')
+from pg_roles r
+where r.rolcanlogin and not r.rolsuper
+  and has_database_privilege(r.oid, current_database(), 'connect')
+  and pg_has_role(r.oid, 'memoryd_user', 'usage') and not pg_has_role(r.oid, 'memoryd_service', 'usage')
+  and not exists (select from memoryd.logins l where l.login = r.rolname)
+"""
+
 READ_LEDGER = "select version, name, checksum from memoryd.migrations order by version"
 
 READ_MEMORY = """
@@ -102,6 +112,7 @@ async def examine(
                 memory = json.loads(await connection.fetchval(READ_MEMORY))
                 yield checks.check_row_security(server)
                 yield checks.check_schemas(server)
+                yield checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
         yield checks.check_schema(server, status, trouble)
         for check in await _ask_embedder(memory, build_embedder):
             yield check

@@ -25,6 +25,7 @@ from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
 from daemon.program import Output, run_program, words_of
 from daemon.settings import PREFIX
+from memory.text import unframed
 
 MOST_TRIES = 3
 OUT_OF_ROOM_SECONDS = 1.0
@@ -285,7 +286,7 @@ class Executor:
         try:
             return await run_program(
                 self._argv,
-                given="\n\n".join(part for part in (row["context"], row["message"]) if part) + "\n",
+                given="\n\n".join(part for part in (row["context"], unframed(row["message"])) if part) + "\n",
                 environment=_own_environment()
                 | {
                     "MEMORYD_COMMAND_ID": str(row["id"]),

@@ -130,7 +130,7 @@ async def test_a_read_says_who_and_how_much(scratch: asyncpg.Connection) -> None
     assert (json.loads(row["output_data"]), row["execution_time_ms"], row["input_data"]) == (
         {"found": 3},
         4,
-        None,
+        '{"caller": "service"}',
     )
 
 
@@ -323,7 +323,11 @@ async def test_what_is_rolled_back_is_in_the_servers_log(connection: asyncpg.Con
     await transaction.rollback()
     login = await connection.fetchval("select session_user")
     assert await logged(connection, "admin_read") == []
-    assert f"memoryd: admin_read of agent_memory about {ONE} by {OTHER} (login {login})" in heard
+    (line,) = [one for one in heard if one.startswith("memoryd: audit ")]
+    said = json.loads(line.removeprefix("memoryd: audit ").rpartition(" mac=")[0])
+    assert (said["action"], said["table"], said["user"], said["admin"], said["login"]) == (
+        "admin_read", "agent_memory", str(ONE), str(OTHER), login,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
