@@ -199,7 +199,8 @@ begin
     else
         select coalesce(array_agg(a), '{}'), coalesce(array_agg(s), '{}') into uncounted, uncounted_in
         from unnest(asked) a, unnest(counted) s
-        where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a);
+        -- One look-up each (offset): joined, what is read would depend on where among others' words a word stands.
+        where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a offset 0);
     end if;
 
     select coalesce(sum(s.rows), 0) into all_rows from memoryd.lexeme_statistics s
@@ -224,7 +225,8 @@ begin
             limit 8
         ) n
         -- That the lexicon knows a word tells that somebody's rows have it: an end user learns it of their own alone.
-        where serves or exists (select from memoryd.lexeme_statistics s where s.scope = any(counted) and s.lexeme = a.lexeme)
+        where serves or exists (select from memoryd.lexeme_statistics s
+                                where s.scope = any(counted) and s.lexeme = a.lexeme offset 0)
         union all
         select n.lexeme, n.neighbour, n.similarity
         from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
