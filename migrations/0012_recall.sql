@@ -9,12 +9,14 @@
 -- Whether anything of scope 0 is the user's to find: granted to them, or their own and shared with others. To everybody else the
 -- scope stays closed, so that not even the time that a search takes tells them what others share.
 create function memoryd.has_shared(p_user uuid) returns boolean
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select exists (select from public.user_memory_access a where a.user_id = p_user and a.visibility_scope <> 'own')
+begin
+    return exists (select from public.user_memory_access a where a.user_id = p_user and a.visibility_scope <> 'own')
         or exists (select from public.conversation_messages m where m.user_id = p_user and m.access_level is not null)
-        or exists (select from public.memory_chunks c where c.user_id = p_user and c.access_level is not null)
+        or exists (select from public.memory_chunks c where c.user_id = p_user and c.access_level is not null);
+end
 $$;
 create index conversation_messages_shared on public.conversation_messages (user_id) where access_level is not null;
 create index memory_chunks_shared on public.memory_chunks (user_id) where access_level is not null;
@@ -29,11 +31,10 @@ declare
     own uuid;
     mine bigint;
 begin
-    if memoryd.caller_is_service() then
-        return p_scopes;
-    end if;
     if memoryd.caller_serves() then
-        perform memoryd.note_admin_search();
+        if not memoryd.caller_is_service() then
+            perform memoryd.note_admin_search();
+        end if;
         return p_scopes;
     end if;
     own := memoryd.caller_id();
