@@ -133,8 +133,9 @@ def check_logins(logins: Sequence[str]) -> Check:
         return Check("logins", "ok", "No login is an end user of its own choosing.")
     names = ", ".join(_quoted(name) for name in logins)
     advice = (
-        "Claims are a setting that any login may set. Run: revoke memoryd_user from <login>, and let a gateway such as "
-        "PostgREST set the claims; or say who it is: insert into memoryd.logins (login, user_id) values ('<login>', '<user_id>')"
+        "Claims are a setting that any login may set. Run: revoke memoryd_user from <login>, and let a gateway such "
+        "as PostgREST set the claims; or say who it is: "
+        "insert into memoryd.logins (login, user_id) values ('<login>', '<user_id>')"
     )
     return Check("logins", "problem", f"These logins are whichever user they say they are: {names}.", advice)
 
@@ -175,6 +176,15 @@ def check_durability(server: Facts) -> Check:
         found = "synchronous_commit is off: a crash can lose the last second of commits, but breaks nothing."
         return Check("durability", "warning", found, "Turn it on, unless that second does not matter.")
     return Check("durability", "ok", f"fsync is on, synchronous_commit is {commit}.")
+
+
+def check_log(server: Facts) -> Check:
+    """Whether the server's log keeps what memoryd puts on record there."""
+    level = server["log_min_messages"]
+    if level not in ("error", "log", "fatal", "panic"):
+        return Check("log", "ok", "The server's log takes what no table can: reads that may write nothing.")
+    found = f"log_min_messages is {level}: reads of support that are rolled back, and read-only ones, leave no line."
+    return Check("log", "warning", found, "Set log_min_messages = warning, which is Postgres's default.")
 
 
 def check_clock(difference: float) -> Check:

@@ -58,7 +58,8 @@ select json_build_object(
              where a.datname = current_database() and a.state like 'idle in transaction%'
              order by a.state_change limit 1),
     'fsync', current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on',
-    'synchronous_commit', current_setting('synchronous_commit')
+    'synchronous_commit', current_setting('synchronous_commit'),
+    'log_min_messages', current_setting('log_min_messages')
 )
 """
 
@@ -121,6 +122,7 @@ async def examine(
         yield checks.check_connections(server, settings.pool_size)
         yield checks.check_transactions(server)
         yield checks.check_durability(server)
+        yield checks.check_log(server)
         yield checks.check_clock(await _clock_difference(connection))
         if memory is not None and status is not None:
             yield checks.check_embeddings(memory)

@@ -212,18 +212,22 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select memoryd.hmac(decode(value #>> '{}', 'hex'), p_what) from memoryd.settings where key = 'log_key' $$;
 
--- Puts something on record where no transaction can take it back, and where a read-only one may write: in the server's log.
--- p_what holds ids and counts. Time, process and transaction are said, so that a line that was copied is known for a copy.
+-- Puts something on record where no transaction can take it back, and where a read-only one may write: in the
+-- server's log. p_what holds ids and counts. Time, process and transaction are said, so that a line that was
+-- copied is known for a copy.
+-- A warning, and one that no client hears: with a line of level LOG the server writes the statement too, and with
+-- it the words of a question.
 create function memoryd.log_audit(p_what jsonb) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
+set client_min_messages = error
 as $$
 declare
     said constant text := p_what || jsonb_build_object(
         'login', session_user, 'at', clock_timestamp(), 'pid', pg_backend_pid(),
         'transaction', coalesce(pg_current_xact_id_if_assigned()::text, 'none'), 'began', now());
 begin
-    raise log 'memoryd: audit % mac=%', said, memoryd.sign_log(said);
+    raise warning 'memoryd: audit % mac=%', said, memoryd.sign_log(said);
 end
 $$;
 

@@ -46,9 +46,16 @@ async def test_a_healthy_fleet(memoryd: Commands, daemon: DaemonProcess) -> None
     assert {"postgres", "pgvector", "roles", "schema", "dimensions", "embedder", "doorbell"} <= set(
         verdicts(found)
     )
-    assert {"connections", "clock", "daemons", "queue", "row security", "schemas", "logins", "embeddings"} <= set(
-        verdicts(found)
-    )
+    assert {
+        "connections",
+        "clock",
+        "daemons",
+        "queue",
+        "row security",
+        "schemas",
+        "logins",
+        "embeddings",
+    } <= set(verdicts(found))
     shown = await memoryd("doctor")
     assert shown.code == 0
     assert "PROBLEM" not in shown.out
@@ -235,6 +242,9 @@ SERVERS = [
     (checks.check_durability, {"fsync": True, "synchronous_commit": "local"}, "ok"),
     (checks.check_durability, {"fsync": True, "synchronous_commit": "off"}, "warning"),
     (checks.check_durability, {"fsync": False, "synchronous_commit": "on"}, "warning"),
+    (checks.check_log, {"log_min_messages": "warning"}, "ok"),
+    (checks.check_log, {"log_min_messages": "debug1"}, "ok"),
+    (checks.check_log, {"log_min_messages": "error"}, "warning"),
 ]
 
 

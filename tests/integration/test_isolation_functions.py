@@ -107,7 +107,7 @@ async def test_a_function_tells_of_ones_own_rows_alone(place: Place, name: str) 
             with_own = [await answer(place, call) for call in calls]
         for call, one, other in zip(calls, with_all, with_own, strict=True):
             assert one == other, (user, call)
-            # What a question is about is among what it is turned into; that this is the same without others' rows is seen above.
+            # What a question is about is among what it is turned into: the same without others' rows, as is seen above.
             brought = call if name == "memoryd.question" else ""
             assert not [mark for mark in hidden if mark in one and mark not in brought], (user, call)
 

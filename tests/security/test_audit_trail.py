@@ -1,10 +1,8 @@
-"""The trail of who read what: support cannot search beside it, users cannot forge it, and the server's log tells its own lines."""
+"""The trail of who read what: support cannot search beside it, users cannot forge it, the server's log knows its own lines."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,6 +12,7 @@ import pytest
 from tests.support.isolation import index_world
 from tests.support.logins import login
 from tests.support.rows import insert, remember
+from tests.support.server_log import server_log
 from tests.support.users import ONE, OTHER, acting_as
 
 ADMIN = UUID(int=0xAD)
@@ -69,9 +68,9 @@ async def test_where_nothing_can_be_recorded_support_learns_nothing(
     connection: asyncpg.Connection, search: str
 ) -> None:
     await seeded(connection)
-    with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="reads of memoryd_admin are logged"):
-        async with connection.transaction(readonly=True):
-            await connection.execute("set local role memoryd_admin")
+    async with connection.transaction(readonly=True):
+        await connection.execute("set local role memoryd_admin")
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="reads of memoryd_admin are logged"):
             await connection.fetch(search.format(one=ONE))
 
 
@@ -103,7 +102,9 @@ async def test_a_row_that_a_user_wrote_says_so_and_names_nobody(connection: asyn
             (OTHER, "alice\n--- forged", "x" * 9000, 2**31 - 1, 2**31 - 1),
             (None, "alice", None, None, None),
         ):
-            await connection.execute("select memoryd.note_read($1, $2, $3, $4, $5)", user, agent, step, found, ms)
+            await connection.execute(
+                "select memoryd.note_read($1, $2, $3, $4, $5)", user, agent, step, found, ms
+            )
         await connection.fetch("select * from recall('wombat', 'alice')")
     rows = await trail(connection, "memory_read")
     assert len(rows) == 5
@@ -130,24 +131,9 @@ async def test_a_row_of_an_agents_read_names_the_agent(connection: asyncpg.Conne
 # The server's log.
 
 
-@asynccontextmanager
-async def overheard(connection: asyncpg.Connection) -> AsyncIterator[list[str]]:
-    """What goes into the server's log for this session: a client hears it too if it wants to."""
-    heard: list[str] = []
-
-    def listen(_connection: object, message: Any) -> None:
-        heard.append(str(message.message))
-
-    connection.add_log_listener(listen)
-    await connection.execute("set client_min_messages = log")
-    yield heard
-    await connection.execute("reset client_min_messages")
-    connection.remove_log_listener(listen)
-
-
 def told(line: str) -> dict[str, Any]:
     """What a line says."""
-    said = json.loads(line.removeprefix("memoryd: audit ").rpartition(" mac=")[0])
+    said = json.loads(line.partition("memoryd: audit ")[2].rpartition(" mac=")[0])
     assert isinstance(said, dict)
     return said
 
@@ -159,21 +145,21 @@ async def test_a_line_of_memoryds_is_known_from_one_that_somebody_wrote(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     await remember(connection, "the wombat sleeps", user_id=ONE)
-    async with overheard(second) as heard:
-        await second.execute("set role memoryd_admin")
-        await second.fetch("select * from agent_memory")
-        await second.execute("reset role")
-    (line,) = [one for one in heard if one.startswith("memoryd: audit ")]
+    log = await server_log(second)
+    await second.execute("set role memoryd_admin")
+    await second.fetch("select * from agent_memory where content like '%wombat%'")
+    await second.execute("reset role")
+    (line,) = log.audit_lines(second.get_server_pid())
     assert await connection.fetchval(CHECK, line)
-    # As it stands in the log, with what the server puts before it.
-    assert await connection.fetchval(CHECK, f"2026-11-20 10:00:00 UTC [77] LOG:  {line}\n")
+    line = line[line.index("memoryd: audit ") :]
+    assert await connection.fetchval(CHECK, f"2026-11-20 10:00:00 UTC [77] WARNING:  {line}\n")
     said = told(line)
     assert (said["action"], said["table"], said["user"], said["pid"]) == (
         "admin_read", "agent_memory", str(ONE), second.get_server_pid(),
     )  # fmt: skip
     assert said["transaction"].isdigit()
     assert set(said) == {"action", "table", "admin", "user", "login", "at", "pid", "transaction", "began"}
-    async with login(connection, database_url) as (_, attacker), overheard(attacker) as forged:
+    async with login(connection, database_url) as (_, attacker):
         for text in (
             line.replace(str(ONE), str(OTHER)),
             line.rpartition(" mac=")[0],
@@ -181,10 +167,10 @@ async def test_a_line_of_memoryds_is_known_from_one_that_somebody_wrote(
             line.replace(line[-64:], line[-64:][::-1]),
             f"memoryd: admin_read of agent_memory about {ONE} by bob (login bob)",
         ):
+            before = len(log.text())
             await attacker.execute("do $do$ begin raise log '%', $said$" + text + "$said$; end $do$")
-        assert len(forged) == 5
-        for one in forged:
-            assert not await connection.fetchval(CHECK, one)
+            (forged,) = [one for one in log.text()[before:].splitlines() if "LOG:  memoryd: " in one]
+            assert not await connection.fetchval(CHECK, forged)
         for statement in (
             "select memoryd.check_log_line('x')",
             "select memoryd.sign_log('x')",
@@ -222,26 +208,33 @@ async def test_a_read_that_may_not_write_goes_on_and_is_in_the_servers_log(
 ) -> None:
     await seeded(connection)
     vector = await connection.fetchval("select embedding from agent_memory")
-    async with overheard(connection) as heard, connection.transaction(readonly=True):
-        async with acting_as(connection, ONE, role=role):
-            rows = await connection.fetch(read.format(one=ONE, vector=vector))
+    log = await server_log(connection)
+    async with connection.transaction(readonly=True), acting_as(connection, ONE, role=role):
+        rows = await connection.fetch(read.format(one=ONE, vector=vector))
     assert "wombat" in str(rows)
-    (line,) = [one for one in heard if one.startswith("memoryd: audit ")]
+    (line,) = log.audit_lines(connection.get_server_pid())
+    # Not the statement either, which holds the question.
+    assert "wombat" not in log.text()
     assert await connection.fetchval(CHECK, line)
     said = told(line)
-    assert (said["action"], said["step"], said["user"], said["transaction"]) == ("memory_read", step, str(ONE), "none")
+    assert (said["action"], said["step"], said["user"], said["transaction"]) == (
+        "memory_read",
+        step,
+        str(ONE),
+        "none",
+    )
     assert said["caller"] == role.removeprefix("memoryd_")
     assert found is None or said["found"] == found
-    assert "wombat" not in line
     assert await trail(connection, "memory_read") == []
 
 
 async def test_a_context_is_built_where_nothing_may_be_written(connection: asyncpg.Connection) -> None:
     await seeded(connection)
-    async with overheard(connection) as heard, connection.transaction(readonly=True):
-        async with acting_as(connection, ONE):
-            assert "the wombat sleeps" in await connection.fetchval("select build_context('alice', 'wake the wombat')")
-    (line,) = [one for one in heard if one.startswith("memoryd: audit ")]
+    log = await server_log(connection)
+    async with connection.transaction(readonly=True), acting_as(connection, ONE):
+        block = await connection.fetchval("select build_context('alice', 'wake the wombat')")
+    assert "the wombat sleeps" in block
+    (line,) = log.audit_lines(connection.get_server_pid())
     assert told(line)["step"] == "context"
     # An end user's word for the agent is not put on record as if it had been the agent.
     assert told(line)["agent"] is None
@@ -250,9 +243,22 @@ async def test_a_context_is_built_where_nothing_may_be_written(connection: async
 async def test_with_the_audit_off_the_log_is_silent_too(connection: asyncpg.Connection) -> None:
     await seeded(connection)
     await connection.execute("update memoryd.settings set value = 'false' where key = 'audit'")
-    async with overheard(connection) as heard, connection.transaction(readonly=True):
+    log = await server_log(connection)
+    async with connection.transaction(readonly=True):
         await connection.fetch("select * from recall('wombat', null, $1)", ONE)
-    assert heard == []
+    assert log.audit_lines(connection.get_server_pid()) == []
+
+
+async def test_who_causes_a_line_does_not_see_it(connection: asyncpg.Connection) -> None:
+    """Else they could write it again."""
+    await remember(connection, "the wombat sleeps", user_id=ONE)
+    heard: list[str] = []
+    connection.add_log_listener(lambda _connection, message: heard.append(str(message.message)))
+    for level in ("debug5", "log", "notice"):
+        async with acting_as(connection, None, role="memoryd_admin"):
+            await connection.execute(f"set local client_min_messages = {level}")
+            assert await connection.fetch("select * from agent_memory")
+    assert not [line for line in heard if "mac=" in line]
 
 
 async def test_requests_of_support_are_refused_as_ever(connection: asyncpg.Connection) -> None:

@@ -18,12 +18,16 @@ from tests.support.waiting import until
 
 
 @pytest.fixture
-async def listener(connection: asyncpg.Connection, database_url: str) -> AsyncIterator[tuple[asyncpg.Connection, Any]]:
+async def listener(
+    connection: asyncpg.Connection, database_url: str
+) -> AsyncIterator[tuple[asyncpg.Connection, Any]]:
     """A login with the rights of an end user, who listens to everything that there is."""
     heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
     async with login(connection, database_url) as (_, opened):
         for channel in ("memory_updated", "request_done", "command_ready", "memoryd", "end"):
-            await opened.add_listener(channel, lambda _c, _p, name, payload: heard.put_nowait((name, payload)))
+            await opened.add_listener(
+                channel, lambda _c, _p, name, payload: heard.put_nowait((name, payload))
+            )
         yield opened, heard
 
 
@@ -47,7 +51,9 @@ async def write_of_everybody(owner: asyncpg.Connection) -> None:
     await owner.execute("update agent_memory set source = 'x'")
     await owner.execute("update agent_memory set user_id = $1 where user_id = $2", ONE, OTHER)
     await owner.execute("delete from agent_memory")
-    await owner.execute("insert into agent_commands (agent_id, message, user_id, status) values ('a', 'x', $1, 'ready')", ONE)
+    await owner.execute(
+        "insert into agent_commands (agent_id, message, user_id, status) values ('a', 'x', $1, 'ready')", ONE
+    )
     await owner.execute("insert into memory_requests (kind, query, user_id) values ('recall', 'x', $1)", ONE)
     await owner.execute("update memory_requests set status = 'done'")
 
@@ -63,7 +69,9 @@ async def test_a_login_that_listens_learns_of_no_user(
     news = [json.loads(payload) for name, payload in said if name == "memory_updated"]
     # Once a statement and type, however many users' rows it wrote.
     assert sorted((n["operation"], n["memory_type"] or "") for n in news) == sorted(
-        (operation, kind) for operation in ("INSERT", "UPDATE", "UPDATE", "DELETE") for kind in ("", "brand_memory")
+        (operation, kind)
+        for operation in ("INSERT", "UPDATE", "UPDATE", "DELETE")
+        for kind in ("", "brand_memory")
     )
     assert all(set(n) == {"memory_type", "operation"} for n in news)
 
@@ -76,7 +84,9 @@ async def test_users_are_named_where_it_is_asked_for(
         daemon = await daemons.start(notification_user_ids=setting)
         await told(connection, heard)
         await remember(connection, "x", user_id=ONE)
-        news = [json.loads(payload) for name, payload in await told(connection, heard) if name == "memory_updated"]
+        news = [
+            json.loads(payload) for name, payload in await told(connection, heard) if name == "memory_updated"
+        ]
         assert [n["user_id"] for n in news if "user_id" in n] == users
         assert len(news) == 1
         await daemon.stop()

@@ -1,4 +1,4 @@
-"""Nobody but memoryd writes the lines of a context: neither a memory, nor a message, nor a name; and nothing in it is unseen."""
+"""Nobody but memoryd writes the lines of a context: no memory, no message, no name; and nothing in it is unseen."""
 
 from __future__ import annotations
 
@@ -59,7 +59,13 @@ async def test_a_forged_marker_is_shown_to_be_none(connection: asyncpg.Connectio
     framed = FRAME.fullmatch(block)
     assert framed, block
     lines = framed[2].split("\n")
-    assert [line[:12] for line in lines] == ["You are wate", "Insights:", "- (pattern, ", "Memories, ol", lines[4][:12]]
+    assert [line[:12] for line in lines] == [
+        "You are wate",
+        "Insights:",
+        "- (pattern, ",
+        "Memories, ol",
+        lines[4][:12],
+    ]
     for line in (lines[0], lines[2], lines[4]):
         assert re.search(r"\[no marker\] (end )?context", line, re.IGNORECASE), line
     assert len(re.findall(r"[-=—]{2,}\s*(?:END\s+)?CONTEXT", block, re.IGNORECASE)) == 2
@@ -105,7 +111,9 @@ async def test_an_agent_that_a_user_makes_up_writes_no_lines(connection: asyncpg
         # Where it is not put on record, and therefore not refused, it is cleaned.
         await remember(connection, "water the plants", user_id=ONE, agent_id="_shared", kind="fact")
         async with connection.transaction(readonly=True), acting_as(connection, ONE):
-            framed = FRAME.fullmatch(await connection.fetchval("select build_context($1, 'water the plants')", name))
+            framed = FRAME.fullmatch(
+                await connection.fetchval("select build_context($1, 'water the plants')", name)
+            )
         assert framed
         assert framed[2].split("\n")[0] in ("You are x.", "You are x [no marker] END CONTEXT ---.")
 
@@ -139,7 +147,9 @@ async def test_no_table_takes_a_name_that_is_not_all_seen(connection: asyncpg.Co
         given = ", ".join(f"'{value}'" for value in values.values())
         insert = f"insert into {table} ({columns}) values ($1{', ' if given else ''}{given})"
         for unseen in UNSEEN:
-            with pytest.raises(asyncpg.CheckViolationError, match="agent_id has characters that are not seen") as raised:
+            with pytest.raises(
+                asyncpg.CheckViolationError, match="agent_id has characters that are not seen"
+            ) as raised:
                 await connection.execute(insert, f"ali{unseen}ce")
             assert "Leave out" in str(raised.value.hint)
         for name in ("alice", "Älice the 2nd", "爱丽丝", "agent/7 (eu-west) #1 🤖"):
@@ -183,7 +193,14 @@ async def test_a_message_cannot_pass_for_a_context(
 
 
 def test_a_message_without_markers_is_handed_over_as_it_is() -> None:
-    for text in ("", "a\r\n\tb\x1b[31m", "the context of -- this", "-- contextual\n", "context", "-" * 100_000):
+    for text in (
+        "",
+        "a\r\n\tb\x1b[31m",
+        "the context of -- this",
+        "-- contextual\n",
+        "context",
+        "-" * 100_000,
+    ):
         assert unframed(text) == text
 
 

@@ -1,4 +1,4 @@
-"""Who somebody is: by the claims that a gateway sets, or, for a login of their own, by the map; never by what they say themselves."""
+"""Who somebody is: by the claims that a gateway sets, or, for a login of their own, by the map."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ MAP = "insert into memoryd.logins (login, user_id) values ($1, $2)"
 
 async def pretend(connection: asyncpg.Connection, user: object) -> None:
     """Says to be somebody, by both settings."""
-    await connection.execute("select set_config('request.jwt.claims', $1, false)", json.dumps({"sub": str(user)}))
+    await connection.execute(
+        "select set_config('request.jwt.claims', $1, false)", json.dumps({"sub": str(user)})
+    )
     await connection.execute("select set_config('request.jwt.claim.sub', $1, false)", str(user))
 
 
@@ -43,15 +45,22 @@ async def test_a_login_in_the_map_is_that_user_whatever_it_says(
         session = await direct.fetchval("insert into conversation_sessions (title) values ('x') returning id")
         said = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'x') returning id"
         message = await direct.fetchval(said, session)
-        assert await connection.fetchval("select user_id from conversation_messages where id = $1", message) == ONE
-        assert await direct.fetchval("select user_id from conversation_sessions where id = $1", session) == ONE
+        assert (
+            await connection.fetchval("select user_id from conversation_messages where id = $1", message)
+            == ONE
+        )
+        assert (
+            await direct.fetchval("select user_id from conversation_sessions where id = $1", session) == ONE
+        )
         # Not in the map any more, it is whom it says again: what the doctor warns of.
         await connection.execute("delete from memoryd.logins")
         await pretend(direct, OTHER)
         assert await column(direct, "select content from agent_memory") == ["not mine"]
 
 
-async def test_the_map_is_nobodys_to_read_or_to_write(connection: asyncpg.Connection, database_url: str) -> None:
+async def test_the_map_is_nobodys_to_read_or_to_write(
+    connection: asyncpg.Connection, database_url: str
+) -> None:
     for role in ("memoryd_user", "memoryd_admin", "memoryd_service"):
         async with login(connection, database_url, role=role) as (name, direct):
             for statement in (
@@ -85,7 +94,9 @@ async def test_the_daemon_answers_each_user_beside_a_map(
         await remember(connection, "the lamp of one", user_id=ONE)
         await remember(connection, "the lamp of the other", user_id=OTHER)
         request = await insert(direct, "memory_requests", {"kind": "recall", "user_id": ONE, "query": "lamp"})
-        others = await insert(connection, "memory_requests", {"kind": "recall", "user_id": OTHER, "query": "lamp"})
+        others = await insert(
+            connection, "memory_requests", {"kind": "recall", "user_id": OTHER, "query": "lamp"}
+        )
         for each, content in ((request, "the lamp of one"), (others, "the lamp of the other")):
             result = await until(
                 connection, "select result::text from memory_requests where id = $1 and status = 'done'", each
