@@ -136,11 +136,12 @@ begin
 end
 $$;
 
--- Characters that nobody sees, or that move what is seen: controls, escape sequences, those that turn the direction of writing,
--- tags and variation selectors, blanks without width, separators of lines.
+-- Characters that nobody sees, or that move what is seen: controls, escape sequences, those that turn the
+-- direction of writing, tags and variation selectors, blanks without width, separators of lines.
 create function memoryd.unseen() returns text
 language sql immutable parallel safe
-return '[\x01-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]';
+return '[\x01-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f'
+       '\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]';
 
 -- Whether a name is all seen: else two names could look the same, or a name could write lines of its own.
 create function memoryd.is_plain(p_name text) returns boolean
@@ -154,13 +155,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception 'agent_id has characters that are not seen' using errcode = 'check_violation',
-        hint = 'Leave out line breaks and other controls, escape sequences, blanks without width, tags, and what turns the '
-               'direction of writing.';
+        hint = 'Leave out line breaks and other controls, escape sequences, blanks without width, tags, and what '
+               'turns the direction of writing.';
 end
 $$;
 
--- A text as one line for an agent's eyes: what memory.text.one_line() does of a terminal's text, and what looks like the marker of
--- a context is shown not to be one.
+-- A text as one line for an agent's eyes: what memory.text.one_line() does of a terminal's text, and what
+-- looks like the marker of a context is shown not to be one.
 create function memoryd.one_line(p_text text) returns text
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -180,7 +181,8 @@ begin
     end if;
     flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));
     if flat ~* '(---|[\u2010-\u2015\u2212_=~*#]).*context' then
-        flat := regexp_replace(flat, '[-\u2010-\u2015\u2212_=~*#]{2,} ?(end )?(context)\M', '[no marker] \1\2', 'gi');
+        flat := regexp_replace(
+            flat, '[-\u2010-\u2015\u2212_=~*#]{2,} ?(end )?(context)\M', '[no marker] \1\2', 'gi');
     end if;
     return flat;
 end
@@ -205,18 +207,20 @@ $$;
 
 -- With this key memoryd signs what it writes into the server's log, where everybody may write lines.
 insert into memoryd.settings (key, value)
-select 'log_key', to_jsonb(string_agg(replace(gen_random_uuid()::text, '-', ''), '')) from generate_series(1, 3);
+select 'log_key', to_jsonb(string_agg(replace(gen_random_uuid()::text, '-', ''), ''))
+from generate_series(1, 3);
 
 create function memoryd.sign_log(p_what text) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
-as $$ select memoryd.hmac(decode(value #>> '{}', 'hex'), p_what) from memoryd.settings where key = 'log_key' $$;
+as $$
+    select memoryd.hmac(decode(value #>> '{}', 'hex'), p_what) from memoryd.settings where key = 'log_key'
+$$;
 
 -- Puts something on record where no transaction can take it back, and where a read-only one may write: in the
 -- server's log. p_what holds ids and counts. Time, process and transaction are said, so that a line that was
--- copied is known for a copy.
--- A warning, and one that no client hears: with a line of level LOG the server writes the statement too, and with
--- it the words of a question.
+-- copied is known for a copy. A warning, and one that no client hears: with a line of level LOG the server
+-- writes the statement too, and with it the words of a question.
 create function memoryd.log_audit(p_what jsonb) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -239,7 +243,8 @@ as $$
         select memoryd.sign_log(m.found[1]) = m.found[2]
         from regexp_match(p_line, 'memoryd: audit (\{.*\}) mac=([0-9a-f]{64})\s*$') as m(found)), false)
 $$;
-comment on function memoryd.check_log_line is 'Whether a line of the server''s log, from "memoryd: audit" to its end, is memoryd''s own.';
+comment on function memoryd.check_log_line is
+    'Whether a line of the server''s log, from "memoryd: audit" to its end, is memoryd''s own.';
 
 -- One constant payload for each topic: identical notifications collapse within a transaction.
 create function memoryd.ring(p_topic text) returns void

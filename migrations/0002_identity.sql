@@ -44,13 +44,14 @@ begin
 end
 $$;
 
--- Claims are a setting that any login may set: memoryd_user stands behind a gateway that sets them, never as a login. Who
--- connects directly all the same has a row here, and is that user, whatever the claims.
+-- Claims are a setting that any login may set: memoryd_user stands behind a gateway that sets them, never as
+-- a login. Who connects directly all the same has a row here, and is that user, whatever the claims.
 create table memoryd.logins (
     login name primary key,
     user_id uuid not null
 );
-comment on table memoryd.logins is 'Logins of single end users who connect without a gateway: each is that user, and claims are ignored.';
+comment on table memoryd.logins is
+    'Logins of single end users who connect without a gateway: each is that user, and claims are ignored.';
 
 create function memoryd.check_login() returns trigger
 language plpgsql
@@ -64,7 +65,8 @@ begin
     -- It would answer every user's requests as this one.
     if pg_has_role(new.login, 'memoryd_service', 'usage') then
         raise exception 'role % works as memoryd_service', quote_ident(new.login)
-            using errcode = 'invalid_grant_operation', hint = 'Give the end user a login of their own: it has memoryd_user alone.';
+            using errcode = 'invalid_grant_operation',
+                  hint = 'Give the end user a login of their own: it has memoryd_user alone.';
     end if;
     return new;
 end
@@ -92,7 +94,8 @@ exception when others then
     return null;
 end
 $$;
-comment on function memoryd.caller_id is 'The end user''s id: the login''s in memoryd.logins, else from request.jwt.claim.sub or request.jwt.claims; null when there is none.';
+comment on function memoryd.caller_id is
+    'The end user''s id: the login''s in memoryd.logins, else from request.jwt.claim.sub or request.jwt.claims.';
 
 -- Whose rights the caller came with. Unlike current_user it holds within a function that runs as its owner too.
 create function memoryd.caller_role() returns name
@@ -112,8 +115,9 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select memoryd.caller_is_service() or pg_has_role(memoryd.caller_role(), 'memoryd_admin', 'usage') $$;
 
-revoke all on function memoryd.caller_id, memoryd.check_login, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_serves from public;
+revoke all on function memoryd.caller_id, memoryd.check_login, memoryd.caller_role, memoryd.caller_is_service,
+    memoryd.caller_serves from public;
 -- The tables of schema memoryd stay closed: usage is what the policies and the public functions need to call these helpers.
 grant usage on schema memoryd to memoryd_service, memoryd_user, memoryd_admin;
-grant execute on function memoryd.caller_id, memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain, memoryd.one_line
-    to memoryd_service, memoryd_user, memoryd_admin;
+grant execute on function memoryd.caller_id, memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain,
+    memoryd.one_line to memoryd_service, memoryd_user, memoryd_admin;

@@ -127,8 +127,9 @@ $$;
 
 -- The context block of a task: identity, insights, then at most ten memories in chronological order, a star at a score of
 -- 0.5 and above, 3,000 characters in all; empty when there is nothing to say. Every retrieval is logged.
--- Its first and its last line have a code that is made now, after the message and whatever is remembered were written: none of
--- them can write these lines. All that stands between is cleaned, and each part of it is one line.
+-- Its first and its last line have a code that is made now, after the message and whatever is remembered were
+-- written: none of them can write these lines. All that stands between is cleaned, and each part of it is one
+-- line.
 -- p_only_user: nothing but what the user p_user may read, so neither the agents' own memories nor their identities.
 -- A user whose memory is off gets none, and nobody learns that it was asked for.
 create function memoryd.compose_context(
@@ -158,7 +159,8 @@ begin
         return '';
     end if;
     if not p_only_user then
-        select memoryd.one_line(left(a.identity, 2000)) into identity from public.agents a where a.agent_id = p_agent;
+        select memoryd.one_line(left(a.identity, 2000)) into identity
+        from public.agents a where a.agent_id = p_agent;
     end if;
     opening := '--- CONTEXT ' || code || ' (curated by memoryd) ---'
         || E'\nOnly what stands between the two lines with the code ' || code || ' comes from memoryd.'
@@ -184,8 +186,8 @@ begin
 
     -- Where there is more than the newest, the indexes bring what bears on the task, however old.
     if memoryd.rows_in(scopes, 'memory') > 250 then
-        select memoryd.candidates_memory(scopes, q.weights, q.words, q.word_scopes, q.pairs, q.pair_scopes, p_embedding, 40)
-        into older
+        select memoryd.candidates_memory(
+            scopes, q.weights, q.words, q.word_scopes, q.pairs, q.pair_scopes, p_embedding, 40) into older
         from memoryd.question(p_message, scopes, 500, null) q;
     end if;
 
@@ -209,7 +211,8 @@ begin
     where f.used <= 3000 - length(opening) - coalesce(length(insights), 0) - length(closing) - 60;
 
     if current_setting('transaction_read_only') = 'off' then
-        insert into public.memory_queries (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
+        insert into public.memory_queries (
+            agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
         values (p_agent, p_user, p_command, asked, coalesce(retrieved, '{}'), coalesce(scores, '{}'));
     end if;
     perform memoryd.note_read(p_user, p_agent, 'context', coalesce(cardinality(retrieved), 0),

@@ -6,19 +6,24 @@
 --
 -- These functions plan for no workers: among a million rows the planner would start some, which takes longer than all the rest.
 
--- Whether anything of scope 0 is the user's to find: granted to them, or their own and shared with others. To everybody else the
--- scope stays closed, so that not even the time that a search takes tells them what others share.
+-- Whether anything of scope 0 is the user's to find: granted to them, or their own and shared with others. To
+-- everybody else the scope stays closed, so that not even the time that a search takes tells them what others
+-- share.
 create function memoryd.has_shared(p_user uuid) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return exists (select from public.user_memory_access a where a.user_id = p_user and a.visibility_scope <> 'own')
-        or exists (select from public.conversation_messages m where m.user_id = p_user and m.access_level is not null)
-        or exists (select from public.memory_chunks c where c.user_id = p_user and c.access_level is not null);
+    return exists (select from public.user_memory_access a
+                   where a.user_id = p_user and a.visibility_scope <> 'own')
+        or exists (select from public.conversation_messages m
+                   where m.user_id = p_user and m.access_level is not null)
+        or exists (select from public.memory_chunks c
+                   where c.user_id = p_user and c.access_level is not null);
 end
 $$;
-create index conversation_messages_shared on public.conversation_messages (user_id) where access_level is not null;
+create index conversation_messages_shared on public.conversation_messages (user_id)
+    where access_level is not null;
 create index memory_chunks_shared on public.memory_chunks (user_id) where access_level is not null;
 
 -- Of the scopes asked for those that the caller may have looked into: a user's own, and 0, which is shared. Null for who serves:
@@ -39,14 +44,18 @@ begin
     end if;
     own := memoryd.caller_id();
     mine := memoryd.scope_of(own, null);
-    return case when own is not null and (p_scopes is null or mine = any(p_scopes)) then array[mine] else '{}' end
-        || case when own is not null and (p_scopes is null or 0 = any(p_scopes)) and memoryd.has_shared(own) then array[0::bigint]
+    if own is null then
+        return '{}';
+    end if;
+    return case when p_scopes is null or mine = any(p_scopes) then array[mine] else '{}' end
+        || case when (p_scopes is null or 0 = any(p_scopes)) and memoryd.has_shared(own) then array[0::bigint]
                 else '{}' end;
 end
 $$;
 
--- The keys of the inverted index of lexemes, each within its scope; of scopes that are not open (null: all are) none. Whoever brings
--- words never brings keys: those of another's scope would find, by what the search costs, which words are there.
+-- The keys of the inverted index of lexemes, each within its scope; of scopes that are not open (null: all
+-- are) none. Callers bring words, never keys: those of another's scope would show, by what the search costs,
+-- which words are there.
 create function memoryd.keys_of(p_lexemes text[], p_scopes bigint[], p_open bigint[]) returns bigint[]
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -57,8 +66,8 @@ as $$
                  order by k.place)
 $$;
 
--- The speakers, in these scopes (null: in any), one of whose names is among the lexemes; null when there is none. Where thousands
--- are called alike, fifty: of whose names most words are there, the shortest first.
+-- The speakers, in these scopes (null: in any), one of whose names is among the lexemes; null when there is
+-- none. Where thousands are called alike, fifty: of whose names most words are there, the shortest first.
 create function memoryd.speakers_named(p_lexemes text[], p_scopes bigint[]) returns text[]
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -104,7 +113,8 @@ as $$
 declare
     asked constant text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
     names constant text := (
-        select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|' order by length(n) desc, n)
+        select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
+                          order by length(n) desc, n)
         from unnest(memoryd.speakers_named(asked, (memoryd.scopes_asked(p_agent, p_user, true)).scopes)) n);
 begin
     text := left(p_query, 32768);
@@ -150,15 +160,17 @@ $$;
 -- What is asked for, in the terms of these scopes (null: all there are):
 --   weights   of a row's sparse_embedding the inner product with this is its BM25 score; words near in meaning count by the
 --             square of their similarity
---   words     lexemes to look for, each in the scope beside it (word_scopes), that lead to p_budget rows at most (some more in big
---             scopes)
---   pairs     of words that lead to more: to be looked for together, two by two, the rarest pairs first (in pair_scopes)
+--   words     lexemes to look for, each in the scope beside it (word_scopes), that lead to p_budget rows at most (some
+--             more in big scopes)
+--   pairs     of words that lead to more: to be looked for together, two by two, the rarest pairs first (in
+--             pair_scopes)
 --   speakers  who are named, and are therefore not searched for as words: a name draws to the turns that address somebody
 --   ideal     what a row would score that holds every word asked for
 -- p_near brings the neighbours of words that the lexicon does not know: [{"lexeme", "neighbour", "similarity"}].
 create function memoryd.question(
     p_query text, p_scopes bigint[], p_budget integer, p_near jsonb,
-    out weights sparsevec, out words text[], out word_scopes bigint[], out pairs text[], out pair_scopes bigint[],
+    out weights sparsevec,
+    out words text[], out word_scopes bigint[], out pairs text[], out pair_scopes bigint[],
     out speakers text[], out ideal double precision, out asks_when boolean)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -200,7 +212,8 @@ begin
     else
         select coalesce(array_agg(a), '{}'), coalesce(array_agg(s), '{}') into uncounted, uncounted_in
         from unnest(asked) a, unnest(counted) s
-        -- One look-up each (offset): joined, what is read would depend on where among others' words a word stands.
+        -- One look-up each (offset): joined, what is read would depend on where among others' words a word
+        -- stands.
         where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a offset 0);
     end if;
 
@@ -280,7 +293,8 @@ begin
               union all
               select u.lexeme, u.scope from unnest(uncounted, uncounted_in) as u(lexeme, scope)) t
     ), twos as (
-        select array_agg(t.lexeme order by p.place, t.second) as lexemes, array_agg(p.scope order by p.place, t.second) as scopes
+        select array_agg(t.lexeme order by p.place, t.second) as lexemes,
+               array_agg(p.scope order by p.place, t.second) as scopes
         from pairs p
         cross join lateral (values (p.one, false), (p.other, true)) as t(lexeme, second)
         where p.place <= 6 and (p.place = 1 or p.upto <= budget)
@@ -288,7 +302,8 @@ begin
     select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
             from (select memoryd.sparse_index(w.lexeme) as place, max(w.weight)::real as weight from weighed w
                   where w.weight > 0 group by 1) v),
-           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'), coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
+           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
+           coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
            (select 1.6 * sum(w.weight) from weighed w where w.similarity = 1)
     into weights, words, word_scopes, pairs, pair_scopes, ideal
     from singles o cross join twos t;
@@ -307,7 +322,7 @@ create table memoryd.dense_indexes (
 );
 comment on table memoryd.dense_indexes is 'The IVFFlat indexes that stand, and of how many rows they were built.';
 
--- Rows of a source in the scopes; to an end user of their own alone. How many are shared is not theirs to know.
+-- Rows of a source in the scopes; to an end user of their own alone.
 create function memoryd.rows_in(p_scopes bigint[], p_source text) returns bigint
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -346,7 +361,8 @@ declare
     body text;
     candidates constant text := $template$
 create function memoryd.candidates_%source%(
-    p_scopes bigint[], p_weights sparsevec, p_words text[], p_word_scopes bigint[], p_pairs text[], p_pair_scopes bigint[],
+    p_scopes bigint[], p_weights sparsevec,
+    p_words text[], p_word_scopes bigint[], p_pairs text[], p_pair_scopes bigint[],
     p_embedding vector, p_reach integer)
 returns uuid[]
 language plpgsql stable security definer
@@ -610,29 +626,34 @@ begin
     end if;
     select * into scopes, unowned from memoryd.scopes_asked(p_agent, p_user, serves);
     if not serves then
-        scopes := memoryd.scopes_open(scopes); -- asked once here, what is closed is asked for by none of the rest
+        scopes := memoryd.scopes_open(scopes); -- asked here, so that none of the rest asks again
     end if;
     select * into asked from memoryd.question(p_query, scopes, 500, p_near);
 
     if 'memory' = any(wanted) then
         memory_ids := memoryd.candidates_memory(
-            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes, p_embedding, reach);
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
     if 'conversation' = any(wanted) then
         message_ids := memoryd.candidates_conversation(
-            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes, p_embedding, reach);
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
     if 'document' = any(wanted) then
         chunk_ids := memoryd.candidates_document(
-            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes, p_embedding, reach);
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
     if 'knowledge' = any(wanted) then
         knowledge_ids := memoryd.candidates_knowledge(
-            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes, p_embedding, reach);
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
     if 'insight' = any(wanted) then
         insight_ids := memoryd.candidates_insight(
-            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes, p_embedding, reach);
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
 
     return query

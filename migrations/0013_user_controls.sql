@@ -218,20 +218,24 @@ begin
 end
 $$;
 
--- Called by what reads a user's memory, with the caller's rights: so an end user can call it too, and write such a row without having
--- read anything. Therefore it says who wrote it (caller), and of an end user it takes no more than a step that there is and two
--- numbers, about themselves: no agent is named as having read. Where nothing can be written, it goes into the server's log.
+-- Called by what reads a user's memory, with the caller's rights: so an end user can call it too, and write
+-- such a row without having read anything. Therefore it says who wrote it (caller), and of an end user it
+-- takes no more than a step that there is and two numbers, about themselves: no agent is named as having
+-- read. Where nothing can be written, it goes into the server's log.
 create function memoryd.note_read(p_user uuid, p_agent text, p_step text, p_found integer, p_ms integer) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    caller constant text := case when memoryd.caller_is_service() then 'service' when memoryd.caller_serves() then 'admin'
+    caller constant text := case when memoryd.caller_is_service() then 'service'
+                                 when memoryd.caller_serves() then 'admin'
                                  else 'user' end;
     read_of constant uuid := case when caller = 'service' then p_user else memoryd.caller_id() end;
-    agent constant text := case when caller = 'service' then nullif(left(memoryd.one_line(left(p_agent, 400)), 200), '') end;
-    step constant text := case when p_step in ('recall', 'explain_recall', 'match_memory', 'context', 'export') then p_step
-                               else 'read' end;
+    agent constant text :=
+        case when caller = 'service' then nullif(left(memoryd.one_line(left(p_agent, 400)), 200), '') end;
+    step constant text :=
+        case when p_step in ('recall', 'explain_recall', 'match_memory', 'context', 'export') then p_step
+             else 'read' end;
     number constant integer := greatest(0, p_found);
     ms constant integer := least(greatest(0, p_ms), 86400000);
 begin
@@ -239,21 +243,26 @@ begin
         return;
     end if;
     if current_setting('transaction_read_only') = 'on' then
-        perform memoryd.log_audit(jsonb_build_object('action', 'memory_read', 'step', step, 'user', read_of, 'agent', agent,
-                                                     'caller', caller, 'found', number, 'ms', ms));
+        perform memoryd.log_audit(jsonb_build_object(
+            'action', 'memory_read', 'step', step, 'user', read_of, 'agent', agent, 'caller', caller, 'found', number,
+            'ms', ms));
         return;
     end if;
-    insert into public.agent_execution_logs (user_id, agent_id, step_name, action_type, input_data, output_data, execution_time_ms)
-    values (read_of, agent, step, 'memory_read', jsonb_build_object('caller', caller), jsonb_build_object('found', number), ms);
+    insert into public.agent_execution_logs (
+        user_id, agent_id, step_name, action_type, input_data, output_data, execution_time_ms)
+    values (read_of, agent, step, 'memory_read', jsonb_build_object('caller', caller),
+            jsonb_build_object('found', number), ms);
 end
 $$;
-comment on function memoryd.note_read is 'Puts on record that a user''s memory was read: who, how much, how long; never what. In a read-only transaction, in the server''s log.';
+comment on function memoryd.note_read is
+    'Puts on record that a user''s memory was read: who, how much, how long; never what. Read-only: in the log.';
 
 create index agent_execution_logs_admin on public.agent_execution_logs
     ((input_data ->> 'transaction'), (input_data ->> 'table'), user_id) where action_type = 'admin_read';
 
--- Puts one read of support on record, once in a transaction: about p_user, or, null, about many. What was noted in this
--- transaction is remembered by the log itself, where an admin can write nothing: a setting of the session could be forged.
+-- Puts one read of support on record, once in a transaction: about p_user, or, null, about many. What was
+-- noted in this transaction is remembered by the log itself, where an admin can write nothing: a setting of
+-- the session could be forged.
 create function memoryd.record_admin_read(p_table text, p_user uuid) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -297,14 +306,15 @@ as $$
 begin
     if p_user is not null then
         -- Who calls it by themselves leaves no words of their own.
-        perform memoryd.record_admin_read(case when to_regclass(format('public.%I', left(p_table, 63))) is null then 'unknown'
-                                               else p_table end, p_user);
+        perform memoryd.record_admin_read(
+            case when to_regclass(format('public.%I', left(p_table, 63))) is null then 'unknown' else p_table end,
+            p_user);
     end if;
     return true;
 end
 $$;
 
--- Before support learns which words everybody's rows have, and how many: for a search, which asks as the owner.
+-- Before support learns which words everybody's rows have, and how many: a search asks that as the owner.
 create function memoryd.note_admin_search() returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp

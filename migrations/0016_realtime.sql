@@ -1,9 +1,10 @@
 -- What clients hear of: channel memory_updated, and Supabase's publication.
 
--- {"memory_type", "operation"}: each distinct combination once a statement (source design 000). Every login can listen, so who has
--- memories is said only where it is asked for (notification_user_ids): then "user_id" stands there too. A statement over
--- many users' memories would fill the cluster's one queue of notifications: beyond 100 combinations there is one message,
--- with both null and "many": true, which means: look for yourself.
+-- {"memory_type", "operation"}: each distinct combination once a statement (source design 000). Every login
+-- can listen, so who has memories is said only where it is asked for (notification_user_ids): then "user_id"
+-- stands there too. A statement over many users' memories would fill the cluster's one queue of
+-- notifications: beyond 100 combinations there is one message, with both null and "many": true, which means:
+-- look for yourself.
 create function memoryd.announce_memories(p_changed jsonb, p_operation text) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -31,10 +32,12 @@ begin
     whose := (select s.value from memoryd.settings s where s.key = 'notification_user_ids') = 'true'::jsonb;
     if tg_op = 'INSERT' then
         select jsonb_agg(to_jsonb(c)) into changed
-        from (select distinct case when whose then n.user_id end as user_id, n.memory_type from new_rows n limit 101) c;
+        from (select distinct case when whose then n.user_id end as user_id, n.memory_type
+              from new_rows n limit 101) c;
     elsif tg_op = 'DELETE' then
         select jsonb_agg(to_jsonb(c)) into changed
-        from (select distinct case when whose then o.user_id end as user_id, o.memory_type from old_rows o limit 101) c;
+        from (select distinct case when whose then o.user_id end as user_id, o.memory_type
+              from old_rows o limit 101) c;
     else
         -- What memoryd writes beside a memory is no news of it. A memory that changes hands is news to both.
         select jsonb_agg(to_jsonb(c)) into changed
