@@ -180,7 +180,7 @@ begin
         flat := regexp_replace(flat, memoryd.unseen(), '', 'g');
     end if;
     flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));
-    if flat ~* '(---|[\u2010-\u2015\u2212_=~*#]).*context' then
+    if flat ~* '(--|[\u2010-\u2015\u2212_=~*#]).*context' then
         flat := regexp_replace(
             flat, '[-\u2010-\u2015\u2212_=~*#]{2,} ?(end )?(context)\M', '[no marker] \1\2', 'gi');
     end if;

@@ -105,17 +105,21 @@ def pages(plan: Any) -> int:
 
 
 async def cost(connection: asyncpg.Connection, call: str, word: str) -> tuple[int, int]:
-    """Pages touched and rows fetched by a call about a word, once everything that it asks for is known."""
+    """Pages touched and rows fetched by a call about a word, once everything that it asks for is known.
+
+    The least of five: a role that another test makes has plans made anew, which reads the catalog.
+    """
     statement = call.replace("<word>", word)
     for _ in range(6):
         await connection.fetch(statement)
-    before = await connection.fetchval(FETCHED)
-    await connection.fetch(statement)
-    fetched = await connection.fetchval(FETCHED) - before
-    plan = await connection.fetchval(
-        f"explain (analyze, buffers, timing off, summary off, format json) {statement}"
-    )
-    return pages(plan), fetched
+    explained = f"explain (analyze, buffers, timing off, summary off, format json) {statement}"
+    touched, fetched = [], []
+    for _ in range(5):
+        before = await connection.fetchval(FETCHED)
+        await connection.fetch(statement)
+        fetched.append(await connection.fetchval(FETCHED) - before)
+        touched.append(pages(await connection.fetchval(explained)))
+    return min(touched), min(fetched)
 
 
 SOURCES = ("memory", "conversation", "document", "knowledge", "insight")
@@ -150,14 +154,11 @@ PROBES = {
 async def test_a_word_of_anothers_costs_what_a_word_of_nobodys_costs(
     asker: asyncpg.Connection, probe: str, word: str
 ) -> None:
-    # Undone each time: what a read puts on record would make the next one dearer.
     costs = []
     for one in (word, NOWHERE, word):
-        undone = asker.transaction()
-        await undone.start()
-        async with acting_as(asker, ANN):
+        # Where nothing is put on record, nothing depends on the page that a record comes to stand on.
+        async with asker.transaction(readonly=True), acting_as(asker, ANN):
             costs.append(await cost(asker, PROBES[probe], one))
-        await undone.rollback()
     assert costs[0] == costs[1] == costs[2]
 
 
