@@ -40,7 +40,8 @@ select array(select id from {table} where user_id = $1 order by embedding <=> $2
 # What the dense half proposes, and of that the nearest, as the search compares them.
 FOUND = """
 select array(select t.id
-             from unnest(memoryd.candidates_{source}(array[memoryd.scope_of($1, null)], null, '{{}}', null, $2, 200)) n
+             from unnest(memoryd.candidates_{source}(
+                 array[memoryd.scope_of($1, null)], null, null, null, null, null, $2, 200)) n
              join {table} t on t.id = n
              order by t.embedding <=> $2 limit 10)
 """

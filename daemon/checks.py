@@ -7,7 +7,7 @@ or works wrongly; `warning`, that it works less well than it could.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +19,8 @@ OLDEST_VECTOR = (0, 8)
 CLOCK_SECONDS = 2.0
 LAG_SECONDS = 60.0
 IDLE_SECONDS = 60.0
+NO_WARNINGS = ("error", "log", "fatal", "panic")
+"""Values of log_min_messages that keep warnings out of the server's log."""
 FULL_QUEUE = 0.1
 """Of the server's notification queue; from one half on memoryd notifies nobody, lest an insert fail."""
 SPARE_CONNECTIONS = 2
@@ -147,6 +149,19 @@ def check_rights(server: Facts) -> Check:
     return Check("table rights", "problem", found, f"Run: {advice}")
 
 
+def check_logins(logins: Sequence[str]) -> Check:
+    """Whether somebody logs in as an end user, and so says themselves which one."""
+    if not logins:
+        return Check("logins", "ok", "No login is an end user of its own choosing.")
+    names = ", ".join(_quoted(name) for name in logins)
+    advice = (
+        "Claims are a setting that any login may set. Run: revoke memoryd_user from <login>, and let a gateway such "
+        "as PostgREST set the claims; or say who it is: "
+        "insert into memoryd.logins (login, user_id) values ('<login>', '<user_id>')"
+    )
+    return Check("logins", "problem", f"These logins are whichever user they say they are: {names}.", advice)
+
+
 def check_connections(server: Facts, pool_size: int) -> Check:
     """Whether a daemon finds the connections that it may take."""
     free, wants = server["most"] - int(server["used"]), pool_size + SPARE_CONNECTIONS
@@ -196,6 +211,18 @@ def check_durability(server: Facts) -> Check:
         found = "synchronous_commit is off: a crash can lose the last second of commits, but breaks nothing."
         return Check("durability", "warning", found, "Turn it on, unless that second does not matter.")
     return Check("durability", "ok", f"fsync is on, synchronous_commit is {commit}.")
+
+
+def check_log(server: Facts) -> Check:
+    """Whether the server's log keeps what memoryd puts on record there."""
+    level = server["log_min_messages"]
+    # The line is of level LOG where no statement is written beside it, else a warning: see memoryd.log_audit().
+    hiding = ("fatal", "panic") if server["log_min_error_statement"] in ("fatal", "panic") else NO_WARNINGS
+    if level not in hiding:
+        return Check("log", "ok", "The server's log takes what no table can: reads that may write nothing.")
+    found = f"log_min_messages is {level}: reads of support that are rolled back, and read-only ones, leave no line."
+    advice = "Set log_min_messages = warning, or log_min_messages = log and log_min_error_statement = panic."
+    return Check("log", "warning", found, advice)
 
 
 def check_clock(difference: float) -> Check:

@@ -70,8 +70,20 @@ select json_build_object(
              order by a.state_change limit 1),
     'notifications', pg_notification_queue_usage(),
     'fsync', current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on',
-    'synchronous_commit', current_setting('synchronous_commit')
+    'synchronous_commit', current_setting('synchronous_commit'),
+    'log_min_messages', current_setting('log_min_messages'),
+    'log_min_error_statement', current_setting('log_min_error_statement')
 )
+"""
+
+# Behind a gateway nobody logs in as an end user: PostgREST's authenticator inherits nothing, and takes the role for a request.
+READ_LOGINS = """
+select coalesce(json_agg(r.rolname order by r.rolname), '[]')
+from pg_roles r
+where r.rolcanlogin and not r.rolsuper
+  and has_database_privilege(r.oid, current_database(), 'connect')
+  and pg_has_role(r.oid, 'memoryd_user', 'usage') and not pg_has_role(r.oid, 'memoryd_service', 'usage')
+  and not exists (select from memoryd.logins l where l.login = r.rolname)
 """
 
 READ_LEDGER = "select version, name, checksum from memoryd.migrations order by version"
@@ -115,6 +127,7 @@ async def examine(
                 yield checks.check_row_security(server)
                 yield checks.check_schemas(server)
                 yield checks.check_rights(server)
+                yield checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
         yield checks.check_schema(server, status, trouble)
         for check in await _ask_embedder(memory, build_embedder):
             yield check
@@ -124,6 +137,7 @@ async def examine(
         yield checks.check_transactions(server)
         yield checks.check_notifications(server)
         yield checks.check_durability(server)
+        yield checks.check_log(server)
         yield checks.check_clock(await _clock_difference(connection))
         if memory is not None and status is not None:
             yield checks.check_embeddings(memory)

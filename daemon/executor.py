@@ -26,6 +26,7 @@ from daemon.confinement import Confinement
 from daemon.database import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
 from daemon.program import Output, run_program
+from memory.text import unframed
 
 MOST_TRIES = 3
 OUT_OF_ROOM_SECONDS = 1.0
@@ -321,7 +322,7 @@ class Executor:
         try:
             return await run_program(
                 self._argv,
-                given="\n\n".join(part for part in (row["context"], row["message"]) if part) + "\n",
+                given="\n\n".join(part for part in (row["context"], unframed(row["message"])) if part) + "\n",
                 environment={
                     "MEMORYD_COMMAND_ID": str(row["id"]),
                     "MEMORYD_AGENT_ID": row["agent_id"],

@@ -353,6 +353,7 @@ async def write_settings(connection: Any, settings: Settings) -> None:
     """Tells the database what its triggers must know."""
     values: dict[str, object] = {
         "public_notifications": settings.public_notifications,
+        "notification_user_ids": settings.notification_user_ids,
         "audit": settings.audit,
         "ttl_hours.outcome": settings.outcome_ttl_hours,
         "ttl_hours.error": settings.outcome_ttl_hours,

@@ -139,6 +139,9 @@ class Settings(BaseSettings):
     public_notifications: bool = Field(
         True, description="command_ready, request_done and memory_updated on or off."
     )
+    notification_user_ids: bool = Field(
+        False, description="Whether memory_updated names the user, to every login that listens."
+    )
 
     heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = Field(
         30.0, description="Pause between two heartbeats, each of which asks whether to dream."

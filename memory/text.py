@@ -24,8 +24,16 @@ _STAND_INS = re.compile(f"[{_ERASED_TAIL}{_ERASED_ALL}]")
 _REDRAWS = re.compile(f"[\r\b{_ERASED_ALL}]")
 _REDRAW_PARTS = re.compile(f"[\r\b{_ERASED_TAIL}{_ERASED_ALL}]|[^\r\b{_ERASED_TAIL}{_ERASED_ALL}]+")
 _BLANKS = re.compile("[\t\v\f\x85\u2028\u2029]")
-# Controls, and the invisible characters that reorder text on screen.
-_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
+# Controls, the invisible characters that reorder text on screen, and those that hide a text in it (tags).
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]"
+)
+# Unseen too, but at home in emoji and in some scripts.
+_JOINERS = re.compile("[\u00ad\u180e\u200c\u200d\ufe00-\ufe0f]")
+# What may pass for a marker of the context block (memoryd.compose_context), whichever dashes it is drawn with.
+_MARKER = re.compile(r"[-\u2010-\u2015\u2212_=~*#]{2}\s{0,20}(?:end\s{1,20})?context\b", re.IGNORECASE)
+NO_MARKER = "[no marker of memoryd's] "
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -61,6 +69,19 @@ def one_line(text: str, limit: int) -> str:
     """
     # Rendering and white space may shrink the text, so look at more than the limit, but never at megabytes.
     return cut(" ".join(rendered(text[: limit * 8 + 1024].replace("\r", "\n")).split()), limit)
+
+
+def unframed(text: str) -> str:
+    """The text, each of its lines that looks like a marker of the context block said to be none.
+
+    For a text that stands in one stream with such a block, and is not memoryd's.
+    """
+    if "context" not in text.casefold() and text.replace("\n", " ").isprintable():
+        return text
+    return "".join(
+        NO_MARKER + line if _MARKER.search(_JOINERS.sub("", rendered(line))) else line
+        for line in text.splitlines(keepends=True)
+    )
 
 
 def cut(text: str, limit: int) -> str:

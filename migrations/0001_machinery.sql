@@ -13,6 +13,7 @@ comment on table memoryd.settings is 'Settings the triggers and functions read: 
 
 insert into memoryd.settings (key, value) values
     ('public_notifications', 'true'),
+    ('notification_user_ids', 'false'),
     ('ttl_hours.outcome', '72'),
     ('ttl_hours.error', '72'),
     ('ttl_hours.observation', '72'),
@@ -145,6 +146,120 @@ begin
     raise exception '%', p_message using errcode = 'check_violation', hint = p_hint;
 end
 $$;
+
+-- Characters that nobody sees, or that move what is seen: controls, escape sequences, those that turn the
+-- direction of writing, tags and variation selectors, blanks without width, separators of lines.
+create function memoryd.unseen() returns text
+language sql immutable parallel safe
+return '[\x01-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f'
+       '\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]';
+
+-- Whether a name is all seen: else two names could look the same, or a name could write lines of its own.
+create function memoryd.is_plain(p_name text) returns boolean
+language sql immutable parallel safe
+return p_name !~ memoryd.unseen();
+
+-- The rest of that check: `check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id))`.
+create function memoryd.refuse_unseen(p_agent text) returns boolean
+language plpgsql strict
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception 'agent_id has characters that are not seen' using errcode = 'check_violation',
+        hint = 'Leave out line breaks and other controls, escape sequences, blanks without width, tags, and what '
+               'turns the direction of writing.';
+end
+$$;
+
+-- A text as one line for an agent's eyes: what memory.text.one_line() does of a terminal's text, and what
+-- looks like the marker of a context is shown not to be one.
+create function memoryd.one_line(p_text text) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    flat text := p_text;
+begin
+    -- Nearly all texts have none of it.
+    if flat ~ memoryd.unseen() then
+        flat := regexp_replace(
+            flat,
+            '\x1b(\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c\n]*(\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)'
+                '|\x9b[0-?]*[ -/]*[@-~]?|\x9d[^\x07\x1b\x9c\n]*(\x07|\x1b\\|\x9c)?',
+            '', 'g');
+        flat := regexp_replace(flat, '[\x09-\x0d\x85\u2028\u2029]', ' ', 'g');
+        flat := regexp_replace(flat, memoryd.unseen(), '', 'g');
+    end if;
+    flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));
+    if flat ~* '(--|[\u2010-\u2015\u2212_=~*#]).*context' then
+        flat := regexp_replace(
+            flat, '[-\u2010-\u2015\u2212_=~*#]{2,} ?(end )?(context)\M', '[no marker] \1\2', 'gi');
+    end if;
+    return flat;
+end
+$$;
+
+-- HMAC-SHA256 in hex, of a key of up to 64 bytes.
+create function memoryd.hmac(p_key bytea, p_text text) returns text
+language plpgsql immutable strict
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    inner_key bytea := decode(repeat('36', 64), 'hex');
+    outer_key bytea := decode(repeat('5c', 64), 'hex');
+begin
+    for place in 0 .. length(p_key) - 1 loop
+        inner_key := set_byte(inner_key, place, get_byte(inner_key, place) # get_byte(p_key, place));
+        outer_key := set_byte(outer_key, place, get_byte(outer_key, place) # get_byte(p_key, place));
+    end loop;
+    return encode(sha256(outer_key || sha256(inner_key || convert_to(p_text, 'UTF8'))), 'hex');
+end
+$$;
+
+-- With this key memoryd signs what it writes into the server's log, where everybody may write lines.
+insert into memoryd.settings (key, value)
+select 'log_key', to_jsonb(string_agg(replace(gen_random_uuid()::text, '-', ''), ''))
+from generate_series(1, 3);
+
+create function memoryd.sign_log(p_what text) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select memoryd.hmac(decode(value #>> '{}', 'hex'), p_what) from memoryd.settings where key = 'log_key'
+$$;
+
+-- Puts something on record where no transaction can take it back, and where a read-only one may write: in the
+-- server's log. p_what holds ids and counts. Time, process and transaction are said, so that a line that was
+-- copied is known for a copy. No client hears it. Beside a line of level LOG most servers write the statement too, and
+-- with it the words of a question: there it is a warning, which a server that writes no statements may leave out.
+create function memoryd.log_audit(p_what jsonb) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set client_min_messages = error
+as $$
+declare
+    said constant text := p_what || jsonb_build_object(
+        'login', session_user, 'at', clock_timestamp(), 'pid', pg_backend_pid(),
+        'transaction', coalesce(pg_current_xact_id_if_assigned()::text, 'none'), 'began', now());
+begin
+    if current_setting('log_min_error_statement') in ('fatal', 'panic') then
+        raise log 'memoryd: audit % mac=%', said, memoryd.sign_log(said);
+    else
+        raise warning 'memoryd: audit % mac=%', said, memoryd.sign_log(said);
+    end if;
+end
+$$;
+
+create function memoryd.check_log_line(p_line text) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce((
+        select memoryd.sign_log(m.found[1]) = m.found[2]
+        from regexp_match(p_line, 'memoryd: audit (\{.*\}) mac=([0-9a-f]{64})\s*$') as m(found)), false)
+$$;
+comment on function memoryd.check_log_line is
+    'Whether a line of the server''s log, from "memoryd: audit" to its end, is memoryd''s own.';
 
 -- Locks that only the machinery can take: rows of a closed table. An advisory lock with a known key can be held by any login.
 -- Whose names would tell of a user or of a session share 256 rows, so that nothing of them is stored and no row is ever added.

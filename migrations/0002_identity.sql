@@ -44,12 +44,48 @@ begin
 end
 $$;
 
--- Malformed or missing claims mean nobody: null equals no user_id, so such a caller sees nothing.
-create function memoryd.caller_id() returns uuid
-language plpgsql stable
+-- Claims are a setting that any login may set: memoryd_user stands behind a gateway that sets them, never as
+-- a login. Who connects directly all the same has a row here, and is that user, whatever the claims.
+create table memoryd.logins (
+    login name primary key,
+    user_id uuid not null
+);
+comment on table memoryd.logins is
+    'Logins of single end users who connect without a gateway: each is that user, and claims are ignored.';
+
+create function memoryd.check_login() returns trigger
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if not exists (select from pg_roles where rolname = new.login) then
+        raise exception 'there is no role %', quote_ident(new.login)
+            using errcode = 'undefined_object', hint = 'Create the login first, then say which user it is.';
+    end if;
+    -- It would answer every user's requests as this one.
+    if pg_has_role(new.login, 'memoryd_service', 'usage') then
+        raise exception 'role % works as memoryd_service', quote_ident(new.login)
+            using errcode = 'invalid_grant_operation',
+                  hint = 'Give the end user a login of their own: it has memoryd_user alone.';
+    end if;
+    return new;
+end
+$$;
+create trigger check_login before insert or update on memoryd.logins
+    for each row execute function memoryd.check_login();
+
+-- Malformed or missing claims mean nobody: null equals no user_id, so such a caller sees nothing.
+create function memoryd.caller_id() returns uuid
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    mapped uuid;
+begin
+    select l.user_id into mapped from memoryd.logins l where l.login = session_user;
+    if found then
+        return mapped;
+    end if;
     return coalesce(
         nullif(current_setting('request.jwt.claim.sub', true), ''),
         nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub'
@@ -58,7 +94,8 @@ exception when others then
     return null;
 end
 $$;
-comment on function memoryd.caller_id is 'The end user''s id from request.jwt.claim.sub or request.jwt.claims; null when there is none.';
+comment on function memoryd.caller_id is
+    'The end user''s id: the login''s in memoryd.logins, else from request.jwt.claim.sub or request.jwt.claims.';
 
 -- Whose rights the caller came with. Unlike current_user it holds within a function that runs as its owner too.
 -- These three have a parsed body and no SET: they are inlined, and triggers may ask them for each row.
@@ -76,7 +113,9 @@ create function memoryd.caller_serves() returns boolean
 language sql stable
 return memoryd.caller_is_service() or pg_has_role(memoryd.caller_role(), 'memoryd_admin', 'usage');
 
-revoke all on function memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_serves from public;
+revoke all on function memoryd.caller_id, memoryd.check_login, memoryd.caller_role, memoryd.caller_is_service,
+    memoryd.caller_serves from public;
 -- The tables of schema memoryd stay closed: usage is what the policies and the public functions need to call these helpers.
 grant usage on schema memoryd to memoryd_service, memoryd_user, memoryd_admin;
-grant execute on function memoryd.caller_id, memoryd.refuse to memoryd_service, memoryd_user, memoryd_admin;
+grant execute on function memoryd.caller_id, memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain,
+    memoryd.one_line to memoryd_service, memoryd_user, memoryd_admin;

@@ -3,7 +3,8 @@
 create table public.agents (
     agent_id text primary key check (
         (agent_id ~ '\S' and length(agent_id) <= 200)
-        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters.')),
+        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters.'))
+        check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     enabled boolean not null default true,
     disabled_reason text,
     identity text,
@@ -21,7 +22,8 @@ create table public.agent_commands (
         (agent_id ~ '\S' and length(agent_id) <= 200 and agent_id <> '_shared')
         or memoryd.refuse(
             case agent_id when '_shared' then 'agent_id is _shared' else 'agent_id is blank or too long' end,
-            'An agent_id has 1 to 200 characters. _shared is no agent: memories under that name are every agent''s.')),
+            'An agent_id has 1 to 200 characters. _shared is no agent: memories under that name are every agent''s.'))
+        check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     user_id uuid,
     session_id uuid,
     message text not null check (

@@ -35,7 +35,8 @@ create table public.agent_memory (
     id uuid primary key default gen_random_uuid(),
     agent_id text not null check (
         (agent_id ~ '\S' and length(agent_id) <= 200)
-        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; _shared is for every agent.')),
+        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; _shared is for every agent.'))
+        check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     user_id uuid,
     session_id uuid,
     kind text not null default 'note' check (
@@ -109,7 +110,7 @@ create index memory_associations_weak on public.memory_associations (strength) w
 
 create table public.memory_queries (
     id uuid primary key default gen_random_uuid(),
-    agent_id text,
+    agent_id text check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     user_id uuid,
     command_id uuid,
     task_keywords text[] not null default '{}',
@@ -142,7 +143,7 @@ create index dream_sessions_finished on public.dream_sessions (finished_at desc)
 
 create table public.dream_insights (
     id uuid primary key default gen_random_uuid(),
-    agent_id text,
+    agent_id text check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     user_id uuid,
     insight text not null check (insight ~ '\S'),
     source_memories uuid[] not null,

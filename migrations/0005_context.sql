@@ -127,6 +127,9 @@ $$;
 
 -- The context block of a task: identity, insights, then at most ten memories in chronological order, a star at a score of
 -- 0.5 and above, 3,000 characters in all; empty when there is nothing to say. Every retrieval is logged.
+-- Its first and its last line have a code that is made now, after the message and whatever is remembered were
+-- written: none of them can write these lines. All that stands between is cleaned, and each part of it is one
+-- line.
 -- p_only_user: nothing but what the user p_user may read, so neither the agents' own memories nor their identities.
 -- A user whose memory is off gets none, and nobody learns that it was asked for.
 create function memoryd.compose_context(
@@ -146,24 +149,27 @@ declare
     memories text;
     retrieved uuid[];
     scores double precision[];
-    identity text := p_agent;
+    identity text;
+    code constant text := left(replace(gen_random_uuid()::text, '-', ''), 12);
     opening text;
-    closing constant text := '--- END CONTEXT ---';
+    closing constant text := '--- END CONTEXT ' || code || ' ---';
     began constant timestamptz := clock_timestamp();
 begin
     if memoryd.memory_is_off(p_user) then
         return '';
     end if;
     if not p_only_user then
-        select coalesce(nullif(regexp_replace(a.identity, '\s+', ' ', 'g'), ''), p_agent) into identity
+        select memoryd.one_line(left(a.identity, 2000)) into identity
         from public.agents a where a.agent_id = p_agent;
     end if;
-    opening := '--- CONTEXT (curated by memoryd) ---' || E'\nYou are ' || left(coalesce(identity, p_agent), 300) || '.';
+    opening := '--- CONTEXT ' || code || ' (curated by memoryd) ---'
+        || E'\nOnly what stands between the two lines with the code ' || code || ' comes from memoryd.'
+        || E'\nYou are ' || left(coalesce(nullif(identity, ''), memoryd.one_line(p_agent)), 300) || '.';
 
     select string_agg(i.line, E'\n' order by i.rank desc, i.line) into insights
     from (
         select '- (' || d.category || ', ' || to_char(d.confidence, 'FM0.00') || ') '
-                   || left(regexp_replace(d.insight, '\s+', ' ', 'g'), 300) as line,
+                   || left(memoryd.one_line(left(d.insight, 2000)), 300) as line,
                d.confidence * r.relevance as rank
         from public.dream_insights d
         cross join lateral (
@@ -180,7 +186,8 @@ begin
 
     -- Where there is more than the newest, the indexes bring what bears on the task, however old.
     if memoryd.rows_in(scopes, 'memory') > 250 then
-        select memoryd.candidates_memory(scopes, q.weights, q.terms, q.pairs, p_embedding, 40) into older
+        select memoryd.candidates_memory(
+            scopes, q.weights, q.words, q.word_scopes, q.pairs, q.pair_scopes, p_embedding, 40) into older
         from memoryd.question(p_message, scopes, 500, null) q;
     end if;
 
@@ -192,7 +199,7 @@ begin
                    || to_char(s.created_at at time zone 'utc', '[YYYY-MM-DD HH24:MI ') || s.kind || '] '
                    || case when length(f.flat) > 400 then left(f.flat, 399) || '…' else f.flat end as line
         from scored s
-        cross join lateral (select btrim(regexp_replace(left(s.content, 2000), '\s+', ' ', 'g')) as flat) f
+        cross join lateral (select memoryd.one_line(left(s.content, 2000)) as flat) f
     ), fitting as (
         select l.*, sum(length(l.line) + 1) over (order by l.score desc, l.created_at desc, l.id) as used
         from lines l
@@ -203,8 +210,11 @@ begin
     from fitting f
     where f.used <= 3000 - length(opening) - coalesce(length(insights), 0) - length(closing) - 60;
 
-    insert into public.memory_queries (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
-    values (p_agent, p_user, p_command, asked, coalesce(retrieved, '{}'), coalesce(scores, '{}'));
+    if current_setting('transaction_read_only') = 'off' then
+        insert into public.memory_queries (
+            agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
+        values (p_agent, p_user, p_command, asked, coalesce(retrieved, '{}'), coalesce(scores, '{}'));
+    end if;
     perform memoryd.note_read(p_user, p_agent, 'context', coalesce(cardinality(retrieved), 0),
                               (extract(epoch from clock_timestamp() - began) * 1000)::integer);
 

@@ -5,7 +5,7 @@ create table public.memory_requests (
     kind text not null check (
         kind in ('recall', 'context', 'dream', 'export', 'erase')
         or memoryd.refuse('unknown kind ' || quote_literal(kind), 'Kinds: recall, context, dream, export, erase.')),
-    agent_id text,
+    agent_id text check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     user_id uuid,
     query text,
     options jsonb not null default '{}' check (

@@ -15,7 +15,8 @@ create table public.conversation_sessions (
     user_id uuid default memoryd.caller_id(),
     agent_id text check (
         agent_id is null or (agent_id ~ '\S' and length(agent_id) <= 200)
-        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; null where there is none.')),
+        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; null where there is none.'))
+        check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     chat_id uuid references public.chat_groups (id) on delete set null,
     title text,
     channel text,
@@ -37,7 +38,8 @@ create table public.conversation_messages (
     chat_id uuid references public.chat_groups (id) on delete set null,
     agent_id text check (
         agent_id is null or (agent_id ~ '\S' and length(agent_id) <= 200)
-        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; null where there is none.')),
+        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; null where there is none.'))
+        check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     message_index integer not null check (
         message_index between 0 and 1000000000
         or memoryd.refuse('message_index is ' || message_index,

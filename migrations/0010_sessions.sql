@@ -3,7 +3,7 @@
 create table public.agent_sessions (
     id uuid primary key default gen_random_uuid(),
     user_id uuid,
-    agent_id text,
+    agent_id text check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     status text not null default 'initializing' check (
         status in ('initializing', 'analyzing_brand', 'researching_competitors', 'analyzing_trends', 'generating_concepts',
                    'generating_scripts', 'awaiting_approval', 'generating_videos', 'updating_memory', 'completed', 'error',
@@ -58,7 +58,7 @@ create table public.agent_execution_logs (
     id uuid primary key default gen_random_uuid(),
     session_id uuid references public.agent_sessions (id) on delete cascade,
     user_id uuid,
-    agent_id text,
+    agent_id text check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     step_name text not null check (step_name ~ '\S' or memoryd.refuse('step_name is blank', 'Say which step it was.')),
     tool_name text,
     action_type text not null check (
@@ -89,7 +89,7 @@ create index agent_execution_logs_created on public.agent_execution_logs (create
 create table public.memory_anchors (
     id uuid primary key default gen_random_uuid(),
     memory_id uuid references public.agent_memory (id) on delete set null,
-    agent_id text not null,
+    agent_id text not null check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     category text not null check (
         category in ('milestone', 'decision', 'incident')
         or memoryd.refuse('unknown category ' || quote_literal(category), 'Categories: milestone, decision, incident.')),

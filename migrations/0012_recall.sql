@@ -6,37 +6,87 @@
 --
 -- These functions plan for no workers: among a million rows the planner would start some, which takes longer than all the rest.
 
--- Of the scopes asked for those that the caller may have looked into: a user's own, and 0, which is shared. Null for who serves:
--- all there are.
-create function memoryd.scopes_open(p_scopes bigint[]) returns bigint[]
+-- Whether anything of scope 0 is the user's to find: granted to them, or their own and shared with others. To
+-- everybody else the scope stays closed, so that not even the time that a search takes tells them what others
+-- share.
+create function memoryd.has_shared(p_user uuid) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+begin
+    return exists (select from public.user_memory_access a
+                   where a.user_id = p_user and a.visibility_scope <> 'own')
+        or exists (select from public.conversation_messages m
+                   where m.user_id = p_user and m.access_level is not null)
+        or exists (select from public.memory_chunks c
+                   where c.user_id = p_user and c.access_level is not null);
+end
+$$;
+create index conversation_messages_shared on public.conversation_messages (user_id)
+    where access_level is not null;
+create index memory_chunks_shared on public.memory_chunks (user_id) where access_level is not null;
+
+-- Of the scopes asked for those that the caller may have looked into: a user's own, and 0, which is shared. Null for who serves:
+-- all there are. What is looked up for support is on record before.
+create function memoryd.scopes_open(p_scopes bigint[]) returns bigint[]
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
-    own constant uuid := memoryd.caller_id();
+    own uuid;
+    mine bigint;
 begin
     if memoryd.caller_serves() then
+        if not memoryd.caller_is_service() then
+            perform memoryd.note_admin_search();
+        end if;
         return p_scopes;
     end if;
-    return array(select s from unnest(coalesce(p_scopes, array[memoryd.scope_of(own, null), 0])) s
-                 where own is not null and s in (memoryd.scope_of(own, null), 0));
+    own := memoryd.caller_id();
+    mine := memoryd.scope_of(own, null);
+    if own is null then
+        return '{}';
+    end if;
+    return case when p_scopes is null or mine = any(p_scopes) then array[mine] else '{}' end
+        || case when (p_scopes is null or 0 = any(p_scopes)) and memoryd.has_shared(own) then array[0::bigint]
+                else '{}' end;
 end
 $$;
 
--- The speakers, in these scopes (null: in any), one of whose names is among the lexemes; null when there is none.
+-- The keys of the inverted index of lexemes, each within its scope; of scopes that are not open (null: all
+-- are) none. Callers bring words, never keys: those of another's scope would show, by what the search costs,
+-- which words are there.
+create function memoryd.keys_of(p_lexemes text[], p_scopes bigint[], p_open bigint[]) returns bigint[]
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array(select hashtextextended(k.lexeme, k.scope)
+                 from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, place)
+                 where k.lexeme is not null and (p_open is null or k.scope = any(p_open))
+                 order by k.place)
+$$;
+
+-- The speakers, in these scopes (null: in any), one of whose names is among the lexemes; null when there is
+-- none. Where thousands are called alike, fifty: of whose names most words are there, the shortest first.
 create function memoryd.speakers_named(p_lexemes text[], p_scopes bigint[]) returns text[]
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select array_agg(distinct n.speaker)
-    from unnest(p_lexemes) as a(lexeme)
-    cross join lateral (
-        select substr(s.lexeme, length(a.lexeme) + 3) as speaker
-        from memoryd.lexeme_statistics s
-        where (p_scopes is null or s.scope = any(p_scopes))
-          and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
-        limit 20
-    ) n
+    select array_agg(f.speaker order by f.speaker)
+    from (
+        select n.speaker
+        from unnest(p_lexemes) as a(lexeme)
+        cross join lateral (
+            select substr(s.lexeme, length(a.lexeme) + 3) as speaker
+            from memoryd.lexeme_statistics s
+            where (p_scopes is null or s.scope = any(p_scopes))
+              and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
+            limit 20
+        ) n
+        group by n.speaker
+        order by count(distinct a.lexeme) desc, length(n.speaker), n.speaker
+        limit 50
+    ) f
 $$;
 
 -- The scopes that a question goes to (null: all), and whether to nobody's rows alone.
@@ -62,13 +112,16 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     asked constant text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
-    named text[] := memoryd.speakers_named(asked, (memoryd.scopes_asked(p_agent, p_user, true)).scopes);
-    name text;
+    names constant text := (
+        select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
+                          order by length(n) desc, n)
+        from unnest(memoryd.speakers_named(asked, (memoryd.scopes_asked(p_agent, p_user, true)).scopes)) n);
 begin
     text := left(p_query, 32768);
-    foreach name in array coalesce(named, '{}') loop
-        text := regexp_replace(text, '\m' || regexp_replace(name, '([^[:alnum:][:space:]])', '\\\1', 'g') || '(''s|’s)?(?!\w)', '', 'gi');
-    end loop;
+    if names is not null then
+        -- All at once: a look at the whole text for each would be somebody's way to keep the daemon busy.
+        text := regexp_replace(text, '\m(' || names || ')(''s|’s)?(?!\w)', '', 'gi');
+    end if;
     if text !~ '\w' then
         text := left(p_query, 32768);
     end if;
@@ -107,15 +160,18 @@ $$;
 -- What is asked for, in the terms of these scopes (null: all there are):
 --   weights   of a row's sparse_embedding the inner product with this is its BM25 score; words near in meaning count by the
 --             square of their similarity
---   terms     keys of the inverted index, the weightiest first, that lead to p_budget rows at most (some more in big scopes)
---   pairs     of words that lead to more: keys to be looked for together, two by two, the rarest pairs first
+--   words     lexemes to look for, each in the scope beside it (word_scopes), that lead to p_budget rows at most (some
+--             more in big scopes)
+--   pairs     of words that lead to more: to be looked for together, two by two, the rarest pairs first (in
+--             pair_scopes)
 --   speakers  who are named, and are therefore not searched for as words: a name draws to the turns that address somebody
 --   ideal     what a row would score that holds every word asked for
 -- p_near brings the neighbours of words that the lexicon does not know: [{"lexeme", "neighbour", "similarity"}].
 create function memoryd.question(
     p_query text, p_scopes bigint[], p_budget integer, p_near jsonb,
-    out weights sparsevec, out terms bigint[], out pairs bigint[], out speakers text[], out ideal double precision,
-    out asks_when boolean)
+    out weights sparsevec,
+    out words text[], out word_scopes bigint[], out pairs text[], out pair_scopes bigint[],
+    out speakers text[], out ideal double precision, out asks_when boolean)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -127,11 +183,13 @@ declare
     scopes bigint[] := memoryd.scopes_open(p_scopes);
     counted bigint[];
     asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
-    uncounted bigint[];
+    everywhere constant boolean := scopes is null;
+    uncounted text[];
+    uncounted_in bigint[];
     all_rows double precision;
     budget integer;
 begin
-    if scopes is null then
+    if everywhere then
         scopes := array(select s.scope from memoryd.lexeme_statistics s where s.lexeme >= '#' and s.lexeme < '$'
                         group by s.scope order by sum(s.rows) desc limit 1000);
     end if;
@@ -146,13 +204,17 @@ begin
     end if;
 
     -- Of what was indexed this moment the words are not counted in yet.
-    if p_scopes is not null then
-        uncounted := array(select hashtextextended(a, s) from unnest(asked) a, unnest(counted) s
-                           where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a));
+    if everywhere then
+        select coalesce(array_agg(u.a), '{}'), coalesce(array_agg(u.scope), '{}') into uncounted, uncounted_in
+        from (select distinct a, c.scope
+              from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 1000) c
+              join unnest(asked) a on a = any(c.lexemes)) u;
     else
-        uncounted := array(select distinct hashtextextended(a, c.scope)
-                           from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 1000) c
-                           join unnest(asked) a on a = any(c.lexemes));
+        select coalesce(array_agg(a), '{}'), coalesce(array_agg(s), '{}') into uncounted, uncounted_in
+        from unnest(asked) a, unnest(counted) s
+        -- One look-up each (offset): joined, what is read would depend on where among others' words a word
+        -- stands.
+        where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a offset 0);
     end if;
 
     select coalesce(sum(s.rows), 0) into all_rows from memoryd.lexeme_statistics s
@@ -177,7 +239,8 @@ begin
             limit 8
         ) n
         -- That the lexicon knows a word tells that somebody's rows have it: an end user learns it of their own alone.
-        where serves or exists (select from memoryd.lexeme_statistics s where s.scope = any(counted) and s.lexeme = a.lexeme)
+        where serves or exists (select from memoryd.lexeme_statistics s
+                                where s.scope = any(counted) and s.lexeme = a.lexeme offset 0)
         union all
         select n.lexeme, n.neighbour, n.similarity
         from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
@@ -204,37 +267,46 @@ begin
         where r.place <= 9
         group by r.lexeme
     ), keys as materialized (
-        select hashtextextended(w.lexeme, c.scope) as key, c.scope, c.rows, w.similarity,
+        select w.lexeme, c.scope, c.rows, w.similarity,
                sum(c.rows) over (order by w.weight desc, w.lexeme, c.scope) as upto
         from weighed w join counts c on c.lexeme = w.lexeme
     ), common as materialized (
         -- Words asked for that lead to too many rows by themselves: the rarest of them, in the scope that has most.
-        select k.key, k.rows, row_number() over (order by k.rows, k.key) as place
+        select k.lexeme, k.scope, k.rows, row_number() over (order by k.rows, k.lexeme) as place
         from keys k
         where k.similarity = 1 and k.upto > budget
           and k.scope = (select b.scope from keys b where b.similarity = 1 order by b.rows desc, b.scope limit 1)
-        order by k.rows, k.key
+        order by k.rows, k.lexeme
         limit 5
     ), pairs as materialized (
         -- As many rows as two words share that know nothing of each other.
-        select e.one, e.other, row_number() over w as place, sum(e.rows) over w as upto
-        from (select a.key as one, b.key as other, a.rows * (b.rows / all_rows) as rows
+        select e.one, e.other, e.scope, row_number() over w as place, sum(e.rows) over w as upto
+        from (select a.lexeme as one, b.lexeme as other, a.scope, a.rows * (b.rows / all_rows) as rows
               from common a join common b on a.place < b.place) e
         window w as (order by e.rows, e.one, e.other)
+    ), singles as (
+        select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
+        from (select k.lexeme, k.scope from keys k where k.upto <= budget
+              union all
+              -- Of what is not counted, every word.
+              select a, s from unnest(asked) a, unnest(scopes) s where s <> all (counted)
+              union all
+              select u.lexeme, u.scope from unnest(uncounted, uncounted_in) as u(lexeme, scope)) t
+    ), twos as (
+        select array_agg(t.lexeme order by p.place, t.second) as lexemes,
+               array_agg(p.scope order by p.place, t.second) as scopes
+        from pairs p
+        cross join lateral (values (p.one, false), (p.other, true)) as t(lexeme, second)
+        where p.place <= 6 and (p.place = 1 or p.upto <= budget)
     )
     select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
             from (select memoryd.sparse_index(w.lexeme) as place, max(w.weight)::real as weight from weighed w
                   where w.weight > 0 group by 1) v),
-           array(select k.key from keys k where k.upto <= budget)
-           -- Of what is not counted, every word.
-           || array(select hashtextextended(a, s) from unnest(asked) a, unnest(scopes) s where s <> all (counted))
-           || uncounted,
-           array(select key
-                 from pairs p cross join lateral unnest(array[p.one, p.other]) with ordinality as k(key, place)
-                 where p.place <= 6 and (p.place = 1 or p.upto <= budget)
-                 order by p.place, k.place),
+           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
+           coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
            (select 1.6 * sum(w.weight) from weighed w where w.similarity = 1)
-    into weights, terms, pairs, ideal;
+    into weights, words, word_scopes, pairs, pair_scopes, ideal
+    from singles o cross join twos t;
 end
 $$;
 
@@ -257,7 +329,8 @@ set search_path = pg_catalog, pg_temp
 as $$
     select coalesce(sum(s.rows), 0)::bigint
     from memoryd.lexeme_statistics s
-    where s.scope = any(case when memoryd.caller_serves() then p_scopes else array_remove(memoryd.scopes_open(p_scopes), 0) end)
+    where s.scope = any(case when memoryd.caller_serves() then memoryd.scopes_open(p_scopes)
+                             else array_remove(memoryd.scopes_open(array_remove(p_scopes, 0)), 0) end)
       and s.lexeme = '#' || p_source
 $$;
 
@@ -288,7 +361,9 @@ declare
     body text;
     candidates constant text := $template$
 create function memoryd.candidates_%source%(
-    p_scopes bigint[], p_weights sparsevec, p_terms bigint[], p_pairs bigint[], p_embedding vector, p_reach integer)
+    p_scopes bigint[], p_weights sparsevec,
+    p_words text[], p_word_scopes bigint[], p_pairs text[], p_pair_scopes bigint[],
+    p_embedding vector, p_reach integer)
 returns uuid[]
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -298,6 +373,8 @@ set max_parallel_workers_per_gather = 0
 as $body$
 declare
     scopes constant bigint[] := memoryd.scopes_open(p_scopes);
+    terms constant bigint[] := memoryd.keys_of(p_words, p_word_scopes, scopes);
+    pairs constant bigint[] := memoryd.keys_of(p_pairs, p_pair_scopes, scopes);
     serves boolean;
     own uuid;
     access public.user_memory_access;
@@ -360,15 +437,15 @@ begin
     return array(
         with led_to as materialized (
             (select t.id, t.sparse_embedding from public.%name% t
-             where memoryd.search_terms(t.scope, t.lexemes) && p_terms
+             where memoryd.search_terms(t.scope, t.lexemes) && terms
                and (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
              limit 4000)
             union all
             select p.id, p.sparse_embedding
-            from generate_series(1, cardinality(p_pairs), 2) place
+            from generate_series(1, cardinality(pairs), 2) place
             cross join lateral (
                 select t.id, t.sparse_embedding from public.%name% t
-                where memoryd.search_terms(t.scope, t.lexemes) @> p_pairs[place:place + 1]
+                where memoryd.search_terms(t.scope, t.lexemes) @> pairs[place:place + 1]
                   and (scopes is null or t.scope = any(scopes)) and (serves or t.scope <> 0 or %granted%)
                 limit 1000
             ) p
@@ -548,22 +625,35 @@ begin
         wanted := array_remove(wanted, 'knowledge'); -- which is the agents'
     end if;
     select * into scopes, unowned from memoryd.scopes_asked(p_agent, p_user, serves);
+    if not serves then
+        scopes := memoryd.scopes_open(scopes); -- asked here, so that none of the rest asks again
+    end if;
     select * into asked from memoryd.question(p_query, scopes, 500, p_near);
 
     if 'memory' = any(wanted) then
-        memory_ids := memoryd.candidates_memory(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
+        memory_ids := memoryd.candidates_memory(
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
     if 'conversation' = any(wanted) then
-        message_ids := memoryd.candidates_conversation(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
+        message_ids := memoryd.candidates_conversation(
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
     if 'document' = any(wanted) then
-        chunk_ids := memoryd.candidates_document(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
+        chunk_ids := memoryd.candidates_document(
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
     if 'knowledge' = any(wanted) then
-        knowledge_ids := memoryd.candidates_knowledge(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
+        knowledge_ids := memoryd.candidates_knowledge(
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
     if 'insight' = any(wanted) then
-        insight_ids := memoryd.candidates_insight(scopes, asked.weights, asked.terms, asked.pairs, p_embedding, reach);
+        insight_ids := memoryd.candidates_insight(
+            scopes, asked.weights, asked.words, asked.word_scopes, asked.pairs, asked.pair_scopes,
+            p_embedding, reach);
     end if;
 
     return query

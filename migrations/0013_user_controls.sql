@@ -218,41 +218,61 @@ begin
 end
 $$;
 
--- Called by what reads a user's memory. An end user writes of themselves alone, whomever they name.
+-- Called by what reads a user's memory, with the caller's rights: so an end user can call it too, and write
+-- such a row without having read anything. Therefore it says who wrote it (caller), and of an end user it
+-- takes no more than a step that there is and two numbers, about themselves: no agent is named as having
+-- read. Where nothing can be written, it goes into the server's log.
 create function memoryd.note_read(p_user uuid, p_agent text, p_step text, p_found integer, p_ms integer) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    read_of constant uuid := case when memoryd.caller_is_service() then p_user else memoryd.caller_id() end;
+    caller constant text := case when memoryd.caller_is_service() then 'service'
+                                 when memoryd.caller_serves() then 'admin'
+                                 else 'user' end;
+    read_of constant uuid := case when caller = 'service' then p_user else memoryd.caller_id() end;
+    agent constant text :=
+        case when caller = 'service' then nullif(left(memoryd.one_line(left(p_agent, 400)), 200), '') end;
+    step constant text :=
+        case when p_step in ('recall', 'explain_recall', 'match_memory', 'context', 'export') then p_step
+             else 'read' end;
+    number constant integer := greatest(0, p_found);
+    ms constant integer := least(greatest(0, p_ms), 86400000);
 begin
-    if read_of is null or current_setting('transaction_read_only') = 'on' or not memoryd.audit_is_on() then
+    if read_of is null or not memoryd.audit_is_on() then
         return;
     end if;
-    insert into public.agent_execution_logs (user_id, agent_id, step_name, action_type, output_data, execution_time_ms)
-    values (read_of, left(p_agent, 200), coalesce(nullif(btrim(left(p_step, 100)), ''), 'read'), 'memory_read',
-            jsonb_build_object('found', p_found), greatest(p_ms, 0));
+    if current_setting('transaction_read_only') = 'on' then
+        perform memoryd.log_audit(jsonb_build_object(
+            'action', 'memory_read', 'step', step, 'user', read_of, 'agent', agent, 'caller', caller, 'found', number,
+            'ms', ms));
+        return;
+    end if;
+    insert into public.agent_execution_logs (
+        user_id, agent_id, step_name, action_type, input_data, output_data, execution_time_ms)
+    values (read_of, agent, step, 'memory_read', jsonb_build_object('caller', caller),
+            jsonb_build_object('found', number), ms);
 end
 $$;
-comment on function memoryd.note_read is 'Logs that a user''s memory was read: who, how much, how long; never what. Does nothing where nothing can be written.';
+comment on function memoryd.note_read is
+    'Puts on record that a user''s memory was read: who, how much, how long; never what. Read-only: in the log.';
 
 create index agent_execution_logs_admin on public.agent_execution_logs
     ((input_data ->> 'transaction'), (input_data ->> 'table'), user_id) where action_type = 'admin_read';
 
--- In the policies of memoryd_admin: true, once it is on record. What was noted in this transaction is remembered by the log
--- itself, where an admin can write nothing: a setting of the session could be forged.
-create function memoryd.note_admin_read(p_table text, p_user uuid) returns boolean
-language plpgsql volatile security definer
+-- Puts one read of support on record, once in a transaction: about p_user, or, null, about many. What was
+-- noted in this transaction is remembered by the log itself, where an admin can write nothing: a setting of
+-- the session could be forged.
+create function memoryd.record_admin_read(p_table text, p_user uuid) returns void
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     here text;
     noted bigint;
     record_of uuid := p_user;
+    admin constant text := coalesce(memoryd.caller_id()::text, session_user::text);
 begin
-    if p_user is null then
-        return true;
-    end if;
     if current_setting('transaction_read_only') = 'on' then
         raise exception 'reads of memoryd_admin are logged, and this transaction is read-only'
             using errcode = 'read_only_sql_transaction', hint = 'Begin a transaction that may write; on a standby there is none.';
@@ -261,7 +281,7 @@ begin
     if exists (select from public.agent_execution_logs l
                where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = here
                  and l.input_data ->> 'table' = p_table and (l.user_id = p_user or l.user_id is null)) then
-        return true;
+        return;
     end if;
     select count(*) into noted from public.agent_execution_logs l
     where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = here and l.input_data ->> 'table' = p_table;
@@ -270,15 +290,35 @@ begin
     end if;
     insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
     values (record_of, 'select ' || p_table, 'admin_read',
-            jsonb_build_object('admin', coalesce(memoryd.caller_id()::text, session_user::text), 'login', session_user,
-                               'table', p_table, 'transaction', here)
+            jsonb_build_object('admin', admin, 'login', session_user, 'table', p_table, 'transaction', here)
             || case when record_of is null then '{"users": "many"}' else '{}' end::jsonb);
     -- A transaction that is rolled back takes its log along; the server's own log stays.
-    raise log 'memoryd: admin_read of % about % by % (login %)', p_table, coalesce(record_of::text, 'many users'),
-        coalesce(memoryd.caller_id()::text, session_user::text), session_user;
+    perform memoryd.log_audit(jsonb_build_object('action', 'admin_read', 'table', p_table, 'admin', admin,
+                                                 'user', coalesce(record_of::text, 'many')));
+end
+$$;
+
+-- In the policies of memoryd_admin: true, once it is on record.
+create function memoryd.note_admin_read(p_table text, p_user uuid) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_user is not null then
+        -- Who calls it by themselves leaves no words of their own.
+        perform memoryd.record_admin_read(
+            case when to_regclass(format('public.%I', left(p_table, 63))) is null then 'unknown' else p_table end,
+            p_user);
+    end if;
     return true;
 end
 $$;
+
+-- Before support learns which words everybody's rows have, and how many: a search asks that as the owner.
+create function memoryd.note_admin_search() returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$ select memoryd.record_admin_read('lexeme_statistics', null) $$;
 
 -- Hashes of texts that were erased a moment ago. A daemon that holds one of them in its hands, about to pay for its embedding,
 -- does not bring it back.

@@ -172,7 +172,7 @@ grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recenc
 -- What recall is made of.
 grant execute on function memoryd.scope_of, memoryd.code_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms,
     memoryd.bm25, memoryd.weigh_text, memoryd.weigh_texts, memoryd.prior_of, memoryd.says_when, memoryd.question,
-    memoryd.scopes_asked, memoryd.caller_serves, memoryd.caller_is_service, memoryd.caller_role,
+    memoryd.scopes_asked, memoryd.scopes_open, memoryd.caller_serves, memoryd.caller_is_service, memoryd.caller_role,
     memoryd.search, memoryd.rows_in, memoryd.kind_weight, memoryd.recency,
     memoryd.candidates_memory, memoryd.candidates_conversation, memoryd.candidates_document, memoryd.candidates_knowledge,
     memoryd.candidates_insight,

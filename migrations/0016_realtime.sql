@@ -1,20 +1,19 @@
 -- What clients hear of: channel memory_updated, and Supabase's publication.
 
--- {"user_id", "memory_type", "operation"}: each distinct combination once a statement (source design 000). A statement over
--- many users' memories would fill the cluster's one queue of notifications: beyond 100 combinations there is one message,
--- with both null and "many": true, which means: look for yourself.
+-- {"memory_type", "operation"}: each distinct combination once a statement (source design 000). Every login
+-- can listen, so who has memories is said only where it is asked for (notification_user_ids): then "user_id"
+-- stands there too. A statement over many users' memories would fill the cluster's one queue of
+-- notifications: beyond 100 combinations there is one message, with both null and "many": true, which means:
+-- look for yourself.
 create function memoryd.announce_memories(p_changed jsonb, p_operation text) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    select memoryd.announce('memory_updated', p.payload)
+    select memoryd.announce('memory_updated', (p.payload || jsonb_build_object('operation', p_operation))::text)
     from (
-        select json_build_object('user_id', c -> 'user_id', 'memory_type', c -> 'memory_type', 'operation', p_operation)::text as payload
-        from jsonb_array_elements(p_changed) c
-        where jsonb_array_length(p_changed) <= 100
+        select c as payload from jsonb_array_elements(p_changed) c where jsonb_array_length(p_changed) <= 100
         union all
-        select json_build_object('user_id', null, 'memory_type', null, 'operation', p_operation, 'many', true)::text
-        where jsonb_array_length(p_changed) > 100
+        select '{"user_id": null, "memory_type": null, "many": true}' where jsonb_array_length(p_changed) > 100
     ) p
 $$;
 
@@ -24,22 +23,26 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     changed jsonb;
+    whose boolean;
 begin
     -- Who has them switched off pays no more than this.
     if (select s.value from memoryd.settings s where s.key = 'public_notifications') is distinct from 'true'::jsonb then
         return null;
     end if;
+    whose := (select s.value from memoryd.settings s where s.key = 'notification_user_ids') = 'true'::jsonb;
     if tg_op = 'INSERT' then
-        select jsonb_agg(jsonb_build_object('user_id', c.user_id, 'memory_type', c.memory_type)) into changed
-        from (select distinct n.user_id, n.memory_type from new_rows n limit 101) c;
+        select jsonb_agg(to_jsonb(c)) into changed
+        from (select distinct case when whose then n.user_id end as user_id, n.memory_type
+              from new_rows n limit 101) c;
     elsif tg_op = 'DELETE' then
-        select jsonb_agg(jsonb_build_object('user_id', c.user_id, 'memory_type', c.memory_type)) into changed
-        from (select distinct o.user_id, o.memory_type from old_rows o limit 101) c;
+        select jsonb_agg(to_jsonb(c)) into changed
+        from (select distinct case when whose then o.user_id end as user_id, o.memory_type
+              from old_rows o limit 101) c;
     else
         -- What memoryd writes beside a memory is no news of it. A memory that changes hands is news to both.
-        select jsonb_agg(jsonb_build_object('user_id', c.user_id, 'memory_type', c.memory_type)) into changed
+        select jsonb_agg(to_jsonb(c)) into changed
         from (
-            select distinct b.user_id, b.memory_type
+            select distinct case when whose then b.user_id end as user_id, b.memory_type
             from new_rows n
             join old_rows o using (id)
             cross join lateral (values (n.user_id, n.memory_type), (o.user_id, o.memory_type)) as b(user_id, memory_type)
@@ -52,6 +55,9 @@ begin
         ) c;
     end if;
     if changed is not null then
+        if not coalesce(whose, false) then
+            changed := (select jsonb_agg(c - 'user_id') from jsonb_array_elements(changed) c);
+        end if;
         perform memoryd.announce_memories(changed, tg_op);
     end if;
     return null;

@@ -40,7 +40,7 @@ async def test_it_shows_everything_and_leaves_nothing(elsewhere: Path, tmp_path:
     assert "--- CONTEXT" in shown.out
     assert "Insights:" in shown.out
     assert "★" in shown.out
-    assert "published on public" in shown.out.partition("--- END CONTEXT ---")[2]
+    assert "published on public" in shown.out.partition("--- END CONTEXT ")[2]
     assert left(elsewhere) == []
     assert left(tmp_path) == []
 

@@ -15,6 +15,14 @@ from daemon import checks
 from daemon.settings import Settings
 from tests.support.commands import Commands, Finished
 from tests.support.daemons import DaemonProcess
+from tests.support.logins import closed
+
+
+@pytest.fixture
+async def database_url(database_url: str) -> str:
+    """A database to which no login of another test may connect: those belong to the whole server."""
+    await closed(database_url)
+    return database_url
 
 
 def verdicts(finished: Finished) -> dict[str, str]:
@@ -38,9 +46,16 @@ async def test_a_healthy_fleet(memoryd: Commands, daemon: DaemonProcess) -> None
     assert {"postgres", "pgvector", "roles", "schema", "dimensions", "embedder", "doorbell"} <= set(
         verdicts(found)
     )
-    assert {"connections", "clock", "daemons", "queue", "row security", "schemas", "embeddings"} <= set(
-        verdicts(found)
-    )
+    assert {
+        "connections",
+        "clock",
+        "daemons",
+        "queue",
+        "row security",
+        "schemas",
+        "logins",
+        "embeddings",
+    } <= set(verdicts(found))
     shown = await memoryd("doctor")
     assert shown.code == 0
     assert "PROBLEM" not in shown.out
@@ -173,6 +188,7 @@ async def test_a_role_that_is_not_the_owner_is_a_problem(
     try:
         assert memoryd.url is not None
         parts = urlsplit(memoryd.url)
+        await connection.execute(f'grant connect on database "{parts.path[1:]}" to {role}')
         host = parts.netloc.rpartition("@")[2]
         stranger = Commands(urlunsplit(parts._replace(netloc=f"{role}:x@{host}")), tmp_path)
         found = await stranger("doctor", "--json")
@@ -183,7 +199,7 @@ async def test_a_role_that_is_not_the_owner_is_a_problem(
         }
         assert f"grant memoryd_service to {role}" in check(found, "roles")["advice"]
     finally:
-        await connection.execute(f"drop role {role}")
+        await connection.execute(f"drop owned by {role}; drop role {role}")
 
 
 POOLERS = [
@@ -228,6 +244,9 @@ SERVERS = [
     (checks.check_durability, {"fsync": True, "synchronous_commit": "local"}, "ok"),
     (checks.check_durability, {"fsync": True, "synchronous_commit": "off"}, "warning"),
     (checks.check_durability, {"fsync": False, "synchronous_commit": "on"}, "warning"),
+    (checks.check_log, {"log_min_messages": "warning"}, "ok"),
+    (checks.check_log, {"log_min_messages": "debug1"}, "ok"),
+    (checks.check_log, {"log_min_messages": "error"}, "warning"),
 ]
 
 

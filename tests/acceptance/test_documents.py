@@ -59,9 +59,13 @@ async def test_the_examples_of_the_other_documents_run_as_written(connection: as
         if d.name != "operations.md"
     }
     assert any(examples.values())
+    # Undone at the end: a login that an example makes belongs to the whole server.
+    undone = connection.transaction()
+    await undone.start()
     for statements in examples.values():
         for statement in statements:
             await connection.execute(statement)
+    await undone.rollback()
 
 
 def documented() -> set[tuple[str, ...]]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, associate, column, insert, remember
+from tests.support.server_log import server_log
 from tests.support.users import ONE, OTHER, acting_as, whole_user
 from tests.support.waiting import IDLE, until
 
@@ -130,7 +131,7 @@ async def test_a_read_says_who_and_how_much(scratch: asyncpg.Connection) -> None
     assert (json.loads(row["output_data"]), row["execution_time_ms"], row["input_data"]) == (
         {"found": 3},
         4,
-        None,
+        '{"caller": "service"}',
     )
 
 
@@ -313,9 +314,7 @@ async def test_where_nothing_can_be_recorded_an_admin_reads_nothing(connection: 
 
 async def test_what_is_rolled_back_is_in_the_servers_log(connection: asyncpg.Connection) -> None:
     await remember(connection, "wombat", user_id=ONE)
-    heard: list[str] = []
-    connection.add_log_listener(lambda _connection, message: heard.append(str(message.message)))
-    await connection.execute("set client_min_messages = log")
+    log = await server_log(connection)
     transaction = connection.transaction()
     await transaction.start()
     async with acting_as(connection, OTHER, role="memoryd_admin"):
@@ -323,7 +322,11 @@ async def test_what_is_rolled_back_is_in_the_servers_log(connection: asyncpg.Con
     await transaction.rollback()
     login = await connection.fetchval("select session_user")
     assert await logged(connection, "admin_read") == []
-    assert f"memoryd: admin_read of agent_memory about {ONE} by {OTHER} (login {login})" in heard
+    (line,) = log.audit_lines(connection.get_server_pid())
+    said = json.loads(line.partition("memoryd: audit ")[2].rpartition(" mac=")[0])
+    assert (said["action"], said["table"], said["user"], said["admin"], said["login"]) == (
+        "admin_read", "agent_memory", str(ONE), str(OTHER), login,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

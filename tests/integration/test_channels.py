@@ -96,10 +96,12 @@ async def test_an_agent_hears_of_its_command_and_can_claim_it(
 
 
 async def test_an_agent_id_of_any_length_can_be_told(connection: asyncpg.Connection, ear: Ear) -> None:
-    await ask(connection, "long", agent_id="\x01" * 199 + "x", status="ready")
-    (_, payload), *rest = await ear.everything(connection)
-    assert json.loads(payload) == {"agent_id": "\x01" * 199 + "x"}
-    assert rest == []
+    # Of what a name may hold these take most room in JSON.
+    for name in ('"\\' * 100, "🐘" * 200):
+        await ask(connection, "long", agent_id=name, status="ready")
+        (_, payload), *rest = await ear.everything(connection)
+        assert json.loads(payload) == {"agent_id": name}
+        assert rest == []
 
 
 async def test_the_channels_can_be_switched_off(

@@ -24,9 +24,10 @@ async def eve(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connectio
 # What runs as the owner and may be called. Each asks who calls: what they may bring to light is tried for all of them, under
 # hostile settings, in test_isolation_functions.py.
 OPEN = {
+    "caller_id",
     "candidates_conversation", "candidates_document", "candidates_insight", "candidates_knowledge", "candidates_memory",
     "erase_user_memory", "export_user_memory", "forget", "is_open", "lists_to_probe", "note_admin_read", "note_read",
-    "question", "reset_session", "rows_in",
+    "question", "reset_session", "rows_in", "scopes_open",
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ or support may execute, found in the catalog, is asked twice, with all rows ther
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from tests.support.rows import column, embedding
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+CODE = re.compile(r"(?<=CONTEXT )[0-9a-f]{12}\b|(?<=code )[0-9a-f]{12}\b")
 VECTOR = f"{embedding(0.8, 0.6)!r}::vector"
 
 # What one of BOB's rows alone says, and a word of ANN's that is near to it. The index is one that a big table would have.
@@ -57,7 +59,9 @@ async def answer(place: Place, statement: str) -> str:
     """What comes back, as text; an error's words where it is refused. Nothing of it stays."""
     await place.connection.execute("savepoint before")
     try:
-        return "\n".join(map(str, await column(place.connection, f"select r::text from ({statement}) r")))
+        said = "\n".join(map(str, await column(place.connection, f"select r::text from ({statement}) r")))
+        # Of a context nothing but its code is another each time.
+        return CODE.sub("code", said)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.NullValueNotAllowedError) as error:
         return f"{error.sqlstate} {error}"
     finally:
@@ -103,7 +107,9 @@ async def test_a_function_tells_of_ones_own_rows_alone(place: Place, name: str) 
             with_own = [await answer(place, call) for call in calls]
         for call, one, other in zip(calls, with_all, with_own, strict=True):
             assert one == other, (user, call)
-            assert not [mark for mark in hidden if mark in one], (user, call)
+            # What a question is about is among what it is turned into: the same without others' rows, as is seen above.
+            brought = call if name == "memoryd.question" else ""
+            assert not [mark for mark in hidden if mark in one and mark not in brought], (user, call)
 
 
 async def shown(place: Place, user: UUID | None) -> str:

@@ -175,7 +175,7 @@ async def test_no_counter_is_open(place: Place) -> None:
     assert open_ones == []
 
 
-async def test_what_is_announced_names_users_and_says_nothing(shared_url: str) -> None:
+async def test_what_is_announced_names_nobody_and_says_nothing(shared_url: str) -> None:
     heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
     def hear(_connection: object, _pid: int, channel: str, payload: object) -> None:
@@ -200,7 +200,7 @@ async def test_what_is_announced_names_users_and_says_nothing(shared_url: str) -
         )
         said = [await heard.get(), await heard.get()]
         assert [name for name, _ in said] == ["memory_updated", "request_done"]
-        assert json.loads(said[0][1]) == {"user_id": str(BOB), "memory_type": None, "operation": "INSERT"}
+        assert json.loads(said[0][1]) == {"memory_type": None, "operation": "INSERT"}
         assert said[1][1] == str(request)
         await owner.execute("delete from agent_memory where id = $1", key)
         await owner.execute("delete from memory_requests where id = $1", request)

@@ -1,4 +1,7 @@
-"""Channel memory_updated: who listens hears what changed, once a statement, and nothing of what memoryd writes beside it."""
+"""Channel memory_updated: who listens hears what changed, once a statement, and nothing of what memoryd writes beside it.
+
+With the users' ids, which are left out unless asked for: see tests/security/test_channels.py.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,7 @@ class Ear:
 
 @pytest.fixture
 async def ear(connection: asyncpg.Connection, second: asyncpg.Connection) -> Ear:
+    await connection.execute("update memoryd.settings set value = 'true' where key = 'notification_user_ids'")
     opened = Ear(connection, second)
     await opened.listen()
     return opened
@@ -95,7 +99,7 @@ async def test_a_change_of_a_memory_is_news(connection: asyncpg.Connection, ear:
 async def test_what_is_written_beside_a_memory_is_no_news(
     connection: asyncpg.Connection, ear: Ear, daemons: Daemons
 ) -> None:
-    await daemons.start()
+    await daemons.start(notification_user_ids="true")
     memory = await remember(connection, "the harbour freezes in January", user_id=ANN)
     await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
     await until(connection, IDLE)
@@ -169,7 +173,7 @@ async def test_a_statement_over_many_users_is_told_once(connection: asyncpg.Conn
 
 
 async def test_it_can_be_switched_off(connection: asyncpg.Connection, ear: Ear, daemons: Daemons) -> None:
-    daemon = await daemons.start(public_notifications="false")
+    daemon = await daemons.start(public_notifications="false", notification_user_ids="true")
     for statement in (
         "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, 'hushed')",
         "update agent_memory set source = 'x' where user_id = $1",
@@ -178,6 +182,6 @@ async def test_it_can_be_switched_off(connection: asyncpg.Connection, ear: Ear, 
         await connection.execute(statement, UUID(int=1))
     assert await ear.news() == []
     await daemon.stop()
-    await daemons.start()
+    await daemons.start(notification_user_ids="true")
     await remember(connection, "aloud", user_id=ANN)
     assert await ear.news() == [(str(ANN), None, "INSERT")]

@@ -220,6 +220,8 @@ CALLS = {
     "recall of everything": "select * from recall('what was said of server 7')",
     "recall by meaning": "select * from recall('deploy server', 'agent 1', null, array_fill(0.1, array[256])::vector)",
     "recall of a user by meaning": "select * from recall('server', null, md5('u7')::uuid, array_fill(0.1, array[256])::vector)",
+    "recall as a user": "select memoryd.answer_as_user('recall', null, md5('u7')::uuid, 'server', '{}', null, null)",
+    "recall as a user without rows": "select memoryd.answer_as_user('recall', null, md5('x')::uuid, 'server', '{}', null, null)",
     "cleanup_expired_memory": "select cleanup_expired_memory(100)",
     "mark_useful": ONE_QUERY,
     "claim_lanes": "select * from memoryd.claim_lanes('capture', 64, 256, interval '30 seconds')",

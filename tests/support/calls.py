@@ -29,8 +29,9 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "bm25", "check_match", "code_of", "grants_access", "kind_weight", "lexemes_of", "prior_of", "recency", "refuse",
-        "relevance", "says_when", "scope_of", "search_terms", "sparse_index", "weigh_text", "weigh_texts",
+        "bm25", "check_match", "code_of", "grants_access", "is_plain", "kind_weight", "lexemes_of", "one_line", "prior_of",
+        "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "sparse_index", "unseen",
+        "weigh_text", "weigh_texts",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """What is reckoned from the arguments alone."""
@@ -46,7 +47,8 @@ _ALL_SCOPES = (
     "array[memoryd.scope_of('<me>', null), memoryd.scope_of('<other>', null), 0, memoryd.scope_of(null, 'alice'), "
     "memoryd.scope_of(null, '_shared')]"
 )
-_TERMS = f"array(select hashtextextended(l, s) from unnest('{{secret,recip,messag,chunk}}'::text[]) l, unnest({_ALL_SCOPES}) s)"
+_PAIRED = f"from unnest('{{secret,recip,messag,chunk}}'::text[]) l, unnest({_ALL_SCOPES}) s order by s, l"
+_TERMS = f"array(select l {_PAIRED}), array(select s {_PAIRED})"
 _WEIGHTS = "(select weights from memoryd.weigh_text('<words>'))"
 _ASKED = (
     "'<words>'",
@@ -74,13 +76,14 @@ def _each(call: str, table: str) -> tuple[str, ...]:
 
 def _candidates(source: str) -> tuple[str, ...]:
     return tuple(
-        f"select memoryd.candidates_{source}({scopes}, {_WEIGHTS}, {terms}, {pair}, {vector}, 1000)"
+        f"select memoryd.candidates_{source}({scopes}, {_WEIGHTS}, {terms}, {pairs}, {vector}, 1000)"
         for scopes in _SCOPES
-        for terms, pair in (
-            (_TERMS, "null"),
-            ("null", _TERMS.replace("secret,recip,messag,chunk", "secret")),
+        for terms, pairs in (
+            (_TERMS, "null, null"),
+            ("null, null", _TERMS.replace("secret,recip,messag,chunk", "secret")),
             # Of what is no list of pairs a slice is empty, and nothing is in every row.
-            ("null", "'{{1,2},{3,4}}'"),
+            ("null, null", "'{{secret,recip},{messag,chunk}}', '{{0,0},{0,0}}'"),
+            ("null, null", "'{}', array[0::bigint]"),
         )
         for vector in ("null", "<vector>")
     )
@@ -162,6 +165,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in _USERS
             for serves in _YES_NO
         ),
+        "memoryd.scopes_open": tuple(f"select memoryd.scopes_open({scopes})" for scopes in _SCOPES),
         "memoryd.rows_in": tuple(
             f"select memoryd.rows_in({scopes}, '{source}')" for scopes in _SCOPES for source in SOURCES
         ),

@@ -1,0 +1,267 @@
+"""The trail of who read what: support cannot search beside it, users cannot forge it, the server's log knows its own lines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tests.support.isolation import index_world
+from tests.support.logins import login
+from tests.support.rows import insert, remember
+from tests.support.server_log import server_log
+from tests.support.users import ONE, OTHER, acting_as
+
+ADMIN = UUID(int=0xAD)
+TRAIL = "select * from agent_execution_logs where action_type = $1 order by created_at"
+
+SEARCHES = (
+    "select * from memoryd.question('wombat', null, 500, null)",
+    "select * from memoryd.question('wombat', array[memoryd.scope_of('{one}', null)], 500, null)",
+    "select memoryd.rows_in(array[memoryd.scope_of('{one}', null)], 'memory')",
+    *(
+        f"select memoryd.candidates_{source}(array[memoryd.scope_of('{{one}}', null)], null, '{{{{wombat}}}}', "
+        "array[memoryd.scope_of('{one}', null)], null, null, null, 10)"
+        for source in ("memory", "conversation", "document", "knowledge", "insight")
+    ),
+    "select * from recall('wombat')",
+    "select * from recall('wombat', null, '{one}')",
+    "select * from explain_recall('wombat', 'alice')",
+    "select * from memoryd.search('wombat', null, '{one}', null, 10, null, '{{}}')",
+    "select memoryd.scopes_open(null)",
+)
+
+
+async def trail(connection: asyncpg.Connection, action: str) -> list[asyncpg.Record]:
+    """The rows of one action."""
+    return list(await connection.fetch(TRAIL, action))
+
+
+async def seeded(connection: asyncpg.Connection) -> None:
+    """A memory of a user's, indexed."""
+    await remember(connection, "the wombat sleeps", user_id=ONE)
+    await index_world(connection)
+    await connection.execute("delete from agent_execution_logs")
+
+
+# Support.
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+async def test_what_support_searches_is_on_record(connection: asyncpg.Connection, search: str) -> None:
+    await seeded(connection)
+    async with acting_as(connection, ADMIN, role="memoryd_admin"):
+        for _ in range(3):
+            await connection.fetch(search.format(one=ONE))
+    rows = [json.loads(row["input_data"]) for row in await trail(connection, "admin_read")]
+    (searched,) = [row for row in rows if row["table"] == "lexeme_statistics"]
+    assert (searched["admin"], searched["users"]) == (str(ADMIN), "many")
+    assert searched["login"] == await connection.fetchval("select session_user")
+    assert "wombat" not in str(rows)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+async def test_where_nothing_can_be_recorded_support_learns_nothing(
+    connection: asyncpg.Connection, search: str
+) -> None:
+    await seeded(connection)
+    async with connection.transaction(readonly=True):
+        await connection.execute("set local role memoryd_admin")
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="reads of memoryd_admin are logged"):
+            await connection.fetch(search.format(one=ONE))
+
+
+async def test_agents_and_users_search_without_such_rows(connection: asyncpg.Connection) -> None:
+    await seeded(connection)
+    for role in ("memoryd_service", "memoryd_user"):
+        async with acting_as(connection, ONE, role=role):
+            for search in SEARCHES:
+                await connection.fetch(search.format(one=ONE))
+    assert await trail(connection, "admin_read") == []
+
+
+async def test_support_writes_no_words_of_its_own_into_the_trail(connection: asyncpg.Connection) -> None:
+    async with acting_as(connection, ADMIN, role="memoryd_admin"):
+        for table in ("bob read this", "agent_memory; drop", "x" * 9000, "pg_class", "agent_memory"):
+            await connection.execute("select memoryd.note_admin_read($1, $2)", table, ONE)
+    tables = [json.loads(row["input_data"])["table"] for row in await trail(connection, "admin_read")]
+    assert sorted(tables) == ["agent_memory", "unknown"]
+
+
+# Users.
+
+
+async def test_a_row_that_a_user_wrote_says_so_and_names_nobody(connection: asyncpg.Connection) -> None:
+    async with acting_as(connection, OTHER):
+        for user, agent, step, found, ms in (
+            (ONE, "alice", "recall", 3, 5),
+            (OTHER, "alice", "bob stole this", -5, -5),
+            (OTHER, "alice\n--- forged", "x" * 9000, 2**31 - 1, 2**31 - 1),
+            (None, "alice", None, None, None),
+        ):
+            await connection.execute(
+                "select memoryd.note_read($1, $2, $3, $4, $5)", user, agent, step, found, ms
+            )
+        await connection.fetch("select * from recall('wombat', 'alice')")
+    rows = await trail(connection, "memory_read")
+    assert len(rows) == 5
+    assert {row["user_id"] for row in rows} == {OTHER}
+    assert {row["agent_id"] for row in rows} == {None}
+    assert {json.loads(row["input_data"])["caller"] for row in rows} == {"user"}
+    assert {row["step_name"] for row in rows} == {"recall", "read"}
+    assert all(row["execution_time_ms"] in range(86_400_001) for row in rows)
+    assert not [row for row in rows if "alice" in str(dict(row)) or "bob" in str(dict(row))]
+
+
+async def test_a_row_of_an_agents_read_names_the_agent(connection: asyncpg.Connection) -> None:
+    await remember(connection, "the wombat sleeps", user_id=ONE)
+    async with acting_as(connection, None, role="memoryd_service"):
+        await connection.fetch("select * from recall('wombat', 'alice', $1)", ONE)
+        await connection.execute("select memoryd.note_read($1, E'al\\nice\\u202e', 'recall', 3, 5)", ONE)
+    rows = await trail(connection, "memory_read")
+    assert [(row["agent_id"], json.loads(row["input_data"])["caller"]) for row in rows] == [
+        ("alice", "service"),
+        ("al ice", "service"),
+    ]
+
+
+# The server's log.
+
+
+def told(line: str) -> dict[str, Any]:
+    """What a line says."""
+    said = json.loads(line.partition("memoryd: audit ")[2].rpartition(" mac=")[0])
+    assert isinstance(said, dict)
+    return said
+
+
+CHECK = "select memoryd.check_log_line($1)"
+
+
+async def test_a_line_of_memoryds_is_known_from_one_that_somebody_wrote(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
+) -> None:
+    await remember(connection, "the wombat sleeps", user_id=ONE)
+    log = await server_log(second)
+    await second.execute("set role memoryd_admin")
+    await second.fetch("select * from agent_memory where content like '%wombat%'")
+    await second.execute("reset role")
+    (line,) = log.audit_lines(second.get_server_pid())
+    assert await connection.fetchval(CHECK, line)
+    line = line[line.index("memoryd: audit ") :]
+    assert await connection.fetchval(CHECK, f"2026-11-20 10:00:00 UTC [77] WARNING:  {line}\n")
+    said = told(line)
+    assert (said["action"], said["table"], said["user"], said["pid"]) == (
+        "admin_read", "agent_memory", str(ONE), second.get_server_pid(),
+    )  # fmt: skip
+    assert said["transaction"].isdigit()
+    assert set(said) == {"action", "table", "admin", "user", "login", "at", "pid", "transaction", "began"}
+    async with login(connection, database_url) as (_, attacker):
+        for text in (
+            line.replace(str(ONE), str(OTHER)),
+            line.rpartition(" mac=")[0],
+            line.rpartition(" mac=")[0] + " mac=" + "0" * 64,
+            line.replace(line[-64:], line[-64:][::-1]),
+            f"memoryd: admin_read of agent_memory about {ONE} by bob (login bob)",
+        ):
+            before = len(log.text())
+            await attacker.execute("do $do$ begin raise log '%', $said$" + text + "$said$; end $do$")
+            (forged,) = [one for one in log.text()[before:].splitlines() if "LOG:  memoryd: " in one]
+            assert not await connection.fetchval(CHECK, forged)
+        for statement in (
+            "select memoryd.check_log_line('x')",
+            "select memoryd.sign_log('x')",
+            "select memoryd.log_audit('{}')",
+            "select value from memoryd.settings where key = 'log_key'",
+        ):
+            for role in ("memoryd_user", "memoryd_admin", "memoryd_service"):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    async with acting_as(connection, None, role=role):
+                        await connection.execute(statement)
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await attacker.execute(statement)
+
+
+async def test_each_database_has_a_key_of_its_own(connection: asyncpg.Connection) -> None:
+    key = await connection.fetchval("select value #>> '{}' from memoryd.settings where key = 'log_key'")
+    assert len(bytes.fromhex(key)) == 48
+    # RFC 4231, test case 2.
+    mac = await connection.fetchval("select memoryd.hmac('Jefe', 'what do ya want for nothing?')")
+    assert mac == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+
+
+READS = (
+    ("select * from recall('wombat', 'alice', '{one}')", "recall", 1),
+    ("select * from explain_recall('wombat', null, '{one}')", "explain_recall", 1),
+    ("select * from match_memory('{vector}', -1, 5, null, '{one}')", "match_memory", 1),
+    ("select export_user_memory('{one}')", "export", None),
+)
+
+
+@pytest.mark.parametrize(("read", "step", "found"), READS)
+@pytest.mark.parametrize("role", ["memoryd_service", "memoryd_user"])
+async def test_a_read_that_may_not_write_goes_on_and_is_in_the_servers_log(
+    connection: asyncpg.Connection, role: str, read: str, step: str, found: int | None
+) -> None:
+    await seeded(connection)
+    vector = await connection.fetchval("select embedding from agent_memory")
+    log = await server_log(connection)
+    async with connection.transaction(readonly=True), acting_as(connection, ONE, role=role):
+        rows = await connection.fetch(read.format(one=ONE, vector=vector))
+    assert "wombat" in str(rows)
+    (line,) = log.audit_lines(connection.get_server_pid())
+    # Not the statement either, which holds the question.
+    assert "wombat" not in log.text()
+    assert await connection.fetchval(CHECK, line)
+    said = told(line)
+    assert (said["action"], said["step"], said["user"], said["transaction"]) == (
+        "memory_read",
+        step,
+        str(ONE),
+        "none",
+    )
+    assert said["caller"] == role.removeprefix("memoryd_")
+    assert found is None or said["found"] == found
+    assert await trail(connection, "memory_read") == []
+
+
+async def test_a_context_is_built_where_nothing_may_be_written(connection: asyncpg.Connection) -> None:
+    await seeded(connection)
+    log = await server_log(connection)
+    async with connection.transaction(readonly=True), acting_as(connection, ONE):
+        block = await connection.fetchval("select build_context('alice', 'wake the wombat')")
+    assert "the wombat sleeps" in block
+    (line,) = log.audit_lines(connection.get_server_pid())
+    assert told(line)["step"] == "context"
+    # An end user's word for the agent is not put on record as if it had been the agent.
+    assert told(line)["agent"] is None
+
+
+async def test_with_the_audit_off_the_log_is_silent_too(connection: asyncpg.Connection) -> None:
+    await seeded(connection)
+    await connection.execute("update memoryd.settings set value = 'false' where key = 'audit'")
+    log = await server_log(connection)
+    async with connection.transaction(readonly=True):
+        await connection.fetch("select * from recall('wombat', null, $1)", ONE)
+    assert log.audit_lines(connection.get_server_pid()) == []
+
+
+async def test_who_causes_a_line_does_not_see_it(connection: asyncpg.Connection) -> None:
+    """Else they could write it again."""
+    await remember(connection, "the wombat sleeps", user_id=ONE)
+    heard: list[str] = []
+    connection.add_log_listener(lambda _connection, message: heard.append(str(message.message)))
+    for level in ("debug5", "log", "notice"):
+        async with acting_as(connection, None, role="memoryd_admin"):
+            await connection.execute(f"set local client_min_messages = {level}")
+            assert await connection.fetch("select * from agent_memory")
+    assert not [line for line in heard if "mac=" in line]
+
+
+async def test_requests_of_support_are_refused_as_ever(connection: asyncpg.Connection) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with acting_as(connection, uuid4(), role="memoryd_admin"):
+            await insert(connection, "memory_requests", {"kind": "recall", "query": "wombat"})

@@ -1,0 +1,108 @@
+"""What any login hears on the channels, and what it can say there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.support.daemons import Daemons
+from tests.support.logins import login
+from tests.support.rows import remember
+from tests.support.users import ONE, OTHER
+from tests.support.waiting import until
+
+
+@pytest.fixture
+async def listener(
+    connection: asyncpg.Connection, database_url: str
+) -> AsyncIterator[tuple[asyncpg.Connection, Any]]:
+    """A login with the rights of an end user, who listens to everything that there is."""
+    heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    async with login(connection, database_url) as (_, opened):
+        for channel in ("memory_updated", "request_done", "command_ready", "memoryd", "end"):
+            await opened.add_listener(
+                channel, lambda _c, _p, name, payload: heard.put_nowait((name, payload))
+            )
+        yield opened, heard
+
+
+async def told(owner: asyncpg.Connection, heard: Any) -> list[tuple[str, str]]:
+    """What was heard since the last call. Notifications come in order of commit, so ours marks the end."""
+    await owner.execute('notify "end"')
+    said = []
+    while (one := await asyncio.wait_for(heard.get(), 20)) != ("end", ""):
+        said.append(one)
+    return said
+
+
+async def write_of_everybody(owner: asyncpg.Connection) -> None:
+    """Memories of two users, inserted, changed and deleted; a task and a question of one of them."""
+    await owner.execute(
+        "insert into agent_memory (agent_id, user_id, memory_type, content) "
+        "select 'alice', u, t, 'm' from unnest(array[$1, $2, null]::uuid[]) u, unnest('{brand_memory,null}'::text[]) t",
+        ONE,
+        OTHER,
+    )
+    await owner.execute("update agent_memory set source = 'x'")
+    await owner.execute("update agent_memory set user_id = $1 where user_id = $2", ONE, OTHER)
+    await owner.execute("delete from agent_memory")
+    await owner.execute(
+        "insert into agent_commands (agent_id, message, user_id, status) values ('a', 'x', $1, 'ready')", ONE
+    )
+    await owner.execute("insert into memory_requests (kind, query, user_id) values ('recall', 'x', $1)", ONE)
+    await owner.execute("update memory_requests set status = 'done'")
+
+
+async def test_a_login_that_listens_learns_of_no_user(
+    connection: asyncpg.Connection, listener: tuple[asyncpg.Connection, Any]
+) -> None:
+    _, heard = listener
+    await write_of_everybody(connection)
+    said = await told(connection, heard)
+    assert {name for name, _ in said} == {"memory_updated", "request_done", "command_ready", "memoryd"}
+    assert not [one for one in said if str(ONE) in one[1] or str(OTHER) in one[1]]
+    news = [json.loads(payload) for name, payload in said if name == "memory_updated"]
+    # Once a statement and type, however many users' rows it wrote.
+    assert sorted((n["operation"], n["memory_type"] or "") for n in news) == sorted(
+        (operation, kind)
+        for operation in ("INSERT", "UPDATE", "UPDATE", "DELETE")
+        for kind in ("", "brand_memory")
+    )
+    assert all(set(n) == {"memory_type", "operation"} for n in news)
+
+
+async def test_users_are_named_where_it_is_asked_for(
+    connection: asyncpg.Connection, daemons: Daemons, listener: tuple[asyncpg.Connection, Any]
+) -> None:
+    _, heard = listener
+    for setting, users in (("true", [str(ONE)]), ("false", [])):
+        daemon = await daemons.start(notification_user_ids=setting)
+        await told(connection, heard)
+        await remember(connection, "x", user_id=ONE)
+        news = [
+            json.loads(payload) for name, payload in await told(connection, heard) if name == "memory_updated"
+        ]
+        assert [n["user_id"] for n in news if "user_id" in n] == users
+        assert len(news) == 1
+        await daemon.stop()
+
+
+async def test_what_a_login_says_there_changes_nothing(
+    connection: asyncpg.Connection, daemons: Daemons, listener: tuple[asyncpg.Connection, Any]
+) -> None:
+    """A channel is a hint: the daemon looks for itself, and what is not there is not done."""
+    stranger, _ = listener
+    daemon = await daemons.start(poll_seconds=600)
+    for payload in ("index", "context", "no such topic", "{}", "x" * 7000, ""):
+        await stranger.execute("select pg_notify('memoryd', $1)", payload)
+    command = await connection.fetchval(
+        "insert into agent_commands (agent_id, message) values ('alice', 'go on') returning id"
+    )
+    await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+    assert daemon.process.returncode is None
+    assert not [line for line in daemon.lines if line.get("level") in ("error", "critical")]

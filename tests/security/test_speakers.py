@@ -1,0 +1,64 @@
+"""However many people are called alike, a question is read with a look at fifty of them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import asyncpg
+
+from tests.support.users import acting_as
+
+ANN = UUID(int=0xA)
+
+# As statements over messages of so many speakers leave it, twenty whose names begin with each of 200 words.
+SPEAKERS = """
+insert into memoryd.lexeme_statistics (scope, lexeme, rows)
+select memoryd.scope_of($1, null), '@' || l || ' ' || s.name, 1
+from (select 'Nam' || w || 'x Kin' || n || 'q' as name from generate_series(1, 200) w, generate_series(1, 20) n
+      union all select unnest($2::text[])) s
+cross join lateral unnest(tsvector_to_array(memoryd.lexemes_of(s.name))) l
+on conflict do nothing
+"""
+
+
+async def crowd(connection: asyncpg.Connection, *names: str) -> str:
+    """Thousands of speakers beside these; returns a question of 32 kilobytes that names a part of each one's name."""
+    await connection.execute(SPEAKERS, ANN, list(names))
+    words = " ".join(f"nam{w}x" for w in range(1, 201))
+    return (f"What did {' and '.join(names)} say to {words} " + "and so on " * 4000)[:32768]
+
+
+async def test_a_question_considers_fifty_speakers_at_most(connection: asyncpg.Connection) -> None:
+    asked = await crowd(connection, "Carol Ann", "Carol")
+    async with acting_as(connection, ANN):
+        named = await connection.fetchval("select speakers from memoryd.question($1, null, 500, null)", asked)
+    assert len(named) == 50
+    assert {"Carol Ann", "Carol"} <= set(named)
+
+
+async def test_of_many_alike_those_that_are_named_whole_are_taken_out(connection: asyncpg.Connection) -> None:
+    asked = await crowd(connection, "Carol Ann", "Carol", "O'Hara (boss)")
+    text = await connection.fetchval("select text from memoryd.read_question($1, null, $2)", asked, ANN)
+    assert text.startswith("What did  and  and")
+    assert not [name for name in ("Carol", "O'Hara") if name in text]
+    # Whoever is not named whole stays.
+    assert "nam1x nam2x" in text
+
+
+async def test_an_ordinary_question_is_read_as_ever(connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        SPEAKERS.replace("(1, 200)", "(1, 0)"), ANN, ["Caroline", "Mel B.", "Jean-Luc Martin", "A+B|C"]
+    )
+    for asked, text in (
+        ("What did Caroline say to Mel B.?", "What did  say to ?"),
+        ("caroline's dog and CAROLINE\u2019s cat", " dog and  cat"),
+        ("Carolines are not Caroline", "Carolines are not "),
+        ("Ask Jean-Luc Martin, not Martin", "Ask , not Martin"),
+        ("Is A+B|C here?", "Is  here?"),
+        ("Caroline", "Caroline"),
+        ("Who was there?", "Who was there?"),
+    ):
+        assert (
+            await connection.fetchval("select text from memoryd.read_question($1, null, $2)", asked, ANN)
+            == text
+        )

@@ -1,0 +1,211 @@
+"""No search tells, by what it answers or by what it costs, which words stand in rows that are not the asker's to read.
+
+What it costs is counted, not timed: the pages that it touches and the rows that its indexes bring.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tests.support.isolation import index_world
+from tests.support.rows import embedding
+from tests.support.servers import Server
+from tests.support.users import acting_as
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN, BOB, EVE = UUID(int=0xA), UUID(int=0xB), UUID(int=0xE)
+"""Ann asks; of Bob's words none is hers to find; Eve is granted what is shared."""
+
+THERE, SHARED, FRESH, NOWHERE = "zorblat", "murvano", "vexorit", "wibnixo"
+"""A word of Bob's own, one of what he shares, one whose rows are not counted in yet, and one that nobody has."""
+
+ROWS = """
+insert into agent_memory (agent_id, user_id, content)
+select 'alice', u, case u when '{bob}' then 'zorblat' else 'bread' end || ' and row ' || n
+from generate_series(1, 400) n, unnest('{{{ann},{bob}}}'::uuid[]) u;
+
+insert into conversation_messages (session_id, user_id, role, content)
+select md5(u::text)::uuid, u, 'user', case u when '{bob}' then 'zorblat' else 'bread' end || ' and row ' || n
+from generate_series(1, 100) n, unnest('{{{ann},{bob}}}'::uuid[]) u;
+
+insert into conversation_messages (session_id, user_id, role, content, access_level)
+select md5('shared')::uuid, '{bob}', 'user', 'murvano and row ' || n, 0 from generate_series(1, 100) n;
+
+insert into documents (id, title, user_id) values (md5('d')::uuid, 'd', '{bob}');
+insert into memory_chunks (document_id, chunk_index, chunk_text, access_level)
+select md5('d')::uuid, n, case when n % 2 = 0 then 'murvano' else 'zorblat' end || ' row ' || n,
+       case when n % 2 = 0 then 0 end
+from generate_series(1, 100) n;
+
+insert into dream_insights (user_id, insight, source_memories, category, confidence)
+select '{bob}', 'zorblat and row ' || n, '{{}}', 'summary', 0.9 from generate_series(1, 100) n;
+
+insert into shared_knowledge (tier, category, title, content, created_by)
+select 'core', 'team', 'x', 'zorblat and row ' || n, 'alice' from generate_series(1, 100) n;
+
+insert into user_memory_access (user_id, access_level, visibility_scope) values ('{eve}', 5, 'all');
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def full(server: Server, template: str) -> AsyncIterator[str]:
+    """A database with rows of all of them, indexed and counted, and some that are not counted yet."""
+    name = f"memoryd_test_{uuid4().hex[:12]}"
+    admin = await asyncpg.connect(server.admin_url)
+    await admin.execute(f"create database {name} template {template}")
+    opened = await asyncpg.connect(server.url_of(name))
+    await opened.execute(ROWS.format(ann=ANN, bob=BOB, eve=EVE))
+    await index_world(opened)
+    await opened.execute(
+        "insert into agent_memory (agent_id, user_id, content) "
+        "select 'alice', $1, 'vexorit and row ' || n from generate_series(1, 50) n",
+        BOB,
+    )
+    await opened.execute(
+        "update agent_memory t set lexemes = w.lexemes, sparse_embedding = w.weights, embedding = $1::text::vector "
+        "from (select m.id, l.* from agent_memory m cross join lateral memoryd.weigh_text(m.content) l "
+        "      where m.lexemes is null) w where w.id = t.id",
+        embedding(1.0),
+    )
+    await opened.execute("select memoryd.learn_words('{zorblat,murvano,vexorit}')")
+    await opened.execute("vacuum analyze")
+    await opened.close()
+    yield server.url_of(name)
+    await admin.execute(f"drop database {name} with (force)")
+    await admin.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def asker(full: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection with nothing prepared."""
+    opened = await asyncpg.connect(full, server_settings={"jit": "off"})
+    yield opened
+    await opened.close()
+
+
+FETCHED = (
+    "select sum(pg_stat_get_xact_tuples_fetched(oid) + pg_stat_get_xact_tuples_returned(oid))::bigint "
+    "from pg_class where relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace) and relkind in ('r', 'i')"
+)
+
+
+def pages(plan: Any) -> int:
+    """Pages that a plan has touched, wherever they were."""
+    top = json.loads(plan)[0]["Plan"]
+    kinds = ("Shared Hit", "Shared Read", "Local Hit", "Local Read", "Temp Read")
+    return sum(top[f"{kind} Blocks"] for kind in kinds)
+
+
+async def cost(connection: asyncpg.Connection, call: str, word: str) -> tuple[int, int]:
+    """Pages touched and rows fetched by a call about a word, once everything that it asks for is known.
+
+    The least of five: a role that another test makes has plans made anew, which reads the catalog.
+    """
+    statement = call.replace("<word>", word)
+    for _ in range(6):
+        await connection.fetch(statement)
+    explained = f"explain (analyze, buffers, timing off, summary off, format json) {statement}"
+    touched, fetched = [], []
+    for _ in range(5):
+        before = await connection.fetchval(FETCHED)
+        await connection.fetch(statement)
+        fetched.append(await connection.fetchval(FETCHED) - before)
+        touched.append(pages(await connection.fetchval(explained)))
+    return min(touched), min(fetched)
+
+
+SOURCES = ("memory", "conversation", "document", "knowledge", "insight")
+_SCOPE = f"memoryd.scope_of('{BOB}', null)"
+_SCOPES = ("null", f"array[{_SCOPE}, 0]")
+_WEIGHTS = "(select weights from memoryd.weigh_text('<word>'))"
+_WORDS = f"array['<word>','<word>'], array[{_SCOPE}, 0]"
+_PAIRS = f"array['<word>','row','<word>','row'], array[{_SCOPE}, {_SCOPE}, 0, 0]"
+PROBES = {
+    **{
+        f"candidates_{source} {n} {what}": f"select memoryd.candidates_{source}({scopes}, {_WEIGHTS}, {given}, null, 200)"
+        for source in SOURCES
+        for n, scopes in enumerate(_SCOPES)
+        for what, given in (("words", f"{_WORDS}, null, null"), ("pairs", f"null, null, {_PAIRS}"))
+    },
+    **{
+        f"question {n}": f"select * from memoryd.question('<word>', {scopes}, 500, null)"
+        for n, scopes in enumerate(_SCOPES)
+    },
+    "question near": "select * from memoryd.question('row', null, 500, "
+    '\'[{"lexeme": "row", "neighbour": "<word>", "similarity": 0.9}]\')',
+    "recall": "select * from recall('<word>')",
+    "recall of another": f"select * from recall('<word>', null, '{BOB}')",
+    "explain_recall": "select * from explain_recall('<word> row')",
+    "context": "select build_context('alice', '<word>') <> ''",
+    "answer": f"select memoryd.answer('recall', 'alice', '{BOB}', '<word>', '{{}}', null, null)",
+}
+
+
+@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("word", [THERE, SHARED, FRESH])
+async def test_a_word_of_anothers_costs_what_a_word_of_nobodys_costs(
+    asker: asyncpg.Connection, probe: str, word: str
+) -> None:
+    costs = []
+    for one in (word, NOWHERE, word):
+        # Where nothing is put on record, nothing depends on the page that a record comes to stand on.
+        async with asker.transaction(readonly=True), acting_as(asker, ANN):
+            costs.append(await cost(asker, PROBES[probe], one))
+    assert costs[0] == costs[1] == costs[2]
+
+
+async def test_what_is_counted_shows_a_word_that_is_found(asker: asyncpg.Connection) -> None:
+    """Else the test above could not fail: to who serves, and to Bob, the same calls cost more where the word is."""
+    for user, role in ((BOB, "memoryd_user"), (None, "memoryd_service")):
+        for probe in ("candidates_memory 1 words", "candidates_memory 1 pairs"):
+            async with acting_as(asker, user, role=role):
+                found = await cost(asker, PROBES[probe], THERE)
+                missed = await cost(asker, PROBES[probe], NOWHERE)
+            assert found[0] > missed[0]
+
+
+# All but the weights, which name each word by a number of its own.
+QUESTION = """
+select words, word_scopes, pairs, pair_scopes, speakers, ideal, asks_when
+from memoryd.question($1, null, 500, null)
+"""
+
+
+async def test_a_question_to_nobody_in_particular_tells_of_nobodys_words(asker: asyncpg.Connection) -> None:
+    for user in (ANN, EVE, None):
+        async with acting_as(asker, user):
+            told = [
+                tuple(await asker.fetchrow(QUESTION, f"{word} row") or ()) for word in (FRESH, THERE, NOWHERE)
+            ]
+        assert str(told[0]).replace(FRESH, "x") == str(told[2]).replace(NOWHERE, "x")
+        assert str(told[1]).replace(THERE, "x") == str(told[2]).replace(NOWHERE, "x")
+
+
+async def test_no_function_takes_keys(asker: asyncpg.Connection) -> None:
+    """What runs as the owner and is open to end users takes arrays of words and of scopes, and scopes are looked at."""
+    taken = await asker.fetch(
+        "select p.proname, a.name from pg_proc p "
+        "cross join lateral unnest(p.proargnames, p.proargtypes::oid[]) as a(name, type) "
+        "where p.prosecdef and has_function_privilege('memoryd_user', p.oid, 'execute') "
+        "and a.type in ('bigint'::regtype, 'bigint[]'::regtype)"
+    )
+    assert {row["name"] for row in taken} == {"p_scopes", "p_word_scopes", "p_pair_scopes"}
+
+
+async def test_what_is_shared_is_open_to_whom_anything_is_granted(asker: asyncpg.Connection) -> None:
+    for user, found in ((EVE, 100), (BOB, 100), (ANN, 0), (None, 0)):
+        async with acting_as(asker, user):
+            rows = await asker.fetch(
+                "select * from recall($1, match_count => 100, sources => '{conversation}')", SHARED
+            )
+            assert (len(rows) > 0) == (found > 0)
+            opened = await asker.fetchval("select memoryd.scopes_open(null)")
+            assert (0 in opened) == (found > 0)

@@ -1,0 +1,39 @@
+"""What a server writes into its own log, for tests that say what stands there and what never does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+
+class ServerLog:
+    """The log of the embedded server behind a connection, from now on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._from = path.stat().st_size
+
+    def text(self) -> str:
+        """All that was written since, by whomever."""
+        with self._path.open("rb") as log:
+            log.seek(self._from)
+            return log.read().decode("utf-8", "replace")
+
+    def audit_lines(self, login_pid: int) -> list[str]:
+        """The lines of the audit that one session caused."""
+        found = [line for line in self.text().splitlines() if "memoryd: audit " in line]
+        return [line for line in found if f'"pid": {login_pid},' in line]
+
+
+async def server_log(connection: asyncpg.Connection) -> ServerLog:
+    """The log from now on, as a server with Postgres's own settings writes it for this session: with the statement.
+
+    Skips the test on a server whose log is out of reach.
+    """
+    path = Path(await connection.fetchval("show data_directory")).parent / "postgres.log"
+    if not path.is_file():
+        pytest.skip("the server's log is out of reach")
+    await connection.execute("set log_min_error_statement = error; set log_error_verbosity = default")
+    return ServerLog(path)
