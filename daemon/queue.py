@@ -28,13 +28,13 @@ CLAIM = """
 with suspects as materialized (
     select id from memoryd.jobs
     where topic = $1 and lane is null and visible_at <= now() and attempt > spared
-    order by id
+    order by turn, id
     limit 1
     for update skip locked
 ), fresh as materialized (
     select id from memoryd.jobs
     where topic = $1 and lane is null and visible_at <= now() and attempt = spared
-    order by id
+    order by turn, id
     limit $2
     for update skip locked
 )
@@ -123,7 +123,7 @@ select t.topic
 from unnest($1::text[]) as t(topic)
 where (select true from memoryd.jobs j
        where j.topic = t.topic and j.lane is null and j.visible_at <= now()
-       order by j.id
+       order by j.turn, j.id
        limit 1)
    or (select true from memoryd.jobs j
        where j.topic = t.topic and j.lane is not null
@@ -145,14 +145,14 @@ with back as (
     update public.memory_requests r
     set status = 'pending', error = null, finished_at = null
     from back b
-    where b.topic in ('request', 'dream') and r.id = b.ref and r.status = 'failed'
+    where b.topic in ('request', 'user_data', 'dream') and r.id = b.ref and r.status = 'failed'
 )
 select count(*) as jobs, count(pg_notify('memoryd', q.topic)) from queued q
 """
 
 
 async def claim(database: Database, topic: str, *, most: int, seconds: float) -> list[Job]:
-    """Up to `most` fresh jobs, and at most one suspect, of a topic without lanes; order by id."""
+    """Up to `most` fresh jobs, and at most one suspect, of a topic without lanes: whose turn is next; returned by id."""
     return _jobs(topic, await database.fetch(CLAIM, topic, most, seconds))
 
 

@@ -13,6 +13,7 @@ comment on table memoryd.settings is 'Settings the triggers and functions read: 
 
 insert into memoryd.settings (key, value) values
     ('public_notifications', 'true'),
+    ('pending_per_user', '100'),
     ('ttl_hours.outcome', '72'),
     ('ttl_hours.error', '72'),
     ('ttl_hours.observation', '72'),
@@ -22,12 +23,15 @@ insert into memoryd.settings (key, value) values
 -- into the future, so that the claim of a worker that died simply runs out. (id, attempt) is the fencing token.
 -- `spared` counts the attempts that were handed back through no fault of the job (a provider was down, the daemon was
 -- stopping): a job with attempt > spared has once been claimed and never come back, and is tried alone from then on.
+-- What users ask for is done in turns, one job of each user at a time: see memoryd.turn_before. Of other topics every turn is 0.
 create table memoryd.jobs (
     id bigint generated always as identity primary key,
     topic text not null,
     lane text,
     ref uuid,
     payload jsonb,
+    party bigint,
+    turn integer not null default 0,
     attempt integer not null default 0,
     spared integer not null default 0,
     visible_at timestamptz not null default now(),
@@ -44,10 +48,14 @@ create table memoryd.jobs (
     autovacuum_vacuum_cost_delay = 0
 );
 comment on table memoryd.jobs is 'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
+comment on column memoryd.jobs.party is 'The user whom the job is for, as a hash (memoryd.party_of); null where it is the agents'' own, or no turns are taken.';
+comment on column memoryd.jobs.turn is 'Jobs without a lane are claimed by turn, then in order.';
 
--- Neither index holds visible_at, so that a claim stays a HOT update: the jobs in flight are few, and a scan steps over them.
-create index jobs_unlaned on memoryd.jobs (topic, id) where lane is null;
+-- No index holds visible_at, so that a claim stays a HOT update: the jobs in flight are few, and a scan steps over them.
+create index jobs_unlaned on memoryd.jobs (topic, turn, id) where lane is null;
 create index jobs_laned on memoryd.jobs (topic, lane, id) where lane is not null;
+-- What a user has pending, and the last turn of it.
+create index jobs_party on memoryd.jobs (party, topic, turn) where party is not null;
 
 -- A lane is an ordered stream of jobs of one topic (one agent's memories): held by one worker at a time.
 create table memoryd.lanes (
@@ -123,6 +131,54 @@ create function memoryd.is_busy() returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select count(*) = 1000 from (select from memoryd.jobs where visible_at <= now() limit 1000) waiting $$;
+
+-- A user among those who take turns.
+create function memoryd.party_of(p_user uuid) returns bigint
+language sql immutable parallel safe strict
+return hashtextextended('user ' || p_user::text, 0);
+
+-- The turn before a newcomer's: a party's next job takes the turn after its last, and whoever has nothing pending begins one turn
+-- after the one that is under way. So a user who asks for one thing waits for one or two of each other user's, however many
+-- those have pending; and nobody waits for ever, since all who come later stand behind them.
+create function memoryd.turn_before(p_topic text, p_party bigint) returns integer
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select greatest(
+        (select j.turn from memoryd.jobs j
+         where j.topic = p_topic and j.lane is null
+         order by j.turn, j.id
+         limit 1),
+        (select j.turn from memoryd.jobs j
+         where j.party = p_party and j.topic = p_topic
+         order by j.turn desc
+         limit 1),
+        0)
+$$;
+
+-- Ends a statement by which an end user would have more pending than MEMORYD_PENDING_PER_USER; agents have no such limit. Called with
+-- how many the statement adds, whose jobs are not queued yet. Statements at the same time do not see one another's.
+create function memoryd.check_pending(p_added bigint) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    most integer;
+    pending bigint;
+begin
+    if memoryd.caller_is_service() then
+        return;
+    end if;
+    most := memoryd.setting_integer('pending_per_user');
+    select count(*) into pending
+    from (select from memoryd.jobs j where j.party = memoryd.party_of(memoryd.caller_id()) limit most) counted;
+    if pending + p_added > most then
+        raise exception 'at most % requests and commands of a user may be pending, and this would make %', most, pending + p_added
+            using errcode = 'configuration_limit_exceeded',
+                  hint = 'Nothing of this statement was taken. Wait for answers to those that are pending, then ask for fewer at once.';
+    end if;
+end
+$$;
 
 -- Ends a check constraint that failed with words that help: `check (<allowed> or memoryd.refuse(what, hint))`.
 -- Strict, so that null, which a check lets pass, is let pass here too.

@@ -87,7 +87,22 @@ as $$
 begin
     perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
 
-    insert into memoryd.jobs (topic, ref) select 'context', id from new_rows where status = 'pending' order by created_at, id;
+    perform memoryd.check_pending(count(*)) from new_rows
+    where status = 'pending' and user_id is not null
+    having count(*) > 0;
+    -- In turns: one command of each user, sixteen of the agents' own (party 0).
+    insert into memoryd.jobs (topic, ref, party, turn)
+    select 'context', t.id, nullif(t.party, 0), t.before + case t.party when 0 then (t.place + 15) / 16 else t.place end
+    from (
+        select p.*, max(case p.place when 1 then memoryd.turn_before('context', p.party) end) over (partition by p.party) as before
+        from (
+            select n.id, n.created_at, coalesce(memoryd.party_of(n.user_id), 0) as party,
+                   row_number() over (partition by n.user_id order by n.created_at, n.id) as place
+            from new_rows n
+            where n.status = 'pending'
+        ) p
+    ) t
+    order by t.created_at, t.id;
     if found then
         perform pg_notify('memoryd', 'context');
     end if;
@@ -136,8 +151,10 @@ begin
     end if;
 
     if 'pending' = any(reached) then
-        insert into memoryd.jobs (topic, ref)
-        select 'context', n.id from new_rows n join old_rows o using (id)
+        insert into memoryd.jobs (topic, ref, turn)
+        select 'context', n.id,
+               (select memoryd.turn_before('context', null)) + (row_number() over (order by n.created_at, n.id) + 15) / 16
+        from new_rows n join old_rows o using (id)
         where n.status = 'pending' and o.status <> 'pending'
         order by n.created_at, n.id;
         perform pg_notify('memoryd', 'context');

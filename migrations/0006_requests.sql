@@ -31,19 +31,43 @@ create table public.memory_requests (
 );
 comment on table public.memory_requests is 'Requests to memoryd: recall and context with the query''s embedding, a dream, an export, an erasure. LISTEN request_done, or poll status.';
 comment on column public.memory_requests.user_id is 'Who asks: answered with that user''s rights, so nothing is found that they could not select themselves.';
+comment on column public.memory_requests.result is 'The answer; of an export or an erasure it is taken away an hour after finished_at, and status stays done.';
 create index memory_requests_created on public.memory_requests (created_at);
+-- Answers to be forgotten an hour after they were given.
+create index memory_requests_answers on public.memory_requests (finished_at)
+    where kind in ('export', 'erase') and result is not null;
 
 create function memoryd.requests_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    topics integer;
 begin
-    insert into memoryd.jobs (topic, ref) select 'request', id from new_rows
-    where status = 'pending' and kind <> 'dream' order by created_at, id;
-    if found then
-        perform pg_notify('memoryd', 'request');
-    end if;
-    -- A dream takes minutes: its own topic, so that no recall waits behind it.
+    perform memoryd.check_pending(count(*)) from new_rows
+    where status = 'pending' and user_id is not null
+    having count(*) > 0;
+    -- In turns: one request of each user, sixteen of the agents' own (party 0). What reads or deletes all about a user takes long:
+    -- its own topic, so that no recall waits behind it.
+    with queued as (
+        insert into memoryd.jobs (topic, ref, party, turn)
+        select t.topic, t.id, nullif(t.party, 0), t.before + case t.party when 0 then (t.place + 15) / 16 else t.place end
+        from (
+            select p.*,
+                   max(case p.place when 1 then memoryd.turn_before(p.topic, p.party) end) over (partition by p.topic, p.party) as before
+            from (
+                select n.id, n.created_at, k.topic, coalesce(memoryd.party_of(n.user_id), 0) as party,
+                       row_number() over (partition by k.topic, n.user_id order by n.created_at, n.id) as place
+                from new_rows n
+                cross join lateral (select case when n.kind in ('export', 'erase') then 'user_data' else 'request' end as topic) k
+                where n.status = 'pending' and n.kind <> 'dream'
+            ) p
+        ) t
+        order by t.created_at, t.id
+        returning topic
+    )
+    select count(pg_notify('memoryd', q.topic)) into topics from (select distinct q.topic from queued q) q;
+    -- A dream takes minutes, too.
     insert into memoryd.jobs (topic, ref) select 'dream', id from new_rows
     where status = 'pending' and kind = 'dream' order by created_at, id;
     if found then
@@ -142,5 +166,5 @@ begin
 end
 $$;
 create trigger request_died after insert on memoryd.dead_jobs
-    for each row when (new.topic in ('request', 'dream'))
+    for each row when (new.topic in ('request', 'user_data', 'dream'))
     execute function memoryd.request_died();
