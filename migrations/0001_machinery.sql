@@ -23,7 +23,7 @@ insert into memoryd.settings (key, value) values
 -- into the future, so that the claim of a worker that died simply runs out. (id, attempt) is the fencing token.
 -- `spared` counts the attempts that were handed back through no fault of the job (a provider was down, the daemon was
 -- stopping): a job with attempt > spared has once been claimed and never come back, and is tried alone from then on.
--- What users ask for is done in turns, one job of each user at a time: see memoryd.turn_before. Of other topics every turn is 0.
+-- What users ask for is done in turns, a second between two of one user: see memoryd.next_turn.
 create table memoryd.jobs (
     id bigint generated always as identity primary key,
     topic text not null,
@@ -31,7 +31,7 @@ create table memoryd.jobs (
     ref uuid,
     payload jsonb,
     party bigint,
-    turn integer not null default 0,
+    turn timestamptz not null default '-infinity',
     attempt integer not null default 0,
     spared integer not null default 0,
     visible_at timestamptz not null default now(),
@@ -137,23 +137,17 @@ create function memoryd.party_of(p_user uuid) returns bigint
 language sql immutable parallel safe strict
 return hashtextextended('user ' || p_user::text, 0);
 
--- The turn before a newcomer's: a party's next job takes the turn after its last, and whoever has nothing pending begins one turn
--- after the one that is under way. So a user who asks for one thing waits for one or two of each other user's, however many
--- those have pending; and nobody waits for ever, since all who come later stand behind them.
-create function memoryd.turn_before(p_topic text, p_party bigint) returns integer
-language sql stable
+-- When it is a party's turn next, as far as others wait: now, or a second after the last of what it has pending. Jobs are claimed in the
+-- order of their turns, so who asks for one thing overtakes what another, who asked for hundreds, has not got yet. With nobody
+-- else waiting nothing waits for its turn; and nobody waits for ever: whoever comes after a turn has passed stands behind it.
+create function memoryd.next_turn(p_topic text, p_party bigint) returns timestamptz
+language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    select greatest(
-        (select j.turn from memoryd.jobs j
-         where j.topic = p_topic and j.lane is null
-         order by j.turn, j.id
-         limit 1),
-        (select j.turn from memoryd.jobs j
-         where j.party = p_party and j.topic = p_topic
-         order by j.turn desc
-         limit 1),
-        0)
+    select greatest(clock_timestamp(), (select j.turn + interval '1 second' from memoryd.jobs j
+                                        where j.party = p_party and j.topic = p_topic
+                                        order by j.turn desc
+                                        limit 1))
 $$;
 
 -- Ends a statement by which an end user would have more pending than MEMORYD_PENDING_PER_USER; agents have no such limit. Called with
@@ -188,6 +182,32 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception '%', p_message using errcode = 'check_violation', hint = p_hint;
+end
+$$;
+
+-- What is wrong with a JSON value that is to be stored, in words that follow its name; null when nothing is. Deep ones and long numbers
+-- break the parsers of clients (Python's take 4,300 digits of an integer), and each reader pays for a big one.
+create function memoryd.json_fault(p_json jsonb) returns text
+language plpgsql immutable parallel safe strict
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- So few characters can be neither. Of few bytes alone that is not said: 1e9999 has six.
+    if pg_column_size(p_json) <= 300 and length(p_json::text) <= 130 then
+        return null;
+    end if;
+    if jsonb_path_exists(p_json, 'strict $.**{65 to last}') then
+        return 'is nested deeper than 64 levels';
+    end if;
+    if exists (select from jsonb_path_query(p_json, 'strict $.** ? (@.type() == "number")') as n(value)
+               where abs(n.value::numeric) >= 1e1000 or scale(n.value::numeric) > 1000) then
+        return 'holds a number of more than 1,000 digits';
+    end if;
+    -- Only now: numbers like those would be written out.
+    if octet_length(p_json::text) > 1048576 then
+        return 'has ' || octet_length(p_json::text) || ' bytes as text';
+    end if;
+    return null;
 end
 $$;
 

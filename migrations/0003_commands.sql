@@ -90,13 +90,16 @@ begin
     perform memoryd.check_pending(count(*)) from new_rows
     where status = 'pending' and user_id is not null
     having count(*) > 0;
-    -- In turns: one command of each user, sixteen of the agents' own (party 0).
+    -- In turns: a command of a user each second, sixteen of the agents' own.
     insert into memoryd.jobs (topic, ref, party, turn)
-    select 'context', t.id, nullif(t.party, 0), t.before + case t.party when 0 then (t.place + 15) / 16 else t.place end
+    select 'context', t.id, t.party,
+           coalesce(t.begins + make_interval(secs => t.place - 1), clock_timestamp() + make_interval(secs => (t.place - 1) / 16))
     from (
-        select p.*, max(case p.place when 1 then memoryd.turn_before('context', p.party) end) over (partition by p.party) as before
+        select p.*,
+               max(case when p.place = 1 and p.party is not null then memoryd.next_turn('context', p.party) end)
+                   over (partition by p.party) as begins
         from (
-            select n.id, n.created_at, coalesce(memoryd.party_of(n.user_id), 0) as party,
+            select n.id, n.created_at, memoryd.party_of(n.user_id) as party,
                    row_number() over (partition by n.user_id order by n.created_at, n.id) as place
             from new_rows n
             where n.status = 'pending'
@@ -153,7 +156,7 @@ begin
     if 'pending' = any(reached) then
         insert into memoryd.jobs (topic, ref, turn)
         select 'context', n.id,
-               (select memoryd.turn_before('context', null)) + (row_number() over (order by n.created_at, n.id) + 15) / 16
+               clock_timestamp() + make_interval(secs => (row_number() over (order by n.created_at, n.id) - 1) / 16)
         from new_rows n join old_rows o using (id)
         where n.status = 'pending' and o.status <> 'pending'
         order by n.created_at, n.id;

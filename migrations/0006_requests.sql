@@ -47,16 +47,18 @@ begin
     perform memoryd.check_pending(count(*)) from new_rows
     where status = 'pending' and user_id is not null
     having count(*) > 0;
-    -- In turns: one request of each user, sixteen of the agents' own (party 0). What reads or deletes all about a user takes long:
-    -- its own topic, so that no recall waits behind it.
+    -- In turns: a request of a user each second, sixteen of the agents' own. What reads or deletes all about a user takes long: its
+    -- own topic, so that no recall waits behind it.
     with queued as (
         insert into memoryd.jobs (topic, ref, party, turn)
-        select t.topic, t.id, nullif(t.party, 0), t.before + case t.party when 0 then (t.place + 15) / 16 else t.place end
+        select t.topic, t.id, t.party,
+               coalesce(t.begins + make_interval(secs => t.place - 1), clock_timestamp() + make_interval(secs => (t.place - 1) / 16))
         from (
             select p.*,
-                   max(case p.place when 1 then memoryd.turn_before(p.topic, p.party) end) over (partition by p.topic, p.party) as before
+                   max(case when p.place = 1 and p.party is not null then memoryd.next_turn(p.topic, p.party) end)
+                       over (partition by p.topic, p.party) as begins
             from (
-                select n.id, n.created_at, k.topic, coalesce(memoryd.party_of(n.user_id), 0) as party,
+                select n.id, n.created_at, k.topic, memoryd.party_of(n.user_id) as party,
                        row_number() over (partition by k.topic, n.user_id order by n.created_at, n.id) as place
                 from new_rows n
                 cross join lateral (select case when n.kind in ('export', 'erase') then 'user_data' else 'request' end as topic) k
