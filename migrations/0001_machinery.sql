@@ -185,29 +185,55 @@ begin
 end
 $$;
 
--- What is wrong with a JSON value that is to be stored, in words that follow its name; null when nothing is. Deep ones and long numbers
--- break the parsers of clients (Python's take 4,300 digits of an integer), and each reader pays for a big one.
-create function memoryd.json_fault(p_json jsonb) returns text
+-- The checks of how big a value may be: `check (memoryd.text_fits('content', content, 10000000))`. Calls, and no expressions of many
+-- parts, since every statement prepares the checks of its table anew. Each is true, or ends the statement with words that help.
+create function memoryd.text_fits(p_name text, p_text text, p_most integer) returns boolean
 language plpgsql immutable parallel safe strict
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- So few characters can be neither. Of few bytes alone that is not said: 1e9999 has six.
-    if pg_column_size(p_json) <= 300 and length(p_json::text) <= 130 then
-        return null;
+    -- In bytes first: how many those are is known without reading a long text.
+    return octet_length(p_text) <= p_most or length(p_text) <= p_most
+        or memoryd.refuse(p_name || ' has ' || length(p_text) || ' characters',
+                          'At most ' || to_char(p_most, 'FM999,999,999') || ' characters: give it in parts, or say where it is found.');
+end
+$$;
+
+create function memoryd.list_fits(p_name text, p_list anyarray) returns boolean
+language plpgsql immutable parallel safe strict
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return cardinality(p_list) = 0 or (cardinality(p_list) <= 1000 and octet_length(p_list::text) <= 100000)
+        or memoryd.refuse(p_name || ' has ' || cardinality(p_list) || ' entries, ' || octet_length(p_list::text) || ' bytes',
+                          'At most 1,000 entries, and 100,000 bytes together.');
+end
+$$;
+
+-- Deep values and long numbers break the parsers of who reads them (Python's take 4,300 digits of an integer).
+create function memoryd.json_fits(p_name text, p_json jsonb) returns boolean
+language plpgsql immutable parallel safe strict
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    fault text;
+begin
+    if p_json = '{}' then
+        return true;
     end if;
+    -- Statement by statement: the text comes last, since of 1e9999 it is ten thousand times as long. Few characters hold no long number.
     if jsonb_path_exists(p_json, 'strict $.**{65 to last}') then
-        return 'is nested deeper than 64 levels';
+        fault := ' is nested deeper than 64 levels';
+    elsif pg_column_size(p_json) <= 2000 and octet_length(p_json::text) <= 1000 then
+        return true;
+    elsif exists (select from jsonb_path_query(p_json, 'strict $.** ? (@.type() == "number")') as n(value)
+                  where abs(n.value::numeric) >= 1e1000 or scale(n.value::numeric) > 1000) then
+        fault := ' holds a number of more than 1,000 digits';
+    elsif octet_length(p_json::text) > 1048576 then
+        fault := ' has ' || octet_length(p_json::text) || ' bytes as text';
     end if;
-    if exists (select from jsonb_path_query(p_json, 'strict $.** ? (@.type() == "number")') as n(value)
-               where abs(n.value::numeric) >= 1e1000 or scale(n.value::numeric) > 1000) then
-        return 'holds a number of more than 1,000 digits';
-    end if;
-    -- Only now: numbers like those would be written out.
-    if octet_length(p_json::text) > 1048576 then
-        return 'has ' || octet_length(p_json::text) || ' bytes as text';
-    end if;
-    return null;
+    return fault is null
+        or memoryd.refuse(p_name || fault, 'At most 1,048,576 bytes of JSON, 64 levels deep, its numbers of 1,000 digits.');
 end
 $$;
 

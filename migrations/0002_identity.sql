@@ -81,4 +81,5 @@ as $$ select memoryd.caller_is_service() or pg_has_role(memoryd.caller_role(), '
 revoke all on function memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_serves from public;
 -- The tables of schema memoryd stay closed: usage is what the policies and the public functions need to call these helpers.
 grant usage on schema memoryd to memoryd_service, memoryd_user, memoryd_admin;
-grant execute on function memoryd.caller_id, memoryd.refuse, memoryd.json_fault to memoryd_service, memoryd_user, memoryd_admin;
+grant execute on function memoryd.caller_id, memoryd.refuse, memoryd.text_fits, memoryd.list_fits, memoryd.json_fits
+    to memoryd_service, memoryd_user, memoryd_admin;

@@ -84,29 +84,35 @@ create function memoryd.commands_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    waiting bigint;
+    of_users bigint;
 begin
     perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
 
-    perform memoryd.check_pending(count(*)) from new_rows
-    where status = 'pending' and user_id is not null
-    having count(*) > 0;
+    select count(*), count(user_id) into waiting, of_users from new_rows where status = 'pending';
     -- In turns: a command of a user each second, sixteen of the agents' own.
-    insert into memoryd.jobs (topic, ref, party, turn)
-    select 'context', t.id, t.party,
-           coalesce(t.begins + make_interval(secs => t.place - 1), clock_timestamp() + make_interval(secs => (t.place - 1) / 16))
-    from (
-        select p.*,
-               max(case when p.place = 1 and p.party is not null then memoryd.next_turn('context', p.party) end)
-                   over (partition by p.party) as begins
+    if of_users > 0 then
+        perform memoryd.check_pending(of_users);
+        insert into memoryd.jobs (topic, ref, party, turn)
+        select 'context', t.id, t.party, t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
         from (
-            select n.id, n.created_at, memoryd.party_of(n.user_id) as party,
-                   row_number() over (partition by n.user_id order by n.created_at, n.id) as place
-            from new_rows n
-            where n.status = 'pending'
-        ) p
-    ) t
-    order by t.created_at, t.id;
-    if found then
+            select p.*, max(case p.place when 1 then memoryd.next_turn('context', p.party) end) over (partition by p.party) as begins
+            from (
+                select n.id, n.created_at, memoryd.party_of(n.user_id) as party,
+                       row_number() over (partition by n.user_id order by n.created_at, n.id) as place
+                from new_rows n
+                where n.status = 'pending'
+            ) p
+        ) t
+        order by t.created_at, t.id;
+    elsif waiting > 0 then
+        insert into memoryd.jobs (topic, ref, turn)
+        select 'context', id, clock_timestamp() + make_interval(secs => (row_number() over (order by created_at, id) - 1) / 16)
+        from new_rows where status = 'pending'
+        order by created_at, id;
+    end if;
+    if waiting > 0 then
         perform pg_notify('memoryd', 'context');
     end if;
 

@@ -42,21 +42,22 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    topics integer;
+    waiting bigint;
+    of_users bigint;
+    of_data boolean;
 begin
-    perform memoryd.check_pending(count(*)) from new_rows
-    where status = 'pending' and user_id is not null
-    having count(*) > 0;
+    select count(*) filter (where kind <> 'dream'), count(user_id), bool_or(kind in ('export', 'erase'))
+    into waiting, of_users, of_data
+    from new_rows where status = 'pending';
     -- In turns: a request of a user each second, sixteen of the agents' own. What reads or deletes all about a user takes long: its
     -- own topic, so that no recall waits behind it.
-    with queued as (
+    if of_users > 0 then
+        perform memoryd.check_pending(of_users);
         insert into memoryd.jobs (topic, ref, party, turn)
-        select t.topic, t.id, t.party,
-               coalesce(t.begins + make_interval(secs => t.place - 1), clock_timestamp() + make_interval(secs => (t.place - 1) / 16))
+        select t.topic, t.id, t.party, t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
         from (
-            select p.*,
-                   max(case when p.place = 1 and p.party is not null then memoryd.next_turn(p.topic, p.party) end)
-                       over (partition by p.topic, p.party) as begins
+            select p.*, max(case p.place when 1 then memoryd.next_turn(p.topic, p.party) end)
+                            over (partition by p.topic, p.party) as begins
             from (
                 select n.id, n.created_at, k.topic, memoryd.party_of(n.user_id) as party,
                        row_number() over (partition by k.topic, n.user_id order by n.created_at, n.id) as place
@@ -65,10 +66,19 @@ begin
                 where n.status = 'pending' and n.kind <> 'dream'
             ) p
         ) t
-        order by t.created_at, t.id
-        returning topic
-    )
-    select count(pg_notify('memoryd', q.topic)) into topics from (select distinct q.topic from queued q) q;
+        order by t.created_at, t.id;
+    elsif waiting > 0 then
+        insert into memoryd.jobs (topic, ref, turn)
+        select 'request', id, clock_timestamp() + make_interval(secs => (row_number() over (order by created_at, id) - 1) / 16)
+        from new_rows where status = 'pending' and kind <> 'dream'
+        order by created_at, id;
+    end if;
+    if waiting > 0 then
+        perform pg_notify('memoryd', 'request');
+    end if;
+    if of_data then
+        perform pg_notify('memoryd', 'user_data');
+    end if;
     -- A dream takes minutes, too.
     insert into memoryd.jobs (topic, ref) select 'dream', id from new_rows
     where status = 'pending' and kind = 'dream' order by created_at, id;

@@ -75,83 +75,60 @@ begin
 end
 $$;
 
--- How big a value may be, of whatever users and agents write. Whoever reads a row, exports it or parses its JSON can rely on it. The
--- length in bytes is asked for first: it is known without reading a long text.
+-- How big a value may be, of whatever users and agents write: whoever reads a row, exports it or parses its JSON can rely on it.
 do $$
 declare
     each record;
 begin
     for each in
-        select l.place, c.name, l.most
+        select l.place, c.name, format('memoryd.%s_fits(%L, %I%s)', l.kind, c.name, c.name, ', ' || l.most) as condition
         from (values
-            ('agents', 'identity disabled_reason', 10000),
-            ('agent_commands', 'message', 10000000),
+            ('agents', 'identity disabled_reason', 'text', 10000),
+            ('agent_commands', 'message', 'text', 10000000),
             -- More than an executor may keep (MEMORYD_EXECUTOR_OUTPUT_BYTES), less than JSON can hold.
-            ('agent_commands', 'output', 250000000),
-            ('agent_commands', 'context error', 1000000),
-            ('agent_memory', 'content', 10000000),
-            ('agent_memory', 'source', 10000),
-            ('memory_queries', 'agent_id', 200),
-            ('memory_requests', 'query', 10000000),
-            ('memory_requests', 'agent_id', 200),
-            ('chat_groups', 'platform group_name', 10000),
-            ('conversation_sessions', 'title channel', 10000),
-            ('conversation_messages', 'content', 10000000),
-            ('documents', 'content', 10000000),
-            ('documents', 'title source document_type drop_path replica_path', 10000),
-            ('memory_chunks', 'chunk_text context', 10000000),
-            ('shared_knowledge', 'content', 10000000),
-            ('shared_knowledge', 'category title created_by created_by_name source', 10000),
-            ('agent_sessions', 'agent_id', 200),
-            ('agent_sessions', 'current_step', 10000),
-            ('agent_sessions', 'error_message', 1000000),
-            ('agent_execution_logs', 'agent_id', 200),
-            ('agent_execution_logs', 'step_name tool_name', 10000),
-            ('agent_execution_logs', 'reasoning error_message', 10000000),
-            ('memory_anchors', 'agent_id', 200),
-            ('memory_anchors', 'cid chain_tx', 10000)
-        ) as l(place, names, most)
+            ('agent_commands', 'output', 'text', 250000000),
+            ('agent_memory', 'content', 'text', 10000000),
+            ('agent_memory', 'source', 'text', 10000),
+            ('memory_queries', 'agent_id', 'text', 200),
+            ('memory_requests', 'query', 'text', 10000000),
+            ('memory_requests', 'agent_id', 'text', 200),
+            ('chat_groups', 'platform group_name', 'text', 10000),
+            ('conversation_sessions', 'title channel', 'text', 10000),
+            ('conversation_messages', 'content', 'text', 10000000),
+            ('documents', 'content', 'text', 10000000),
+            ('documents', 'title source document_type drop_path replica_path', 'text', 10000),
+            ('memory_chunks', 'chunk_text context', 'text', 10000000),
+            ('shared_knowledge', 'content', 'text', 10000000),
+            ('shared_knowledge', 'category title created_by created_by_name source', 'text', 10000),
+            ('agent_sessions', 'agent_id', 'text', 200),
+            ('agent_sessions', 'current_step error_message', 'text', 10000),
+            ('agent_execution_logs', 'agent_id', 'text', 200),
+            ('agent_execution_logs', 'step_name tool_name', 'text', 10000),
+            ('agent_execution_logs', 'reasoning error_message', 'text', 1000000),
+            ('memory_anchors', 'agent_id', 'text', 200),
+            ('memory_anchors', 'cid chain_tx', 'text', 10000),
+            ('agent_commands', 'metadata', 'json', null),
+            ('agent_memory', 'metadata', 'json', null),
+            ('memory_requests', 'options', 'json', null),
+            ('chat_groups', 'group_metadata', 'json', null),
+            ('conversation_messages', 'metadata', 'json', null),
+            ('documents', 'metadata', 'json', null),
+            ('memory_chunks', 'metadata', 'json', null),
+            ('shared_knowledge', 'decision_context outcome', 'json', null),
+            ('agent_sessions', 'session_data', 'json', null),
+            ('agent_execution_logs', 'input_data output_data', 'json', null),
+            ('memory_anchors', 'payload', 'json', null),
+            ('memory_queries', 'task_keywords retrieved_memory_ids relevance_scores', 'list', null),
+            ('conversation_messages', 'visibility_tags', 'list', null),
+            ('memory_chunks', 'visibility_tags', 'list', null),
+            ('user_memory_access', 'allowed_contexts allowed_tags', 'list', null),
+            ('shared_knowledge', 'tags related_ids', 'list', null),
+            ('agent_sessions', 'completed_steps', 'list', null)
+        ) as l(place, names, kind, most)
         cross join lateral string_to_table(l.names, ' ') as c(name)
     loop
-        execute format(
-            'alter table public.%1$I add constraint %2$I check (
-                 octet_length(%3$I) <= %4$s or length(%3$I) <= %4$s
-                 or memoryd.refuse(%3$L || '' has '' || length(%3$I) || '' characters'', %5$L))',
-            each.place, each.place || '_' || each.name || '_size', each.name, each.most,
-            'At most ' || to_char(each.most, 'FM999,999,999') || ' characters: give it in parts, or where it can be found.');
-    end loop;
-    for each in
-        select l.place, c.name
-        from (values
-            ('agent_commands', 'metadata'), ('agent_memory', 'metadata'), ('memory_requests', 'options'),
-            ('chat_groups', 'group_metadata'), ('conversation_messages', 'metadata'), ('documents', 'metadata'),
-            ('memory_chunks', 'metadata'), ('shared_knowledge', 'decision_context outcome'), ('agent_sessions', 'session_data'),
-            ('agent_execution_logs', 'input_data output_data'), ('memory_anchors', 'payload')
-        ) as l(place, names)
-        cross join lateral string_to_table(l.names, ' ') as c(name)
-    loop
-        execute format(
-            'alter table public.%1$I add constraint %2$I check (
-                 %3$I = ''{}'' or memoryd.json_fault(%3$I) is null
-                 or memoryd.refuse(%3$L || '' '' || memoryd.json_fault(%3$I), %4$L))',
-            each.place, each.place || '_' || each.name || '_size', each.name,
-            'At most 1,048,576 bytes of JSON, 64 levels deep, its numbers of 1,000 digits.');
-    end loop;
-    for each in
-        select l.place, c.name
-        from (values
-            ('memory_queries', 'task_keywords retrieved_memory_ids relevance_scores'), ('conversation_messages', 'visibility_tags'),
-            ('memory_chunks', 'visibility_tags'), ('user_memory_access', 'allowed_contexts allowed_tags'),
-            ('shared_knowledge', 'tags related_ids'), ('agent_sessions', 'completed_steps')
-        ) as l(place, names)
-        cross join lateral string_to_table(l.names, ' ') as c(name)
-    loop
-        execute format(
-            'alter table public.%1$I add constraint %2$I check (
-                 %3$I = ''{}'' or (cardinality(%3$I) <= 1000 and octet_length(%3$I::text) <= 100000)
-                 or memoryd.refuse(%3$L || '' has '' || cardinality(%3$I) || '' entries, '' || octet_length(%3$I::text) || '' bytes'',
-                                   ''At most 1,000 entries, and 100,000 bytes together.''))',
-            each.place, each.place || '_' || each.name || '_size', each.name);
+        execute format('alter table public.%I add constraint %I check (%s)', each.place, each.place || '_' || each.name || '_size',
+                       each.condition);
     end loop;
 end
 $$;

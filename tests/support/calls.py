@@ -29,8 +29,9 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "bm25", "check_match", "code_of", "grants_access", "json_fault", "kind_weight", "lexemes_of", "prior_of",
-        "recency", "refuse", "relevance", "says_when", "scope_of", "search_terms", "sparse_index", "weigh_text", "weigh_texts",
+        "bm25", "check_match", "code_of", "grants_access", "json_fits", "kind_weight", "lexemes_of", "list_fits",
+        "prior_of", "recency", "refuse", "relevance", "says_when", "scope_of", "search_terms", "sparse_index", "text_fits",
+        "weigh_text", "weigh_texts",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """What is reckoned from the arguments alone."""
