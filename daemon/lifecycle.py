@@ -220,6 +220,7 @@ class Daemon:
         schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))
         schedule.add(Tick("expire_conversations", settings.cleanup_seconds, upkeep.expire_conversations))
         schedule.add(Tick("archive_knowledge", settings.cleanup_seconds, upkeep.archive_knowledge))
+        schedule.add(Tick("forget_answers", settings.cleanup_seconds, upkeep.forget_answers))
         schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
         schedule.add(
             Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, self._log))
@@ -355,6 +356,7 @@ async def write_settings(connection: Any, settings: Settings) -> None:
         "public_notifications": settings.public_notifications,
         "notification_user_ids": settings.notification_user_ids,
         "audit": settings.audit,
+        "pending_per_user": settings.pending_per_user,
         "ttl_hours.outcome": settings.outcome_ttl_hours,
         "ttl_hours.error": settings.outcome_ttl_hours,
         "ttl_hours.observation": settings.outcome_ttl_hours,

@@ -30,7 +30,7 @@ CLAIM = """
 with due as materialized (
     select id, attempt - spared as deaths from memoryd.jobs
     where topic = $1 and lane is null and visible_at <= now() and attempt > spared
-    order by id
+    order by turn, id
     limit $2::integer
     for update skip locked
 ), suspects as materialized (
@@ -41,7 +41,7 @@ with due as materialized (
 ), fresh as materialized (
     select id from memoryd.jobs
     where topic = $1 and lane is null and visible_at <= now() and attempt = spared
-    order by id
+    order by turn, id
     limit $2::integer
     for update skip locked
 )
@@ -135,7 +135,7 @@ select t.topic
 from unnest($1::text[]) as t(topic)
 where (select true from memoryd.jobs j
        where j.topic = t.topic and j.lane is null and j.visible_at <= now()
-       order by j.id
+       order by j.turn, j.id
        limit 1)
    or (select true from memoryd.jobs j
        where j.topic = t.topic and j.lane is not null
@@ -157,7 +157,7 @@ with back as (
     update public.memory_requests r
     set status = 'pending', error = null, finished_at = null
     from back b
-    where b.topic in ('request', 'dream') and r.id = b.ref and r.status = 'failed'
+    where b.topic in ('request', 'user_data', 'dream') and r.id = b.ref and r.status = 'failed'
 )
 select count(*) as jobs, count(memoryd.ring(q.topic)) from queued q
 """
@@ -172,7 +172,7 @@ async def claim(
     max_attempts: int = 5,
     holder: int | None = None,
 ) -> list[Job]:
-    """Up to `most` fresh jobs, and a company of suspects, of a topic without lanes; order by id."""
+    """Up to `most` fresh jobs, and a company of suspects, of a topic without lanes: whose turn is next; returned by id."""
     return _jobs(topic, await database.fetch(CLAIM, topic, most, seconds, max_attempts, holder))
 
 

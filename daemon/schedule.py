@@ -20,6 +20,8 @@ from daemon.logs import describe
 
 LAST_TICK_SECONDS = 2.0
 CLEANUP_ROWS = 10_000
+ANSWERS = 100
+"""Answers forgotten in one transaction: each may be hundreds of megabytes."""
 DEAD_JOB_DAYS = 30
 EMBEDDING_DAYS = 30
 
@@ -35,6 +37,23 @@ SWEEP_AUDIT = "select memoryd.sweep_audit($1)"
 EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
 EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence()"
+
+# All that is kept about a user, once more, or what was left of it: for who asked, not for whoever reads the table later.
+FORGET_ANSWERS = """
+with forgotten as (
+    update public.memory_requests
+    set result = null
+    where id in (
+        select r.id from public.memory_requests r
+        where r.kind in ('export', 'erase') and r.result is not null and r.finished_at < now() - interval '1 hour'
+        order by r.finished_at
+        limit $1
+        for update skip locked
+    )
+    returning 1
+)
+select count(*) from forgotten
+"""
 
 FAIL_OVERDUE = """
 with overdue as (
@@ -186,6 +205,16 @@ class Upkeep:
         archived = await self._database.fetchval(ARCHIVE_KNOWLEDGE)
         if archived:
             self._log.info("knowledge_archived", entries=archived)
+
+    async def forget_answers(self) -> None:
+        """Takes the results of exports and erasures an hour after they were given; transactions of bounded size."""
+        total = 0
+        while gone := int(await self._database.fetchval(FORGET_ANSWERS, ANSWERS)):
+            total += gone
+            if gone < ANSWERS:
+                break
+        if total:
+            self._log.info("answers_forgotten", requests=total)
 
     async def fail_overdue_commands(self) -> None:
         """Fails commands whose executor never came back; the failure is remembered like any other."""

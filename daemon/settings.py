@@ -126,6 +126,10 @@ class Settings(BaseSettings):
         24.0, description="A command running longer than this has failed."
     )
 
+    pending_per_user: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        100,
+        description="Requests and commands that an end user may have pending at once; agents are not counted.",
+    )
     outcome_ttl_hours: Annotated[int, Field(ge=1, le=A_CENTURY)] = Field(
         72, description="Default TTL of outcome, error, observation."
     )

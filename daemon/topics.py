@@ -58,5 +58,7 @@ def build_topics(
             batch=16,
             parallel=calls,
         ),
+        # What reads or deletes all about a user: one at a time, so that a user's exports never fill the places of recalls.
+        Topic("user_data", RequestHandler(reader=database, embedding=embedding), batch=1),
         Topic("dream", DreamHandler(dreamer=dreamer), batch=16),
     ]

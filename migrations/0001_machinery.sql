@@ -14,6 +14,7 @@ comment on table memoryd.settings is 'Settings the triggers and functions read: 
 insert into memoryd.settings (key, value) values
     ('public_notifications', 'true'),
     ('notification_user_ids', 'false'),
+    ('pending_per_user', '100'),
     ('ttl_hours.outcome', '72'),
     ('ttl_hours.error', '72'),
     ('ttl_hours.observation', '72'),
@@ -25,12 +26,15 @@ insert into memoryd.settings (key, value) values
 -- stopping): a job with attempt > spared has been claimed and never come back, or has failed, and runs with no fresh job from
 -- then on. `alone` counts how often it was begun with no other and did not come back: a job is buried for its worker's death
 -- only after that, never for the company it was in. `holder` is the number of the daemon that has claimed it.
+-- What users ask for is done in turns, a second between two of one user: see memoryd.next_turn.
 create table memoryd.jobs (
     id bigint generated always as identity primary key,
     topic text not null,
     lane text,
     ref uuid,
     payload jsonb,
+    party bigint,
+    turn timestamptz not null default '-infinity',
     attempt integer not null default 0,
     spared integer not null default 0,
     alone integer not null default 0,
@@ -51,10 +55,14 @@ create table memoryd.jobs (
 );
 comment on column memoryd.jobs.last_error is 'Why its last attempt failed that came back at all: null where none did.';
 comment on table memoryd.jobs is 'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
+comment on column memoryd.jobs.party is 'The user whom the job is for, as a hash (memoryd.party_of); null where it is the agents'' own, or no turns are taken.';
+comment on column memoryd.jobs.turn is 'Jobs without a lane are claimed by turn, then in order.';
 
--- Neither index holds visible_at, so that a claim stays a HOT update: the jobs in flight are few, and a scan steps over them.
-create index jobs_unlaned on memoryd.jobs (topic, id) where lane is null;
+-- No index holds visible_at, so that a claim stays a HOT update: the jobs in flight are few, and a scan steps over them.
+create index jobs_unlaned on memoryd.jobs (topic, turn, id) where lane is null;
 create index jobs_laned on memoryd.jobs (topic, lane, id) where lane is not null;
+-- What a user has pending, and the last turn of it.
+create index jobs_party on memoryd.jobs (party, topic, turn) where party is not null;
 
 -- A lane is an ordered stream of jobs of one topic (one agent's memories): held by one worker at a time.
 create table memoryd.lanes (
@@ -135,6 +143,48 @@ create function memoryd.is_busy() returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select count(*) = 1000 from (select from memoryd.jobs where visible_at <= now() limit 1000) waiting $$;
+
+-- A user among those who take turns.
+create function memoryd.party_of(p_user uuid) returns bigint
+language sql immutable parallel safe strict
+return hashtextextended('user ' || p_user::text, 0);
+
+-- When it is a party's turn next, as far as others wait: now, or a second after the last of what it has pending. Jobs are claimed in the
+-- order of their turns, so who asks for one thing overtakes what another, who asked for hundreds, has not got yet. With nobody
+-- else waiting nothing waits for its turn; and nobody waits for ever: whoever comes after a turn has passed stands behind it.
+create function memoryd.next_turn(p_topic text, p_party bigint) returns timestamptz
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    select greatest(clock_timestamp(), (select j.turn + interval '1 second' from memoryd.jobs j
+                                        where j.party = p_party and j.topic = p_topic
+                                        order by j.turn desc
+                                        limit 1))
+$$;
+
+-- Ends a statement by which an end user would have more pending than MEMORYD_PENDING_PER_USER; agents have no such limit. Called with
+-- how many the statement adds, whose jobs are not queued yet. Statements at the same time do not see one another's.
+create function memoryd.check_pending(p_added bigint) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    most integer;
+    pending bigint;
+begin
+    if memoryd.caller_is_service() then
+        return;
+    end if;
+    most := memoryd.setting_integer('pending_per_user');
+    select count(*) into pending
+    from (select from memoryd.jobs j where j.party = memoryd.party_of(memoryd.caller_id()) limit most) counted;
+    if pending + p_added > most then
+        raise exception 'at most % requests and commands of a user may be pending, and this would make %', most, pending + p_added
+            using errcode = 'configuration_limit_exceeded',
+                  hint = 'Nothing of this statement was taken. Wait for answers to those that are pending, then ask for fewer at once.';
+    end if;
+end
+$$;
 
 -- Ends a check constraint that failed with words that help: `check (<allowed> or memoryd.refuse(what, hint))`.
 -- Strict, so that null, which a check lets pass, is let pass here too.
@@ -305,6 +355,58 @@ comment on function memoryd.lock_shared is 'As memoryd.lock(), but any number ma
 create function memoryd.may_notify() returns boolean
 language sql volatile
 return pg_notification_queue_usage() < 0.5;
+
+-- The checks of how big a value may be: `check (memoryd.text_fits('content', content, 10000000))`. Calls, and no expressions of many
+-- parts, since every statement prepares the checks of its table anew. Each is true, or ends the statement with words that help.
+create function memoryd.text_fits(p_name text, p_text text, p_most integer) returns boolean
+language plpgsql immutable parallel safe strict
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- In bytes first: how many those are is known without reading a long text.
+    return octet_length(p_text) <= p_most or length(p_text) <= p_most
+        or memoryd.refuse(p_name || ' has ' || length(p_text) || ' characters',
+                          'At most ' || to_char(p_most, 'FM999,999,999') || ' characters: give it in parts, or say where it is found.');
+end
+$$;
+
+create function memoryd.list_fits(p_name text, p_list anyarray) returns boolean
+language plpgsql immutable parallel safe strict
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return cardinality(p_list) = 0 or (cardinality(p_list) <= 1000 and octet_length(p_list::text) <= 100000)
+        or memoryd.refuse(p_name || ' has ' || cardinality(p_list) || ' entries, ' || octet_length(p_list::text) || ' bytes',
+                          'At most 1,000 entries, and 100,000 bytes together.');
+end
+$$;
+
+-- Deep values and long numbers break the parsers of who reads them (Python's take 4,300 digits of an integer).
+create function memoryd.json_fits(p_name text, p_json jsonb) returns boolean
+language plpgsql immutable parallel safe strict
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    fault text;
+begin
+    if p_json = '{}' then
+        return true;
+    end if;
+    -- Statement by statement: the text comes last, since of 1e9999 it is ten thousand times as long. Few characters hold no long number.
+    if jsonb_path_exists(p_json, 'strict $.**{65 to last}') then
+        fault := ' is nested deeper than 64 levels';
+    elsif pg_column_size(p_json) <= 2000 and octet_length(p_json::text) <= 1000 then
+        return true;
+    elsif exists (select from jsonb_path_query(p_json, 'strict $.** ? (@.type() == "number")') as n(value)
+                  where abs(n.value::numeric) >= 1e1000 or scale(n.value::numeric) > 1000) then
+        fault := ' holds a number of more than 1,000 digits';
+    elsif octet_length(p_json::text) > 1048576 then
+        fault := ' has ' || octet_length(p_json::text) || ' bytes as text';
+    end if;
+    return fault is null
+        or memoryd.refuse(p_name || fault, 'At most 1,048,576 bytes of JSON, 64 levels deep, its numbers of 1,000 digits.');
+end
+$$;
 
 -- One constant payload for each topic: identical notifications collapse within a transaction.
 create function memoryd.ring(p_topic text) returns void

@@ -118,4 +118,5 @@ revoke all on function memoryd.caller_id, memoryd.check_login, memoryd.caller_ro
 -- The tables of schema memoryd stay closed: usage is what the policies and the public functions need to call these helpers.
 grant usage on schema memoryd to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.caller_id, memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain,
-    memoryd.one_line to memoryd_service, memoryd_user, memoryd_admin;
+    memoryd.one_line, memoryd.text_fits, memoryd.list_fits, memoryd.json_fits
+    to memoryd_service, memoryd_user, memoryd_admin;

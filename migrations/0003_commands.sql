@@ -122,11 +122,35 @@ create function memoryd.commands_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    waiting bigint;
+    of_users bigint;
 begin
     perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
 
-    insert into memoryd.jobs (topic, ref) select 'context', id from new_rows where status = 'pending' order by created_at, id;
-    if found then
+    select count(*), count(user_id) into waiting, of_users from new_rows where status = 'pending';
+    -- In turns: a command of a user each second, sixteen of the agents' own.
+    if of_users > 0 then
+        perform memoryd.check_pending(of_users);
+        insert into memoryd.jobs (topic, ref, party, turn)
+        select 'context', t.id, t.party, t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
+        from (
+            select p.*, max(case p.place when 1 then memoryd.next_turn('context', p.party) end) over (partition by p.party) as begins
+            from (
+                select n.id, n.created_at, memoryd.party_of(n.user_id) as party,
+                       row_number() over (partition by n.user_id order by n.created_at, n.id) as place
+                from new_rows n
+                where n.status = 'pending'
+            ) p
+        ) t
+        order by t.created_at, t.id;
+    elsif waiting > 0 then
+        insert into memoryd.jobs (topic, ref, turn)
+        select 'context', id, clock_timestamp() + make_interval(secs => (row_number() over (order by created_at, id) - 1) / 16)
+        from new_rows where status = 'pending'
+        order by created_at, id;
+    end if;
+    if waiting > 0 then
         perform memoryd.ring('context');
     end if;
 
@@ -174,8 +198,10 @@ begin
     end if;
 
     if 'pending' = any(reached) then
-        insert into memoryd.jobs (topic, ref)
-        select 'context', n.id from new_rows n join old_rows o using (id)
+        insert into memoryd.jobs (topic, ref, turn)
+        select 'context', n.id,
+               clock_timestamp() + make_interval(secs => (row_number() over (order by n.created_at, n.id) - 1) / 16)
+        from new_rows n join old_rows o using (id)
         where n.status = 'pending' and o.status <> 'pending'
         order by n.created_at, n.id;
         perform memoryd.ring('context');

@@ -213,7 +213,7 @@ begin
     if current_setting('transaction_read_only') = 'off' then
         insert into public.memory_queries (
             agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
-        values (p_agent, p_user, p_command, asked, coalesce(retrieved, '{}'), coalesce(scores, '{}'));
+        values (left(p_agent, 200), p_user, p_command, asked, coalesce(retrieved, '{}'), coalesce(scores, '{}'));
     end if;
     perform memoryd.note_read(p_user, p_agent, 'context', coalesce(cardinality(retrieved), 0),
                               (extract(epoch from clock_timestamp() - began) * 1000)::integer);

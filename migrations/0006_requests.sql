@@ -31,19 +31,55 @@ create table public.memory_requests (
 );
 comment on table public.memory_requests is 'Requests to memoryd: recall and context with the query''s embedding, a dream, an export, an erasure. LISTEN request_done, or poll status.';
 comment on column public.memory_requests.user_id is 'Who asks: answered with that user''s rights, so nothing is found that they could not select themselves.';
+comment on column public.memory_requests.result is 'The answer; of an export or an erasure it is taken away an hour after finished_at, and status stays done.';
 create index memory_requests_created on public.memory_requests (created_at);
+-- Answers to be forgotten an hour after they were given.
+create index memory_requests_answers on public.memory_requests (finished_at)
+    where kind in ('export', 'erase') and result is not null;
 
 create function memoryd.requests_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    waiting bigint;
+    of_users bigint;
+    of_data boolean;
 begin
-    insert into memoryd.jobs (topic, ref) select 'request', id from new_rows
-    where status = 'pending' and kind <> 'dream' order by created_at, id;
-    if found then
+    select count(*) filter (where kind <> 'dream'), count(user_id), bool_or(kind in ('export', 'erase'))
+    into waiting, of_users, of_data
+    from new_rows where status = 'pending';
+    -- In turns: a request of a user each second, sixteen of the agents' own. What reads or deletes all about a user takes long: its
+    -- own topic, so that no recall waits behind it.
+    if of_users > 0 then
+        perform memoryd.check_pending(of_users);
+        insert into memoryd.jobs (topic, ref, party, turn)
+        select t.topic, t.id, t.party, t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
+        from (
+            select p.*, max(case p.place when 1 then memoryd.next_turn(p.topic, p.party) end)
+                            over (partition by p.topic, p.party) as begins
+            from (
+                select n.id, n.created_at, k.topic, memoryd.party_of(n.user_id) as party,
+                       row_number() over (partition by k.topic, n.user_id order by n.created_at, n.id) as place
+                from new_rows n
+                cross join lateral (select case when n.kind in ('export', 'erase') then 'user_data' else 'request' end as topic) k
+                where n.status = 'pending' and n.kind <> 'dream'
+            ) p
+        ) t
+        order by t.created_at, t.id;
+    elsif waiting > 0 then
+        insert into memoryd.jobs (topic, ref, turn)
+        select 'request', id, clock_timestamp() + make_interval(secs => (row_number() over (order by created_at, id) - 1) / 16)
+        from new_rows where status = 'pending' and kind <> 'dream'
+        order by created_at, id;
+    end if;
+    if waiting > 0 then
         perform memoryd.ring('request');
     end if;
-    -- A dream takes minutes: its own topic, so that no recall waits behind it.
+    if of_data then
+        perform memoryd.ring('user_data');
+    end if;
+    -- A dream takes minutes, too.
     insert into memoryd.jobs (topic, ref) select 'dream', id from new_rows
     where status = 'pending' and kind = 'dream' order by created_at, id;
     if found then
@@ -142,5 +178,5 @@ begin
 end
 $$;
 create trigger request_died after insert on memoryd.dead_jobs
-    for each row when (new.topic in ('request', 'dream'))
+    for each row when (new.topic in ('request', 'user_data', 'dream'))
     execute function memoryd.request_died();

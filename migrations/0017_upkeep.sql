@@ -1,4 +1,4 @@
--- Conversations are forgotten in time; and the doors of what came after 0014_access.sql are closed.
+-- Conversations are forgotten in time; nothing is too big to be carried on; and the doors of what came after 0014_access.sql are closed.
 
 -- Deletes messages past their time, and sessions as old that have none left, at most p_max_rows of each (null: all).
 -- A user's own minutes (memory_settings) go before p_default_minutes; null keeps for ever.
@@ -72,6 +72,64 @@ begin
     delete from public.conversation_sessions c
     where c.id = any(past) and not exists (select from public.conversation_messages m where m.session_id = c.id);
     get diagnostics sessions = row_count;
+end
+$$;
+
+-- How big a value may be, of whatever users and agents write: whoever reads a row, exports it or parses its JSON can rely on it.
+do $$
+declare
+    each record;
+begin
+    for each in
+        select l.place, c.name, format('memoryd.%s_fits(%L, %I%s)', l.kind, c.name, c.name, ', ' || l.most) as condition
+        from (values
+            ('agents', 'identity disabled_reason', 'text', 10000),
+            ('agent_commands', 'message', 'text', 10000000),
+            -- More than an executor may keep (MEMORYD_EXECUTOR_OUTPUT_BYTES), less than JSON can hold.
+            ('agent_commands', 'output', 'text', 250000000),
+            ('agent_memory', 'content', 'text', 10000000),
+            ('agent_memory', 'source', 'text', 10000),
+            ('memory_queries', 'agent_id', 'text', 200),
+            ('memory_requests', 'query', 'text', 10000000),
+            ('memory_requests', 'agent_id', 'text', 200),
+            ('chat_groups', 'platform group_name', 'text', 10000),
+            ('conversation_sessions', 'title channel', 'text', 10000),
+            ('conversation_messages', 'content', 'text', 10000000),
+            ('documents', 'content', 'text', 10000000),
+            ('documents', 'title source document_type drop_path replica_path', 'text', 10000),
+            ('memory_chunks', 'chunk_text context', 'text', 10000000),
+            ('shared_knowledge', 'content', 'text', 10000000),
+            ('shared_knowledge', 'category title created_by created_by_name source', 'text', 10000),
+            ('agent_sessions', 'agent_id', 'text', 200),
+            ('agent_sessions', 'current_step error_message', 'text', 10000),
+            ('agent_execution_logs', 'agent_id', 'text', 200),
+            ('agent_execution_logs', 'step_name tool_name', 'text', 10000),
+            ('agent_execution_logs', 'reasoning error_message', 'text', 1000000),
+            ('memory_anchors', 'agent_id', 'text', 200),
+            ('memory_anchors', 'cid chain_tx', 'text', 10000),
+            ('agent_commands', 'metadata', 'json', null),
+            ('agent_memory', 'metadata', 'json', null),
+            ('memory_requests', 'options', 'json', null),
+            ('chat_groups', 'group_metadata', 'json', null),
+            ('conversation_messages', 'metadata', 'json', null),
+            ('documents', 'metadata', 'json', null),
+            ('memory_chunks', 'metadata', 'json', null),
+            ('shared_knowledge', 'decision_context outcome', 'json', null),
+            ('agent_sessions', 'session_data', 'json', null),
+            ('agent_execution_logs', 'input_data output_data', 'json', null),
+            ('memory_anchors', 'payload', 'json', null),
+            ('memory_queries', 'task_keywords retrieved_memory_ids relevance_scores', 'list', null),
+            ('conversation_messages', 'visibility_tags', 'list', null),
+            ('memory_chunks', 'visibility_tags', 'list', null),
+            ('user_memory_access', 'allowed_contexts allowed_tags', 'list', null),
+            ('shared_knowledge', 'tags related_ids', 'list', null),
+            ('agent_sessions', 'completed_steps', 'list', null)
+        ) as l(place, names, kind, most)
+        cross join lateral string_to_table(l.names, ' ') as c(name)
+    loop
+        execute format('alter table public.%I add constraint %I check (%s)', each.place, each.place || '_' || each.name || '_size',
+                       each.condition);
+    end loop;
 end
 $$;
 

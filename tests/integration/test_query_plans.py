@@ -18,6 +18,7 @@ from handlers import associate, capture, context, dream, index, index_messages, 
 from handlers.index_rows import RowIndex
 from tests.support.servers import Server
 from tests.support.templates import make_once
+from tests.support.users import acting_as
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,7 +28,7 @@ BIG = {
     "shared_knowledge", "lexeme_statistics", "lexicon", "lexeme_neighbours",
 }  # fmt: skip
 
-# Their jobs come with the rows: 30,000 to index, 2,000 contexts, 16,000 captures in 500 lanes.
+# Their jobs come with the rows: 30,000 to index, 2,000 contexts, 5,000 requests of 50 users, 16,000 captures in 500 lanes.
 SEED = """
 insert into agents (agent_id) select 'agent ' || n from generate_series(0, 20000) n;
 
@@ -51,6 +52,14 @@ select 'agent ' || n % 500, now() - make_interval(mins => n) from generate_serie
 
 insert into memory_requests (kind, query, status, created_at)
 select 'recall', 'q', 'done', now() - make_interval(mins => n) from generate_series(1, 20000) n;
+
+insert into memory_requests (kind, user_id, status, result, created_at, finished_at)
+select 'export', md5('u' || n)::uuid, 'done', case when n % 100 = 0 then '{}'::jsonb end,
+       now() - make_interval(mins => n), now() - make_interval(mins => n)
+from generate_series(1, 2000) n;
+
+insert into memory_requests (kind, user_id, query)
+select 'recall', md5('u' || n / 100)::uuid, 'q' from generate_series(1, 5000) n;
 
 insert into dream_sessions (trigger, status, started_at, finished_at)
 select 'idle', 'completed', now() - make_interval(hours => n), now() - make_interval(hours => n)
@@ -185,6 +194,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     ),
     "dream prune": (dream.PRUNE, ()),
     "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
+    "forget answers": (schedule.FORGET_ANSWERS, (100,)),
     "executor claim": (executor.CLAIM, (UUID(int=1), 2, 4, 30.0)),
 }
 
@@ -221,7 +231,7 @@ CALLS = {
     "recall by meaning": "select * from recall('deploy server', 'agent 1', null, array_fill(0.1, array[256])::vector)",
     "recall of a user by meaning": "select * from recall('server', null, md5('u7')::uuid, array_fill(0.1, array[256])::vector)",
     "recall as a user": "select memoryd.answer_as_user('recall', null, md5('u7')::uuid, 'server', '{}', null, null)",
-    "recall as a user without rows": "select memoryd.answer_as_user('recall', null, md5('x')::uuid, 'server', '{}', null, null)",
+    "recall of a user with no rows": "select memoryd.answer_as_user('recall', null, md5('x')::uuid, 'server', '{}', null, null)",
     "cleanup_expired_memory": "select cleanup_expired_memory(100)",
     "mark_useful": ONE_QUERY,
     "claim_lanes": "select * from memoryd.claim_lanes('capture', 64, 256, interval '30 seconds')",
@@ -231,20 +241,35 @@ CALLS = {
     "new words": f"update agent_memory set content = 'y' where id = {ONE_MEMORY}",
     "a memory less": f"delete from agent_memory where id = {ONE_MEMORY}",
     "a new request": "insert into memory_requests (kind, query) values ('recall', 'x')",
+    "a new request of a user": "insert into memory_requests (kind, user_id, query) values ('recall', md5('u7')::uuid, 'x')",
+}
+OF_A_USER = {
+    "a new request": "insert into memory_requests (kind, user_id, query) values ('recall', memoryd.caller_id(), 'x')",
+    "a new command": "insert into agent_commands (agent_id, user_id, message) values ('agent 1', memoryd.caller_id(), 'x')",
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_call_of_a_client_reads_no_big_table_whole(busy: asyncpg.Connection, name: str) -> None:
-    """Here what counts is what was done: a function's own plans are not in its caller's."""
+    assert await read_whole(busy, CALLS[name]) == set()
+
+
+@pytest.mark.parametrize("name", OF_A_USER)
+async def test_what_a_user_has_pending_is_counted_by_an_index(busy: asyncpg.Connection, name: str) -> None:
+    async with acting_as(busy, UUID(int=7)):
+        assert await read_whole(busy, OF_A_USER[name]) == set()
+
+
+async def read_whole(busy: asyncpg.Connection, sql: str) -> set[str]:
+    """The tables that a statement reads from end to end, by what was done: a function's own plans are not in its caller's."""
     counted = "select relname, seq_scan from pg_stat_xact_user_tables where relname = any($1)"
     before = {row["relname"]: row["seq_scan"] for row in await busy.fetch(counted, list(BIG))}
     # Six times: from the sixth on a function's plans are generic ones.
     for _ in range(6):
-        await busy.fetch(CALLS[name])
+        await busy.fetch(sql)
     after = {row["relname"]: row["seq_scan"] for row in await busy.fetch(counted, list(BIG))}
     assert set(after) == BIG
-    assert {table for table in BIG if after[table] > before[table]} == set()
+    return {table for table in BIG if after[table] > before[table]}
 
 
 FREE_WORKERS = """

@@ -112,9 +112,8 @@ async def test_an_agent_that_others_name_stays(
 ) -> None:
     await connection.execute("insert into agents (agent_id, identity) values ('alice', 'a sailor')")
     await remember(connection, "the cat", user_id=ONE)
-    more: dict[str, object] = {"agent_memory": {"content": "x"}, "agent_commands": {"message": "x"}}.get(
-        table, {}
-    )
+    text = {"agent_memory": "content", "agent_commands": "message"}.get(table)
+    more: dict[str, object] = {} if text is None else {text: "x"}
     await insert(connection, table, {"agent_id": "alice", "user_id": owner} | more)
     await connection.execute(ERASE, ONE)
     assert await column(connection, "select identity from agents") == ["a sailor"]

@@ -29,8 +29,9 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "bm25", "check_match", "code_of", "grants_access", "is_plain", "kind_weight", "lexemes_of", "one_line", "prior_of",
-        "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "sparse_index", "unseen",
+        "bm25", "check_match", "code_of", "grants_access", "is_plain", "json_fits", "kind_weight", "lexemes_of", "list_fits",
+        "one_line", "prior_of", "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms",
+        "sparse_index", "text_fits", "unseen",
         "weigh_text", "weigh_texts",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
