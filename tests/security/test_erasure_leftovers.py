@@ -112,10 +112,10 @@ async def test_an_agent_that_others_name_stays(
 ) -> None:
     await connection.execute("insert into agents (agent_id, identity) values ('alice', 'a sailor')")
     await remember(connection, "the cat", user_id=ONE)
-    more: dict[str, object] = {"agent_memory": {"content": "x"}, "agent_commands": {"message": "x"}}.get(
-        table, {}
-    )
-    await insert(connection, table, {"agent_id": "alice", "user_id": owner} | more)
+    given: dict[str, object] = {"agent_id": "alice", "user_id": owner}
+    if table in ("agent_memory", "agent_commands"):
+        given["content" if table == "agent_memory" else "message"] = "x"
+    await insert(connection, table, given)
     await connection.execute(ERASE, ONE)
     assert await column(connection, "select identity from agents") == ["a sailor"]
 
