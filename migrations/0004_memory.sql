@@ -267,7 +267,8 @@ as $$
           -- One that waits for its turn already sees all that there is then.
           and not exists (select from memoryd.jobs j
                           where j.topic = 'associate' and j.lane = memoryd.associate_lane(m.agent_id, m.user_id)
-                            and j.ref = m.id and j.attempt = 0)
+                            and j.ref = m.id and j.attempt = 0
+                          offset 0)
         order by m.created_at, m.id
         returning 1
     )
@@ -289,13 +290,23 @@ begin
     with changed as (
         select n.id from new_rows n join old_rows o using (id) where n.content <> o.content
     ), unlinked as (
+        -- One look-up in an index each.
         delete from public.memory_associations a
-        where a.memory_id in (select c.id from changed c) or a.related_memory_id in (select c.id from changed c)
+        where a.id = any(array(
+            select l.id
+            from changed c
+            cross join lateral (
+                (select f.id from public.memory_associations f where f.memory_id = c.id offset 0)
+                union all
+                (select t.id from public.memory_associations t where t.related_memory_id = c.id offset 0)
+            ) l))
         returning a.memory_id
     )
     select array_agg(u.memory_id) into linked
     from (select distinct d.memory_id from unlinked d where d.memory_id not in (select c.id from changed c) limit 100) u;
-    perform memoryd.associate_again(linked);
+    if linked is not null then
+        perform memoryd.associate_again(linked);
+    end if;
 
     insert into memoryd.jobs (topic, lane, ref)
     select 'associate', memoryd.associate_lane(n.agent_id, n.user_id), n.id from new_rows n join old_rows o using (id)

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from daemon import executor, queue, schedule
-from handlers import associate, capture, context, dream, index, index_messages, request
+from handlers import associate, capture, context, dream, index, index_messages, lexicon, request
 from handlers.index_rows import RowIndex
 from tests.support.servers import Server
 from tests.support.templates import make_once
@@ -152,12 +152,12 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
         queue.SETTLE_LANES,
         (NUMBERS, SIXTEEN, ["agent 1", "agent 2"], [1, 1], "capture", True),
     ),
-    "queue release": (queue.RELEASE, (NUMBERS, SIXTEEN, 1.0, 1)),
-    "queue postpone": (queue.POSTPONE, (1, 1, 1.0)),
+    "queue release": (queue.RELEASE, (NUMBERS, SIXTEEN, 1.0, 1, None)),
+    "queue postpone": (queue.POSTPONE, (1, 1, 1.0, "error")),
     "queue unlease": (queue.UNLEASE, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
     "queue renew": (queue.RENEW, (NUMBERS, SIXTEEN, 1.0)),
     "queue renew lanes": (queue.RENEW_LANES, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
-    "queue bury": (queue.BURY, (1, 1, "error")),
+    "queue bury": (queue.BURY, (1, 1, "error", None)),
     "queue topics with work": (
         queue.TOPICS_WITH_WORK,
         (["context", "capture", "index", "associate", "request", "dream"],),
@@ -181,7 +181,19 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "associate read new": (associate.READ_NEW, (IDS,)),
     "associate read reach": (associate.READ_REACH, ("agent 1", None, TIME)),
     "associate read candidates": (associate.READ_CANDIDATES, (IDS, IDS)),
-    "associate write": (associate.WRITE, (IDS, IDS[::-1], ["related"] * 16, [0.5] * 16)),
+    "associate write": (
+        associate.WRITE,
+        (IDS, [TIME] * 16, IDS, IDS, IDS[::-1], ["related"] * 16, [0.5] * 16, [TIME] * 16),
+    ),
+    "associate later": (associate.LATER, (IDS,)),
+    "context register": (context.REGISTER, (IDS,)),
+    "lexicon new": (lexicon.READ_NEW, (2000,)),
+    "lexicon page": (lexicon.READ_PAGE, ("word5",)),
+    "lexicon lock": (lexicon.LOCK, (["word5", "word6"],)),
+    "lexicon write": (lexicon.WRITE_VECTORS, (["word5", "word6"], [None, None])),
+    "unknown words": ("select memoryd.unknown_words($1)", (["word5", "word6"],)),
+    "executor complete": (executor.COMPLETE, (UUID(int=1), UUID(int=2), "x", 0, None)),
+    "executor give back": (executor.GIVE_BACK, (UUID(int=1), IDS)),
     "request read": (request.READ, (IDS,)),
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
     "dream due": (dream.DUE, (21600.0, 21600.0, 172800.0, 3)),
