@@ -11,10 +11,12 @@ create table public.agents (
     open_to_users boolean not null default false,
     created_at timestamptz not null default now()
 );
-comment on table public.agents is 'Every agent that a service ever gave a command or a memory. Set enabled = false to have its commands cancelled.';
+comment on table public.agents is 'Every agent that a service ever gave a command or a memory. '
+    'Set enabled = false to have its commands cancelled.';
 comment on column public.agents.identity is 'Who the agent is, in a line: it opens every context. Optional.';
 comment on column public.agents.open_to_users is
-    'Whether end users may give it commands. Its context holds what the agents know, and its output, which they read, may repeat it.';
+    'Whether end users may give it commands. Its context holds what the agents know, and its output, '
+    'which they read, may repeat it.';
 
 create table public.agent_commands (
     id uuid primary key default gen_random_uuid(),
@@ -102,19 +104,22 @@ begin
 end
 $$;
 
--- Whether end users may command an agent. One that is closed and one that is not there are refused by the same words, after
--- the same look: nobody learns from it which agents there are.
+-- Whether end users may command an agent. One that is closed and one that is not there are refused by the
+-- same words, after the same look: nobody learns from it which agents there are.
 create function memoryd.is_open(p_agent text) returns boolean
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if p_agent is null or exists (select from public.agents a where a.agent_id = p_agent and a.open_to_users) then
-        return true; -- of null the column's own constraint says it better
+    -- Of null the column's own constraint says it better.
+    if p_agent is null
+       or exists (select from public.agents a where a.agent_id = p_agent and a.open_to_users) then
+        return true;
     end if;
     raise exception 'agent % takes no commands from users', quote_literal(left(p_agent, 200))
         using errcode = 'insufficient_privilege',
-              hint = 'The service opens an agent to users: update agents set open_to_users = true where agent_id = ...';
+              hint = 'The service opens an agent to users: '
+                     'update agents set open_to_users = true where agent_id = ...';
 end
 $$;
 

@@ -135,8 +135,8 @@ begin
             on conflict do nothing;
         end loop;
     else
-        -- An end user writes into a session of theirs. One that is another's and one that is not there are the same to them:
-        -- neither is made, locked or waited for, so that nothing tells which ids there are.
+        -- An end user writes into a session of theirs. One that is another's and one that is not there are
+        -- the same to them: neither is made, locked or waited for, so that nothing tells which ids there are.
         select s.user_id into session_user_id
         from public.conversation_sessions s
         where s.id = new.session_id and s.user_id = memoryd.caller_id()
@@ -167,7 +167,7 @@ $$;
 create trigger place_message before insert on public.conversation_messages
     for each row execute function memoryd.place_message();
 
--- Whether a session is the caller's. Volatile, to see also the one that was made earlier in the same statement.
+-- Whether a session is the caller's. Volatile, to see also one that was made earlier in the same statement.
 create function memoryd.owns_session(p_session uuid) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -247,4 +247,5 @@ begin
 end
 $$;
 comment on function public.reset_session is
-    'Deletes a session''s messages, of end users their own, and returns how many there were; the session itself stays.';
+    'Deletes a session''s messages, of end users their own, and returns how many there were; '
+    'the session itself stays.';

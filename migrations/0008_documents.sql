@@ -95,7 +95,8 @@ begin
     elsif not found then
         raise exception 'document % is not yours', coalesce(new.document_id::text, 'null')
             using errcode = 'insufficient_privilege',
-                  hint = 'Take the id of a document of yours: insert into documents (title) values (...) returning id.';
+                  hint = 'Take the id of a document of yours; to begin one: '
+                         'insert into documents (title, user_id) values (...) returning id.';
     end if;
     return new;
 end

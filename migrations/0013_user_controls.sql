@@ -398,10 +398,10 @@ comment on function memoryd.sweep_audit is 'Deletes what the audit trail says of
 
 -- Whose rows.
 
--- Messages of a user: those that bear their name; and, in a conversation that is theirs by name, those of no user that are
--- theirs as much: the assistant's, and words that nobody else is named for. What an agent is told to be (system) is the agents',
--- and a conversation that has no owner is nobody's: only what bears their name is theirs there. Exports, erasures and what
--- an erasure takes from the daemons all go by this.
+-- Messages of a user: those that bear their name; and, in a conversation that is theirs by name, those of no
+-- user that are theirs as much: the assistant's, and words that nobody else is named for. What an agent is
+-- told to be (system) is the agents', and a conversation that has no owner is nobody's: only what bears their
+-- name is theirs there. Exports, erasures and what an erasure takes from the daemons all go by this.
 create function memoryd.messages_of(p_user uuid) returns setof uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -649,8 +649,9 @@ create trigger stamp_session before insert or update on public.agent_sessions
 
 -- Single rows.
 
--- End users delete by this, and by what stands around it, not by DELETE: who may DELETE may LOCK TABLE too, against everybody,
--- and no policy stops that. Rows of others are left as rows that are not there are: not locked, not waited for, not counted.
+-- End users delete by this, and by what stands around it, not by DELETE: who may DELETE may LOCK TABLE too,
+-- against everybody, and no policy stops that. Rows of others are left as rows that are not there are: not
+-- locked, not waited for, not counted.
 create function public.forget(ids uuid[], source text default 'memory') returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -668,7 +669,8 @@ begin
     if place is null then
         raise exception 'unknown source %', coalesce(quote_literal(left(forget.source, 200)), 'null')
             using errcode = 'invalid_parameter_value',
-                  hint = 'Sources: memory, message, session, document, chunk, settings (whose ids are user_ids).';
+                  hint = 'Sources: memory, message, session, document, chunk, '
+                         'settings (whose ids are user_ids).';
     end if;
     execute format('delete from public.%I t where t.%I = any ($1) and ($2 or t.user_id = $3)',
                    place, case forget.source when 'settings' then 'user_id' else 'id' end)
@@ -678,8 +680,8 @@ begin
 end
 $$;
 comment on function public.forget is
-    'Deletes rows by their ids and returns how many went: of end users their own, of a service any. Sources: memory, message, '
-    'session (with its messages), document (with its chunks), chunk, settings.';
+    'Deletes rows by their ids and returns how many went: of end users their own, of a service any. '
+    'Sources: memory, message, session (with its messages), document (with its chunks), chunk, settings.';
 
 -- Erasure.
 
@@ -962,7 +964,8 @@ begin
       and not exists (select from public.conversation_messages m where m.session_id = s.id);
     get diagnostics number = row_count;
     counts := counts || jsonb_build_object('conversation_sessions', number);
-    -- One of nobody goes with its last words, and is not counted: whether others spoke in it is not theirs to know.
+    -- One of nobody goes with its last words, and is not counted: who else spoke in it is not the user's to
+    -- know.
     with gone as (
         delete from public.conversation_sessions s
         where s.id = any(shared) and s.user_id is null

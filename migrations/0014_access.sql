@@ -73,12 +73,15 @@ create policy both_ends_read on public.memory_associations for select to memoryd
        and exists (select from public.agent_memory m where m.id = related_memory_id));
 
 -- By column: a user sets no times and no command_id (a command is remembered once, and that by its agent), and does not read
--- a command's context, which holds what the agent knows, the agents' own memories among it. Ids are not theirs to choose: by
--- choosing one that is taken they would learn that it is, and one that another waits for would be theirs first.
--- On no table have they INSERT, UPDATE, DELETE or TRUNCATE as a whole: with the last three LOCK TABLE is allowed in every
--- mode. They delete by forget(); the policies keep it to their own rows all the same, should somebody grant DELETE again.
+-- a command's context, which holds what the agent knows, the agents' own memories among it.
+-- Ids are not theirs to choose: by choosing one that is taken they would learn that it is, and one that
+-- another waits for would be theirs first.
+-- On no table have they INSERT, UPDATE, DELETE or TRUNCATE as a whole: with the last three LOCK TABLE is
+-- allowed in every mode. They delete by forget(); the policies keep it to their own rows all the same, should
+-- somebody grant DELETE again.
 grant select on public.agent_memory to memoryd_user;
-grant insert (agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at),
+grant insert (agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source,
+              ttl_hours, expires_at),
     update (session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at)
     on public.agent_memory to memoryd_user;
 grant select (id, agent_id, user_id, session_id, message, metadata, status, output, exit_code, error,
@@ -158,15 +161,16 @@ create policy own_read on public.agent_execution_logs for select to memoryd_user
 create policy own_read on public.memory_anchors for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id));
 grant select,
-    insert (user_id, agent_id, status, current_step, progress_percentage, total_steps, completed_steps, error_message,
-            session_data),
+    insert (user_id, agent_id, status, current_step, progress_percentage, total_steps, completed_steps,
+            error_message, session_data),
     update (status, current_step, progress_percentage, total_steps, completed_steps, error_message, session_data)
     on public.agent_sessions to memoryd_user;
 grant select on public.agent_execution_logs, public.memory_anchors to memoryd_user;
 
 grant execute on function public.build_context, public.recall, public.explain_recall, public.extract_keywords, public.load_context,
     public.reset_session to memoryd_user;
-grant execute on function memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open to memoryd_user;
+grant execute on function memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open
+    to memoryd_user;
 grant execute on function memoryd.relevance, memoryd.kind_weight, memoryd.recency, memoryd.score_memories,
     memoryd.compose_context to memoryd_service, memoryd_user;
 -- What recall is made of.
@@ -187,7 +191,8 @@ grant select,
     insert (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes),
     update (memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes)
     on public.memory_settings to memoryd_user;
-grant execute on function public.export_user_memory, public.erase_user_memory, public.forget, memoryd.answer to memoryd_user;
+grant execute on function public.export_user_memory, public.erase_user_memory, public.forget, memoryd.answer
+    to memoryd_user;
 grant execute on function memoryd.memory_is_off, memoryd.note_read to memoryd_service, memoryd_user, memoryd_admin;
 
 -- Support reads everything and writes nothing; each read of a user's rows is on record before the row is seen.

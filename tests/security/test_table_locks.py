@@ -214,3 +214,18 @@ async def test_the_doctor_sees_who_was_given_whole_tables(
         )
     finally:
         await connection.execute(f"drop owned by {name}; drop role {name}")
+
+
+async def test_the_timeouts_that_are_recommended_can_be_set(connection: asyncpg.Connection) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
+    lines = [line.partition(";")[0] for line in document.splitlines() if line.startswith("alter role web ")]
+    assert len(lines) == 5
+    name = f"client_{uuid4().hex[:8]}"
+    new = await connection.fetchval("select current_setting('server_version_num')::integer >= 170000")
+    await connection.execute(f"create role {name} in role memoryd_user")
+    try:
+        for line in lines:
+            if new or "transaction_timeout" not in line.replace("idle_in_transaction", ""):
+                await connection.execute(line.replace("role web", f"role {name}"))
+    finally:
+        await connection.execute(f"drop role {name}")
