@@ -68,7 +68,8 @@ async def test_a_wrong_setting_ends_every_command_with_its_sentence(
     assert ended.code == 2
     assert ended.out == ""
     assert ended.err.count("\n") == 1
-    assert ended.err.startswith("MEMORYD_POOL_SIZE is '1'")
+    (sentence,) = ended.sentences  # of `run` it is an event of the log
+    assert sentence.startswith("MEMORYD_POOL_SIZE is '1'")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.support.daemons import environment
 
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)

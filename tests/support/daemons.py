@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-START_SECONDS = 30.0
-STOP_SECONDS = 30.0
+# A limit for what never comes. A busy machine takes half a minute for the imports alone.
+START_SECONDS = 120.0
+STOP_SECONDS = 90.0
 
 
 class DaemonProcess:

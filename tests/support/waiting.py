@@ -10,7 +10,7 @@ import asyncpg
 POLL_SECONDS = 0.01
 
 
-async def until(connection: asyncpg.Connection, sql: str, *args: object, timeout: float = 30.0) -> Any:
+async def until(connection: asyncpg.Connection, sql: str, *args: object, timeout: float = 90.0) -> Any:
     """The first value of the query once it is neither null nor false."""
     try:
         async with asyncio.timeout(timeout):
