@@ -144,6 +144,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
         (NUMBERS, SIXTEEN, ["agent 1", "agent 2"], [1, 1], "capture", True),
     ),
     "queue release": (queue.RELEASE, (NUMBERS, SIXTEEN, 1.0, 1)),
+    "queue begin alone": (queue.BEGIN_ALONE, (1, 1)),
     "queue postpone": (queue.POSTPONE, (1, 1, 1.0)),
     "queue unlease": (queue.UNLEASE, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
     "queue renew": (queue.RENEW, (NUMBERS, SIXTEEN, 1.0)),
