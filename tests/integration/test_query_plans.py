@@ -153,6 +153,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
         (NUMBERS, SIXTEEN, ["agent 1", "agent 2"], [1, 1], "capture", True),
     ),
     "queue release": (queue.RELEASE, (NUMBERS, SIXTEEN, 1.0, 1, None)),
+    "queue begin alone": (queue.BEGIN_ALONE, (1, 1)),
     "queue postpone": (queue.POSTPONE, (1, 1, 1.0, "error")),
     "queue unlease": (queue.UNLEASE, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
     "queue renew": (queue.RENEW, (NUMBERS, SIXTEEN, 1.0)),

@@ -35,5 +35,7 @@ async def server_log(connection: asyncpg.Connection) -> ServerLog:
     path = Path(await connection.fetchval("show data_directory")).parent / "postgres.log"
     if not path.is_file():
         pytest.skip("the server's log is out of reach")
-    await connection.execute("set log_min_error_statement = error; set log_error_verbosity = default")
+    await connection.execute(
+        "set log_min_messages = warning; set log_min_error_statement = error; set log_error_verbosity = default"
+    )
     return ServerLog(path)
