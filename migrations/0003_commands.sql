@@ -176,9 +176,12 @@ create trigger commands_inserted after insert on public.agent_commands
     referencing new table as new_rows
     for each statement execute function memoryd.commands_inserted();
 
+-- Here and in other triggers the rows before and after a change are joined by a hash: a plan that was kept from a statement
+-- of one row would compare each row of a thousand with each.
 create function memoryd.commands_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
 as $$
 declare
     reached text[];

@@ -280,21 +280,24 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    changed uuid[];
     linked uuid[];
 begin
-    if not exists (select from new_rows n join old_rows o using (id) where n.content <> o.content) then
+    -- Looked up by a hash. As a join, of which the plan is kept from a statement of one row, it would compare each row with each.
+    select array_agg(n.id) into changed
+    from new_rows n
+    where (n.id, n.content) not in (select o.id, o.content from old_rows o);
+    if changed is null then
         return null;
     end if;
     -- What the old words were linked to, the new ones need not be, nor what was linked to them: both are associated anew. A link
     -- that is being made of the old words waits for this, or this for it (see handlers/associate.py).
-    with changed as (
-        select n.id from new_rows n join old_rows o using (id) where n.content <> o.content
-    ), unlinked as (
+    with unlinked as (
         -- One look-up in an index each.
         delete from public.memory_associations a
         where a.id = any(array(
             select l.id
-            from changed c
+            from unnest(changed) as c(id)
             cross join lateral (
                 (select f.id from public.memory_associations f where f.memory_id = c.id offset 0)
                 union all
@@ -303,14 +306,15 @@ begin
         returning a.memory_id
     )
     select array_agg(u.memory_id) into linked
-    from (select distinct d.memory_id from unlinked d where d.memory_id not in (select c.id from changed c) limit 100) u;
+    from (select distinct d.memory_id from unlinked d where d.memory_id <> all (changed) limit 100) u;
     if linked is not null then
         perform memoryd.associate_again(linked);
     end if;
 
     insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', memoryd.associate_lane(n.agent_id, n.user_id), n.id from new_rows n join old_rows o using (id)
-    where n.content <> o.content and n.embedding is not null
+    select 'associate', memoryd.associate_lane(n.agent_id, n.user_id), n.id
+    from new_rows n
+    where n.id = any(changed) and n.embedding is not null
     order by n.created_at, n.id;
     if found then
         perform memoryd.ring('associate');

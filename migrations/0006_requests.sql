@@ -95,6 +95,7 @@ create trigger requests_inserted after insert on public.memory_requests
 create function memoryd.requests_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
 as $$
 begin
     perform memoryd.announce('request_done', n.id::text)

@@ -181,13 +181,19 @@ $$;
 create function memoryd.sessions_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
 as $$
+declare
+    given uuid[];
 begin
-    update public.conversation_messages m set user_id = n.user_id
+    select array_agg(n.id) into given
     from new_rows n join old_rows o using (id)
-    where m.session_id = n.id
-      and n.user_id is not null and n.user_id is distinct from o.user_id
-      and m.user_id is not distinct from o.user_id;
+    where n.user_id is not null and n.user_id is distinct from o.user_id;
+    if given is not null then
+        update public.conversation_messages m set user_id = n.user_id
+        from new_rows n join old_rows o using (id)
+        where m.session_id = n.id and m.session_id = any(given) and m.user_id is not distinct from o.user_id;
+    end if;
     return null;
 end
 $$;

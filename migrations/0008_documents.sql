@@ -107,11 +107,19 @@ create trigger own_chunk before insert or update of document_id, user_id on publ
 create function memoryd.documents_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
 as $$
+declare
+    given uuid[];
 begin
-    update public.memory_chunks c set user_id = n.user_id
+    select array_agg(n.id) into given
     from new_rows n join old_rows o using (id)
-    where c.document_id = n.id and n.user_id is distinct from o.user_id;
+    where n.user_id is distinct from o.user_id;
+    if given is not null then
+        update public.memory_chunks c set user_id = n.user_id
+        from new_rows n
+        where c.document_id = n.id and c.document_id = any(given);
+    end if;
     return null;
 end
 $$;

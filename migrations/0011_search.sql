@@ -172,6 +172,7 @@ comment on table memoryd.lexeme_changes is 'What statements added to and took fr
 create function memoryd.count_lexemes() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
 as $$
 declare
     mark constant text := '#' || tg_argv[0];
@@ -440,6 +441,7 @@ create trigger forget_index before update on public.dream_insights
 create function memoryd.rows_to_index() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
 as $$
 begin
     if tg_op = 'INSERT' then

@@ -156,6 +156,7 @@ as $$ select exists (select from memoryd.settings where key = 'audit' and value 
 create function memoryd.note_write() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
 as $$
 declare
     what constant jsonb := jsonb_build_object('table', tg_table_name, 'operation', lower(tg_op));

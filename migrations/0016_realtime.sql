@@ -20,6 +20,7 @@ $$;
 create function memoryd.memories_changed() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
 as $$
 declare
     changed jsonb;
