@@ -437,21 +437,25 @@ create trigger forget_index before update on public.shared_knowledge
 create trigger forget_index before update on public.dream_insights
     for each row when (new.insight is distinct from old.insight) execute function memoryd.forget_index('embedding');
 
--- What lacks its index gets a job, whoever wrote it.
+-- What lacks its index gets a job, whoever wrote it. An end user's rows take turns with what others write meanwhile: those of one
+-- statement stand 4 ms apart, each about ten times as long as an index takes, so that thousands of them hold nobody up for long.
 create function memoryd.rows_to_index() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_nestloop = off
 as $$
+declare
+    apart constant interval := case when memoryd.caller_serves() then interval '0' else interval '4 milliseconds' end;
+    began constant timestamptz := clock_timestamp();
 begin
     if tg_op = 'INSERT' then
-        insert into memoryd.jobs (topic, ref, payload)
-        select 'index', n.id, jsonb_build_object('source', tg_argv[0])
+        insert into memoryd.jobs (topic, ref, payload, turn)
+        select 'index', n.id, jsonb_build_object('source', tg_argv[0]), began + apart * (row_number() over () - 1)
         from new_rows n
         where n.lexemes is null or n.code is null;
     else
-        insert into memoryd.jobs (topic, ref, payload)
-        select 'index', n.id, jsonb_build_object('source', tg_argv[0])
+        insert into memoryd.jobs (topic, ref, payload, turn)
+        select 'index', n.id, jsonb_build_object('source', tg_argv[0]), began + apart * (row_number() over () - 1)
         from new_rows n join old_rows o using (id)
         where n.lexemes is null or (n.code is null and o.code is not null);
     end if;

@@ -603,6 +603,10 @@ begin
         raise exception 'match_count is %', coalesce(p_count::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give how many results you want, 0 or more.';
     end if;
+    if cardinality(wanted) > 100 then
+        raise exception 'sources has % entries', cardinality(wanted)
+            using errcode = 'invalid_parameter_value', hint = 'Sources: ' || array_to_string(known, ', ') || '.';
+    end if;
     select array_agg(coalesce(w, 'null')) into unknown from unnest(wanted) w where w <> all (known) or w is null;
     if unknown is not null then
         raise exception 'unknown source %', unknown[1]

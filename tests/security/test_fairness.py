@@ -48,10 +48,30 @@ async def test_one_request_does_not_wait_for_all_that_another_user_asked_before(
     assert await connection.fetchval("select count(*) from memory_requests where status = 'done'") == MANY + 1
 
 
+async def test_one_row_is_not_indexed_after_all_that_a_user_wrote_before(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    async with acting_as(connection, ONE):
+        await connection.execute(
+            "insert into agent_memory (agent_id, user_id, content) "
+            "select 'alice', $1, 'boat number ' || n from generate_series(1, 5000) n",
+            ONE,
+        )
+    theirs = await insert(connection, "agent_memory", {"agent_id": "alice", "content": "a ship"})
+    await daemons.start()
+    left = await until(
+        connection,
+        "select (select count(*) from agent_memory where lexemes is null) "
+        "from agent_memory where id = $1 and lexemes is not null",
+        theirs,
+    )
+    assert left > 1000
+
+
 async def test_one_command_does_not_wait_for_all_that_another_user_gave_before(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
-    await connection.execute("insert into agents (agent_id) values ('alice')")
+    await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
     await connection.execute(COMMANDS, ONE, MANY)
     await ask(connection, COMMANDS, OTHER, 1)
     await daemons.start()
@@ -149,7 +169,7 @@ async def test_a_recall_is_answered_while_another_users_export_or_erasure_takes_
 async def test_a_statement_that_goes_beyond_what_may_be_pending_is_refused_whole(
     connection: asyncpg.Connection,
 ) -> None:
-    await connection.execute("insert into agents (agent_id) values ('alice')")
+    await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
     async with acting_as(connection, ONE):
         await connection.execute(RECALLS, ONE, 60)
         await connection.execute(COMMANDS, ONE, 40)
@@ -177,7 +197,7 @@ async def test_a_statement_that_goes_beyond_what_may_be_pending_is_refused_whole
 async def test_answers_make_room_and_the_setting_says_how_much(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
-    await connection.execute("insert into agents (agent_id) values ('alice')")
+    await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
     daemon = await daemons.start(pending_per_user=3)
     await daemon.stop()
     async with acting_as(connection, ONE):
