@@ -162,8 +162,11 @@ class Worker:
     async def _pause_claims(self, error: Exception) -> None:
         self._failed_claims += 1
         seconds = queue.backoff(self._failed_claims, most=MOST_CLAIM_PAUSE_SECONDS)
-        tell = self._log.warning if is_outage(error) else self._log.error
-        tell("claim_failed", retry_in=round(seconds, 1), error=describe(error))
+        said = {"retry_in": round(seconds, 1), "error": describe(error)}
+        if is_outage(error):
+            self._log.warning("claim_failed", **said)
+        else:
+            self._log.error("claim_failed", **said)
         await self._heed_failover(error)
         await asyncio.sleep(seconds)
 

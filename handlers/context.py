@@ -13,7 +13,8 @@ from handlers.later import ask_again
 from handlers.ports import AnyConnection, Commit, Job, Reader
 
 READ = """
-select c.id, left(c.message, 32768) as message
+select c.id, left(c.message, 32768) as message,
+       case when not exists (select from public.agents a where a.agent_id = c.agent_id) then c.agent_id end as unknown
 from public.agent_commands c
 where c.id = any($1) and c.status = 'pending'
 """
@@ -60,12 +61,15 @@ class ContextHandler:
         """Embeds the messages, where that is possible."""
         rows = await self._reader.fetch(READ, [j.ref for j in jobs])
         messages = {r["id"]: r["message"] for r in rows}
+        forgotten = {r["unknown"] for r in rows if r["unknown"] is not None}
         embeddings = await self._embedding.if_possible(messages)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> set[float]:
             pauses: set[float] = set()
-            for agent in {j.payload["register"] for j in ours if j.payload}:
-                await connection.execute(REGISTER, [agent], REGISTERED_AGAIN)
+            # By job where a name was on its way; by row where an erasure took the name since the command came.
+            unknown = {j.payload["register"] for j in ours if j.payload} | forgotten
+            if unknown:
+                await connection.execute(REGISTER, sorted(unknown), REGISTERED_AGAIN)
                 pauses.add(REGISTERED_AGAIN)
             ids = [j.ref for j in ours if j.ref in messages]
             if ids:

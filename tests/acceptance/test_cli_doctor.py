@@ -244,9 +244,11 @@ SERVERS = [
     (checks.check_durability, {"fsync": True, "synchronous_commit": "local"}, "ok"),
     (checks.check_durability, {"fsync": True, "synchronous_commit": "off"}, "warning"),
     (checks.check_durability, {"fsync": False, "synchronous_commit": "on"}, "warning"),
-    (checks.check_log, {"log_min_messages": "warning"}, "ok"),
-    (checks.check_log, {"log_min_messages": "debug1"}, "ok"),
-    (checks.check_log, {"log_min_messages": "error"}, "warning"),
+    (checks.check_log, {"log_min_messages": "warning", "log_min_error_statement": "error"}, "ok"),
+    (checks.check_log, {"log_min_messages": "debug1", "log_min_error_statement": "error"}, "ok"),
+    (checks.check_log, {"log_min_messages": "error", "log_min_error_statement": "error"}, "warning"),
+    (checks.check_log, {"log_min_messages": "log", "log_min_error_statement": "panic"}, "ok"),
+    (checks.check_log, {"log_min_messages": "fatal", "log_min_error_statement": "panic"}, "warning"),
 ]
 
 

@@ -32,8 +32,8 @@ async def test_a_job_whose_last_attempt_never_came_back_says_why_the_others_fail
         worker = worker_on(database, Failing(), lanes=lanes, max_attempts=2)
         async with working(worker):
             await until(connection, "select last_error is not null from memoryd.jobs")
-    # Claimed, and its worker died.
-    await connection.execute("update memoryd.jobs set attempt = 2, visible_at = now()")
+    # Claimed once more and begun alone, and its worker died.
+    await connection.execute("update memoryd.jobs set attempt = 2, alone = 1, visible_at = now()")
     await connection.execute("update memoryd.lanes set not_before = now()")
     async with open_database(database_url) as database:
         worker = worker_on(database, Failing(), lanes=lanes, max_attempts=2)

@@ -187,7 +187,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
         (IDS, [TIME] * 16, IDS, IDS, IDS[::-1], ["related"] * 16, [0.5] * 16, [TIME] * 16),
     ),
     "associate later": (associate.LATER, (IDS,)),
-    "context register": (context.REGISTER, (IDS,)),
+    "context register": (context.REGISTER, (["agent 1"], 1.0)),
     "lexicon new": (lexicon.READ_NEW, (2000,)),
     "lexicon page": (lexicon.READ_PAGE, ("word5",)),
     "lexicon lock": (lexicon.LOCK, (["word5", "word6"],)),
@@ -269,6 +269,7 @@ async def test_a_call_of_a_client_reads_no_big_table_whole(busy: asyncpg.Connect
 
 @pytest.mark.parametrize("name", OF_A_USER)
 async def test_what_a_user_has_pending_is_counted_by_an_index(busy: asyncpg.Connection, name: str) -> None:
+    await busy.execute("update agents set open_to_users = true where agent_id = 'agent 1'")
     async with acting_as(busy, UUID(int=7)):
         assert await read_whole(busy, OF_A_USER[name]) == set()
 

@@ -1,7 +1,7 @@
 """One statement over thousands of rows costs as much as its rows, not as their square: nobody holds a processor with it.
 
-Triggers compare the rows before a statement with those after it. Their plans are kept from the first statement of a session, which
-may have had one row; so the plans of that one are looked at, as the server prints them.
+Triggers compare the rows before a statement with those after it. Their plans are kept from the first statement of a session,
+which may have had one row; so the plans of that one are looked at, as the server prints them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ async def test_rows_before_and_after_a_change_are_compared_by_a_hash(
     await insert(connection, table, ROWS[table])
     plans: list[str] = []
     second.add_log_listener(lambda _connection, message: plans.append(f"{message.message} {message.detail}"))
-    await second.execute("set debug_print_plan = on; set debug_pretty_print = off; set client_min_messages = log")
+    await second.execute(
+        "set debug_print_plan = on; set debug_pretty_print = off; set client_min_messages = log"
+    )
     assert await second.execute(f"update {table} set {CHANGES[table]}") == "UPDATE 1"
     joins = [plan for plan in plans if plan.count("{NAMEDTUPLESTORESCAN") >= 2]
     assert joins

@@ -83,7 +83,7 @@ async def mine(connection: asyncpg.Connection) -> asyncpg.Connection:
     """A database with what the rows of MINE refer to."""
     await insert(connection, "conversation_sessions", {"id": SESSION, "user_id": ONE})
     await insert(connection, "documents", {"id": SESSION, "user_id": ONE, "title": "a document"})
-    await connection.execute("insert into agents (agent_id) values ('alice')")
+    await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
     return connection
 
 
