@@ -835,18 +835,97 @@ begin
 end
 $$;
 
--- Takes rows that are erased out of what others were answered. With p_since: out of those answered since then, or among p_open.
-create function memoryd.scrub_answers(p_gone uuid[], p_since timestamptz default null, p_open uuid[] default '{}') returns void
+-- Whose rows others were answered with: an erasure also takes out what was changed or deleted since.
+create table memoryd.answered_from (
+    party bigint not null,
+    request_id uuid not null references public.memory_requests (id) on delete cascade,
+    primary key (party, request_id)
+);
+comment on table memoryd.answered_from is
+    'The users (hashed, see memoryd.party_of) whose rows stand in the answer to a request of somebody else; 0: of whom is not known any more.';
+create index answered_from_request on memoryd.answered_from (request_id);
+
+-- The rows that an answer shows, by id.
+create function memoryd.rows_shown(p_result jsonb) returns table (id uuid, place bigint)
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select r.id, r.place
+    from (
+        select case when f.found ->> 'id' ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                    then (f.found ->> 'id')::uuid end as id,
+               f.place
+        from jsonb_array_elements(case when jsonb_typeof(p_result) = 'array' then p_result else '[]' end)
+             with ordinality as f(found, place)
+    ) r
+    where r.id is not null
+$$;
+
+-- Of these rows those that are there, with whose they are.
+create function memoryd.owners_of(p_ids uuid[]) returns table (id uuid, user_id uuid)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select m.id, m.user_id from public.agent_memory m where m.id = any(p_ids)
+    union all
+    select m.id, m.user_id from public.conversation_messages m where m.id = any(p_ids)
+    union all
+    select c.id, c.user_id from public.memory_chunks c where c.id = any(p_ids)
+    union all
+    select i.id, i.user_id from public.dream_insights i where i.id = any(p_ids)
+    union all
+    select k.id, case when k.created_by ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then k.created_by::uuid end
+    from public.shared_knowledge k where k.id = any(p_ids)
+$$;
+
+create function memoryd.answers_written() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    answered uuid[];
+begin
+    if tg_op = 'INSERT' then
+        select array_agg(n.id) into answered from new_rows n where n.kind = 'recall' and n.result is not null;
+    else
+        select array_agg(n.id) into answered
+        from new_rows n
+        where n.kind = 'recall' and n.result is not null
+          and (n.id, n.result) not in (select o.id, o.result from old_rows o where o.result is not null);
+    end if;
+    if answered is not null then
+        insert into memoryd.answered_from (party, request_id)
+        select distinct case when o.id is null then 0 else memoryd.party_of(o.user_id) end, n.id
+        from new_rows n
+        cross join lateral memoryd.rows_shown(n.result) f
+        left join lateral memoryd.owners_of(array[f.id]) o on true
+        where n.id = any(answered)
+          and (o.id is null or (o.user_id is not null and o.user_id is distinct from n.user_id))
+        on conflict do nothing;
+    end if;
+    return null;
+end
+$$;
+create trigger answers_written_insert after insert on public.memory_requests
+    referencing new table as new_rows for each statement execute function memoryd.answers_written();
+create trigger answers_written_update after update on public.memory_requests
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.answers_written();
+
+-- Takes what is there no longer out of what others were answered with rows of this user.
+create function memoryd.scrub_answers(p_user uuid) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    with hits as (
-        select r.id, array_agg(x.place) as places
-        from public.memory_requests r
-        cross join lateral jsonb_array_elements(case when jsonb_typeof(r.result) = 'array' then r.result else '[]' end)
-            with ordinality as x(found, place)
-        join (select g::text as id from unnest(p_gone) g) g on g.id = x.found ->> 'id'
-        where r.kind = 'recall' and (p_since is null or r.finished_at >= p_since or r.id = any(p_open))
+    with stale as (
+        delete from memoryd.answered_from a where a.party in (0, memoryd.party_of(p_user))
+        returning a.request_id
+    ), hits as (
+        select r.id, array_agg(f.place) as places
+        from (select distinct s.request_id from stale s) s
+        join public.memory_requests r on r.id = s.request_id
+        cross join lateral memoryd.rows_shown(r.result) f
+        where not exists (select from memoryd.owners_of(array[f.id]))
         group by r.id
     )
     update public.memory_requests r
@@ -886,12 +965,10 @@ declare
     refs uuid[];
     paths jsonb;
     each record;
-    began constant timestamptz := clock_timestamp();
     agents text[];
     lanes text[];
     gone uuid[] := '{}';
     ids uuid[];
-    unanswered uuid[];
 begin
     perform memoryd.check_own(whose, 'erase');
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -1010,16 +1087,14 @@ begin
         perform memoryd.fold_lexeme_changes();
     end loop;
 
-    -- Copies of its texts: the many that are there, then with nobody at work on one, the few that came meanwhile.
-    unanswered := array(select r.id from public.memory_requests r where r.status = 'pending');
-    perform memoryd.scrub_answers(gone);
+    -- Copies of its texts, with nobody at work on one.
     perform memoryd.lock('erased_texts');
     delete from memoryd.erased_texts e where e.erased_at < now() - interval '1 hour';
     insert into memoryd.erased_texts (content_hash)
     select h from unnest(hashes) h
     on conflict (content_hash) do update set erased_at = excluded.erased_at;
     delete from memoryd.embeddings e where e.content_hash in (select unnest(hashes));
-    perform memoryd.scrub_answers(gone, began, unanswered);
+    perform memoryd.scrub_answers(whose);
 
     -- What this erasure wrote of itself; then that one took place.
     delete from public.agent_execution_logs l where l.user_id = whose;

@@ -164,6 +164,26 @@ async def test_words_of_rows_that_came_and_went_between_two_counts_are_forgotten
     assert await column(connection, WORDS) == []
 
 
+@pytest.mark.parametrize("change", ["delete from agent_memory", "update agent_memory set content = 'now'"])
+async def test_what_others_were_answered_before_it_changed_is_erased_too(
+    connection: asyncpg.Connection, change: str
+) -> None:
+    mine, others = (
+        await remember(connection, SECRET, user_id=ONE),
+        await remember(connection, "kept", user_id=OTHER),
+    )
+    result = [{"id": str(mine), "content": SECRET}, {"id": str(others), "content": "kept"}]
+    await insert(
+        connection,
+        "memory_requests",
+        {"kind": "recall", "query": "q", "status": "done", "result": json.dumps(result)},
+    )
+    await connection.execute(f"{change} where id = $1", mine)
+    await connection.execute(ERASE, ONE)
+    left = json.loads(await connection.fetchval("select result from memory_requests"))
+    assert left == [{"id": str(others), "content": "kept"}]
+
+
 async def test_a_message_to_an_erased_user_is_in_nobodys_answers(connection: asyncpg.Connection) -> None:
     """Also where another user asked, and where the answer's elements are no objects."""
     shared = await insert(connection, "shared_knowledge", {"tier": "working", "category": "decision", "title": SECRET,
