@@ -104,19 +104,26 @@ from unnest($2::text[], $3::bigint[]) as h(lane, token)
 where l.topic = $1 and l.lane = h.lane and l.token = h.token
 """
 
+# What somebody holds is being settled or erased just now: it needs no renewal, and waiting for it in another order than theirs
+# would be a deadlock.
 RENEW = """
 update memoryd.jobs j
 set visible_at = now() + make_interval(secs => $3)
-from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
-where j.id = s.id and j.attempt = s.attempt and j.lane is null
+from (select k.id from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
+      join memoryd.jobs k on k.id = s.id and k.attempt = s.attempt
+      where k.lane is null
+      for update of k skip locked) mine
+where j.id = mine.id
 """
 
-# A renewal that waited for the lane's own settling finds the lease given up, and must leave it so.
 RENEW_LANES = """
 update memoryd.lanes l
 set leased_until = now() + make_interval(secs => $4)
-from unnest($2::text[], $3::bigint[]) as h(lane, token)
-where l.topic = $1 and l.lane = h.lane and l.token = h.token and l.leased_until > now()
+from (select k.topic, k.lane from unnest($2::text[], $3::bigint[]) as h(lane, token)
+      join memoryd.lanes k on k.topic = $1 and k.lane = h.lane and k.token = h.token
+      where k.leased_until > now()
+      for update of k skip locked) mine
+where l.topic = mine.topic and l.lane = mine.lane
 """
 
 BURY = """
