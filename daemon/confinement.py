@@ -13,9 +13,10 @@ import contextlib
 import ctypes
 import os
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ PASSED_ON = frozenset({"PATH", "LANG", "LANGUAGE", "TZ", "TERM", "SSL_CERT_FILE"
 """Beside LC_*, and what tells of the user. Proxies are not among them: their addresses often hold a password."""
 OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL")
 
-_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,11 @@ class Confinement:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What asyncio.create_subprocess_exec must be told of the user."""
+        """What asyncio.create_subprocess_exec must be told of the user, and of whom the program dies with."""
+        bound = {"preexec_fn": _dying_with(os.getpid())} if sys.platform.startswith("linux") else {}
         if self.uid is None:
-            return {}
-        return {"user": self.uid, "group": self.gid, "extra_groups": self.groups}
+            return bound
+        return bound | {"user": self.uid, "group": self.gid, "extra_groups": self.groups}
 
     @asynccontextmanager
     async def workplace(self) -> AsyncIterator[Path]:
@@ -122,6 +124,20 @@ def seal(*, privileges: bool) -> None:
     _prctl(libc, _PR_SET_DUMPABLE, 0)
     if not privileges:
         _prctl(libc, _PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _dying_with(daemon: int) -> Callable[[], None]:
+    """To be called in the child: the kernel kills it when the daemon dies, whose command another daemon then runs again."""
+    libc = ctypes.CDLL(None)
+    kill = ctypes.c_ulong(signal.SIGKILL)
+
+    def bind() -> None:
+        # Nothing that could need a lock which another thread held when this process was forked.
+        libc.prctl(_PR_SET_PDEATHSIG, kill)
+        if os.getppid() != daemon:
+            os._exit(1)
+
+    return bind
 
 
 def _prctl(libc: ctypes.CDLL, option: int, value: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import psutil
 import pytest
 
 from daemon.embedded_postgres import EmbeddedPostgres
@@ -249,3 +251,22 @@ async def test_it_is_not_the_user_that_the_database_belongs_to(folder: Path) -> 
     ended = await Commands(None, folder)("run", executor_command="cat", executor_user=STRANGER)
     assert ended.code == 1
     assert "the embedded Postgres runs as that user" in ended.err
+
+
+@LINUX
+@pytest.mark.parametrize("user", [pytest.param(STRANGER, marks=AS_ROOT), None])
+async def test_a_program_dies_with_the_daemon_that_started_it(
+    connection: asyncpg.Connection, daemons: Daemons, user: str | None
+) -> None:
+    """Its command is run again by another daemon: two programs must not work on it at once."""
+    settings: dict[str, Any] = {} if user is None else {"executor_user": user}
+    daemon = await daemons.start(executor_command="sleep 600", **settings)
+    await connection.execute("insert into agent_commands (agent_id, message) values ('alice', 'sleep')")
+    await until(connection, "select exists (select from agent_commands where status = 'running')")
+    parent = psutil.Process(daemon.process.pid)
+    async with asyncio.timeout(30):
+        while not (programs := [child for child in parent.children() if child.name() == "sleep"]):
+            await asyncio.sleep(0.01)
+    await daemon.kill()
+    gone, left = await asyncio.to_thread(psutil.wait_procs, programs, timeout=30)
+    assert (len(gone), left) == (1, [])
