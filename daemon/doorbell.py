@@ -32,7 +32,7 @@ class Doorbell:
         *,
         ring: Callable[[str | None], None],
         ready: Callable[[], None],
-        listens_on: Callable[[int], None],
+        listens_on: Callable[[int | None], None],
         logger: FilteringBoundLogger,
     ) -> None:
         self._listens_on = listens_on
@@ -66,6 +66,8 @@ class Doorbell:
                 reason = "closed by the server"
             finally:
                 self.listening.clear()
+                # Or others would take back, again and again, what this daemon claims meanwhile.
+                self._listens_on(None)
                 if connection is not None and not connection.is_closed():
                     connection.terminate()
             if not told:

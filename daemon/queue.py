@@ -156,8 +156,8 @@ with back as (
     where ($1::bigint[] is null or d.id = any($1)) and ($2::text is null or d.topic = $2)
     returning topic, lane, ref, payload, id
 ), queued as (
-    insert into memoryd.jobs (topic, lane, ref, payload)
-    select topic, lane, ref, payload from back order by id
+    insert into memoryd.jobs (topic, lane, ref, payload, turn)
+    select topic, lane, ref, payload, clock_timestamp() from back order by id
     returning topic
 ), asked_again as (
     -- Whoever asked was told that it failed.

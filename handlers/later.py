@@ -12,9 +12,10 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 """Seconds after which such a row is asked for again."""
 
 # The age is kept, so that `memoryd status` tells of rows that have long been held.
-PUT_OFF = """
-insert into memoryd.jobs (topic, ref, payload, created_at, visible_at)
-select $1, h.id, $2::jsonb, h.since, now() + make_interval(secs => h.pause)
+ASK_AGAIN = """
+insert into memoryd.jobs (topic, ref, payload, created_at, visible_at, turn, party)
+select $1, h.id, $2::jsonb, h.since, now() + make_interval(secs => h.pause), clock_timestamp() + make_interval(secs => h.pause),
+       case when $1 = 'context' then (select memoryd.party_of(c.user_id) from public.agent_commands c where c.id = h.id) end
 from unnest($3::uuid[], $4::timestamptz[], $5::double precision[]) as h(id, since, pause)
 """
 
@@ -32,5 +33,5 @@ async def ask_again(
         min(LONGEST_PAUSE, max(SHORTEST_PAUSE, round((now - one).total_seconds() / 4)))
         for one in since.values()
     ]
-    await connection.execute(PUT_OFF, topic, payload, list(since), list(since.values()), pauses)
+    await connection.execute(ASK_AGAIN, topic, payload, list(since), list(since.values()), pauses)
     return set(pauses)

@@ -73,10 +73,6 @@ ASKERS_TO_MEND = (
 """What a request is failed with; anything else is the daemon's trouble, and tried again."""
 
 
-class ErasesAloneError(Exception):
-    """An erasure waits for whatever is being written about its user, so it must hold nothing that such writers wait for."""
-
-
 class RequestHandler:
     """pending -> done | failed. With `words` (the local embedder) a recall's new words are looked up by their neighbours."""
 
@@ -90,11 +86,10 @@ class RequestHandler:
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Embeds the queries, where that is possible; by words alone is better than late.
 
-        Raises ErasesAloneError for a batch with an erasure in it, which the worker then splits until it stands alone.
+        An erasure stands alone in its batch (topic user_data): it waits for whatever is being written about its user, and so
+        must hold nothing that such writers wait for.
         """
         rows = await self._reader.fetch(READ, [j.ref for j in jobs])
-        if len(jobs) > 1 and any(r["kind"] == "erase" for r in rows):
-            raise ErasesAloneError
         complaints = {r["id"]: said for r in rows if (said := _complaint(r))}
         well = [r for r in rows if r["id"] not in complaints]
         erasure = next((r["id"] for r in well if r["kind"] == "erase"), None)
@@ -102,12 +97,13 @@ class RequestHandler:
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             mine = {j.ref for j in ours}
-            for refused in complaints.keys() & mine:
-                await connection.execute(FAIL, refused, complaints[refused])
             if erasure is not None:
                 await _erase(connection, erasure)
             else:
                 await _answer(connection, [r["id"] for r in well if r["id"] in mine], asked)
+            # Last: an erasure that waits for the answers waits for no request meanwhile.
+            for refused in complaints.keys() & mine:
+                await connection.execute(FAIL, refused, complaints[refused])
 
         return commit
 

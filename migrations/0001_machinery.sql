@@ -319,7 +319,7 @@ create table memoryd.locks (
 comment on table memoryd.locks is 'Rows that are locked to exclude one another: see memoryd.lock().';
 
 insert into memoryd.locks (name)
-select unnest(array['executor', 'dream_sessions', 'lexeme_statistics', 'erased_texts'])
+select unnest(array['executor', 'dream_sessions', 'lexeme_statistics'])
 union all
 select kind || n from unnest(array['user ', 'window ']) kind, generate_series(0, 255) n;
 

@@ -104,7 +104,7 @@ create table public.memory_associations (
         or memoryd.refuse('memory ' || memory_id || ' is linked to itself', 'An association joins two different memories.'))
 );
 comment on table public.memory_associations is 'Links from a memory to earlier ones; strength 0 to 1.';
-comment on column public.memory_associations.automatic is 'Made by memoryd from both memories'' words, at most five a memory; made anew when those change. Others are left as they are.';
+comment on column public.memory_associations.automatic is 'Made by memoryd from both memories'' words, at most five a memory; made anew when those change. Others go when those change.';
 create index memory_associations_related on public.memory_associations (related_memory_id);
 create index memory_associations_weak on public.memory_associations (strength) where strength < 0.15;
 

@@ -181,18 +181,21 @@ $$;
 create function memoryd.sessions_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set enable_nestloop = off
 as $$
 declare
     given uuid[];
+    users_before jsonb;
 begin
     select array_agg(n.id) into given
-    from new_rows n join old_rows o using (id)
-    where n.user_id is not null and n.user_id is distinct from o.user_id;
+    from new_rows n
+    where n.user_id is not null
+      and (n.id, n.user_id) not in (select o.id, o.user_id from old_rows o where o.user_id is not null);
     if given is not null then
+        select jsonb_object_agg(o.id, o.user_id) into users_before from old_rows o;
         update public.conversation_messages m set user_id = n.user_id
-        from new_rows n join old_rows o using (id)
-        where m.session_id = n.id and m.session_id = any(given) and m.user_id is not distinct from o.user_id;
+        from new_rows n
+        where n.id = any(given) and m.session_id = n.id
+          and m.user_id::text is not distinct from users_before ->> n.id::text;
     end if;
     return null;
 end

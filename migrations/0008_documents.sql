@@ -107,18 +107,17 @@ create trigger own_chunk before insert or update of document_id, user_id on publ
 create function memoryd.documents_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set enable_nestloop = off
 as $$
 declare
     given uuid[];
 begin
     select array_agg(n.id) into given
-    from new_rows n join old_rows o using (id)
-    where n.user_id is distinct from o.user_id;
+    from new_rows n
+    where (n.id, coalesce(n.user_id::text, '')) not in (select o.id, coalesce(o.user_id::text, '') from old_rows o);
     if given is not null then
         update public.memory_chunks c set user_id = n.user_id
         from new_rows n
-        where c.document_id = n.id and c.document_id = any(given);
+        where n.id = any(given) and c.document_id = n.id;
     end if;
     return null;
 end

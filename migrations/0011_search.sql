@@ -172,7 +172,6 @@ comment on table memoryd.lexeme_changes is 'What statements added to and took fr
 create function memoryd.count_lexemes() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set enable_nestloop = off
 as $$
 declare
     mark constant text := '#' || tg_argv[0];
@@ -195,13 +194,21 @@ begin
         group by t.scope;
     else
         insert into memoryd.lexeme_changes (scope, lexemes, counts)
+        -- Rows that have other lexemes now, or stand in another scope. Looked up by a hash, as no join of the two would be for sure.
         select t.scope, array_agg(t.lexeme), array_agg(t.count)
         from (select c.scope, l.lexeme, sum(c.count)::integer as count
-              from new_rows n
-              join old_rows o using (id)
-              cross join lateral (values (n.scope, n.lexemes, 1), (o.scope, o.lexemes, -1)) as c(scope, lexemes, count)
+              from (select n.scope, n.lexemes, 1 as count
+                    from new_rows n
+                    where n.lexemes is not null
+                      and (n.id, n.scope, n.lexemes::text) not in (
+                          select o.id, o.scope, o.lexemes::text from old_rows o where o.lexemes is not null)
+                    union all
+                    select o.scope, o.lexemes, -1
+                    from old_rows o
+                    where o.lexemes is not null
+                      and (o.id, o.scope, o.lexemes::text) not in (
+                          select n.id, n.scope, n.lexemes::text from new_rows n where n.lexemes is not null)) c
               cross join lateral unnest(mark || tsvector_to_array(c.lexemes)) as l(lexeme)
-              where c.lexemes is not null and (n.scope, n.lexemes) is distinct from (o.scope, o.lexemes)
               group by c.scope, l.lexeme
               having sum(c.count) <> 0) t
         group by t.scope;
@@ -442,7 +449,6 @@ create trigger forget_index before update on public.dream_insights
 create function memoryd.rows_to_index() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set enable_nestloop = off
 as $$
 declare
     apart constant interval := case when memoryd.caller_serves() then interval '0' else interval '4 milliseconds' end;
@@ -456,8 +462,9 @@ begin
     else
         insert into memoryd.jobs (topic, ref, payload, turn)
         select 'index', n.id, jsonb_build_object('source', tg_argv[0]), began + apart * (row_number() over () - 1)
-        from new_rows n join old_rows o using (id)
-        where n.lexemes is null or (n.code is null and o.code is not null);
+        from new_rows n
+        where n.lexemes is null
+           or (n.code is null and n.id not in (select o.id from old_rows o where o.code is null));
     end if;
     if found then
         perform memoryd.ring('index');

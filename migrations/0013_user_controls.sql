@@ -332,33 +332,26 @@ comment on table memoryd.erased_texts is 'SHA-256 of texts erased within the las
 -- Whoever writes a copy of others' texts (an embedding, an answer) holds this until it is committed: an erasure waits for it,
 -- and then finds the copy; who comes later finds the text no more.
 create function memoryd.hold_off_erasures() returns void
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
-as $$ select memoryd.lock_shared('erased_texts') $$;
+as $$ begin lock table memoryd.erased_texts in row share mode; end $$;
 
-create function memoryd.await_erasures() returns trigger
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.lock_shared('erased_texts');
-    return null;
-end
-$$;
+-- An embedding that was paid for is kept to spare a second call. While an erasure ends it is not, rather than waited for.
 create function memoryd.drop_erased() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    lock table memoryd.erased_texts in row share mode nowait;
     if exists (select from memoryd.erased_texts e
                where e.content_hash = new.content_hash and e.erased_at > now() - interval '1 hour') then
         return null;
     end if;
     return new;
+exception when lock_not_available then
+    return null;
 end
 $$;
-create trigger await_erasures before insert on memoryd.embeddings
-    for each statement execute function memoryd.await_erasures();
 create trigger drop_erased before insert on memoryd.embeddings
     for each row execute function memoryd.drop_erased();
 
@@ -800,9 +793,9 @@ $$;
 
 -- THE ORDER OF LOCKS, which all that lock more than one row keep:
 --   1. a user's own lock (memoryd.user_lock)   5. executions
---   2. lanes                                   6. what is remembered: memories, messages, links, requests; by id
---   3. jobs                                    7. the statistics' lock, then lexemes in their order
---   4. commands, by id                         8. the erasures' gate (memoryd.erased_texts), then embeddings
+--   2. lanes                                   6. what is remembered: memories, messages, links; by id
+--   3. jobs                                    7. the erasures' gate (table memoryd.erased_texts), then requests
+--   4. commands, by id                         8. the statistics' lock, then lexemes in their order
 -- Within one statement a CTE locks them in this order (`order by ... for update`) before anything is written. An erasure
 -- needs the commands before the jobs, since a command that ends makes a job: it takes both without waiting for either.
 --
@@ -898,7 +891,9 @@ begin
         select distinct case when o.id is null then 0 else memoryd.party_of(o.user_id) end, n.id
         from new_rows n
         cross join lateral memoryd.rows_shown(n.result) f
-        left join lateral memoryd.owners_of(array[f.id]) o on true
+        left join memoryd.owners_of(array(
+            select distinct g.id from new_rows r cross join lateral memoryd.rows_shown(r.result) g where r.id = any(answered)
+        )) o on o.id = f.id
         where n.id = any(answered)
           and (o.id is null or (o.user_id is not null and o.user_id is distinct from n.user_id))
         on conflict do nothing;
@@ -920,13 +915,16 @@ as $$
     with stale as (
         delete from memoryd.answered_from a where a.party in (0, memoryd.party_of(p_user))
         returning a.request_id
-    ), hits as (
-        select r.id, array_agg(f.place) as places
-        from (select distinct s.request_id from stale s) s
+    ), shown as materialized (
+        select s.request_id, f.id, f.place
+        from (select distinct t.request_id from stale t) s
         join public.memory_requests r on r.id = s.request_id
         cross join lateral memoryd.rows_shown(r.result) f
-        where not exists (select from memoryd.owners_of(array[f.id]))
-        group by r.id
+    ), hits as (
+        select s.request_id as id, array_agg(s.place) as places
+        from shown s
+        where s.id not in (select o.id from memoryd.owners_of(array(select distinct w.id from shown w)) o)
+        group by s.request_id
     )
     update public.memory_requests r
     set result = (select coalesce(jsonb_agg(x.found order by x.place), '[]')
@@ -1019,13 +1017,17 @@ begin
                case when u.name = 'memory_requests' then 'true' else u.exported end as counted,
                case when 'id' = any(memoryd.own_columns(u.name)) then 't.id' else 'null::uuid' end as id
         -- Commands before what is made of them: whoever is at work on one that came meanwhile is waited for here.
-        from unnest(array['agent_execution_logs', 'memory_queries', 'agent_commands', 'memory_queries', 'memory_associations', 'dream_insights',
-                          'agent_memory', 'memory_requests', 'conversation_messages', 'memory_chunks', 'documents',
-                          'shared_knowledge', 'agent_sessions', 'user_memory_access', 'memory_settings'])
+        -- Requests last, with nobody at work on an answer.
+        from unnest(array['agent_execution_logs', 'memory_queries', 'agent_commands', 'memory_queries', 'memory_associations',
+                          'dream_insights', 'agent_memory', 'conversation_messages', 'memory_chunks', 'documents',
+                          'shared_knowledge', 'agent_sessions', 'user_memory_access', 'memory_settings', 'memory_requests'])
              with ordinality as o(name, place)
         join memoryd.user_tables() u using (name)
         order by o.place
     loop
+        if each.name = 'memory_requests' then
+            lock table memoryd.erased_texts in exclusive mode;
+        end if;
         execute format('with gone as (delete from public.%I t where %s returning %s as counted, %s as id)
                         select count(*) filter (where g.counted),
                                coalesce(array_agg(g.id) filter (where g.id is not null), ''{}'') from gone g',
@@ -1087,8 +1089,7 @@ begin
         perform memoryd.fold_lexeme_changes();
     end loop;
 
-    -- Copies of its texts, with nobody at work on one.
-    perform memoryd.lock('erased_texts');
+    -- Copies of its texts.
     delete from memoryd.erased_texts e where e.erased_at < now() - interval '1 hour';
     insert into memoryd.erased_texts (content_hash)
     select h from unnest(hashes) h

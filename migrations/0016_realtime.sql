@@ -41,17 +41,21 @@ begin
               from old_rows o limit 101) c;
     else
         -- What memoryd writes beside a memory is no news of it. A memory that changes hands is news to both.
-        select jsonb_agg(to_jsonb(c)) into changed
-        from (
-            select distinct case when whose then b.user_id end as user_id, b.memory_type
+        with told as materialized (
+            select n.user_id, n.memory_type, o.user_id as user_before, o.memory_type as type_before
             from new_rows n
             join old_rows o using (id)
-            cross join lateral (values (n.user_id, n.memory_type), (o.user_id, o.memory_type)) as b(user_id, memory_type)
             where (n.user_id, n.memory_type, n.agent_id, n.session_id, n.kind, n.source, n.command_id, n.ttl_hours, n.expires_at,
                    n.metadata, n.content)
                   is distinct from
                   (o.user_id, o.memory_type, o.agent_id, o.session_id, o.kind, o.source, o.command_id, o.ttl_hours, o.expires_at,
                    o.metadata, o.content)
+        )
+        select jsonb_agg(to_jsonb(c)) into changed
+        from (
+            select case when whose then t.user_id end as user_id, t.memory_type from told t
+            union
+            select case when whose then t.user_before end, t.type_before from told t
             limit 101
         ) c;
     end if;

@@ -12,6 +12,7 @@ import asyncpg
 import numpy as np
 import pytest
 
+from handlers.index_messages import LOCK
 from providers.local_embedder import LocalEmbedder
 from tests.support.daemons import Daemons
 from tests.support.rows import column
@@ -219,3 +220,20 @@ async def far_from_window(connection: asyncpg.Connection) -> list[Any]:
     return [
         key for key, mean in sums.items() if float(stored[key] @ mean / (np.linalg.norm(mean) or 1)) < 0.9999
     ]
+
+
+async def test_of_one_session_one_index_at_a_time_is_written(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    await talks(connection)
+    ids = await column(
+        connection,
+        "select id from conversation_messages "
+        "where session_id = (select id from conversation_sessions order by id limit 1)",
+    )
+    async with connection.transaction():
+        await connection.fetch(LOCK, ids)
+        await second.execute("set lock_timeout = '50ms'")
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await second.fetch(LOCK, ids[:1])
+    assert await second.fetch(LOCK, ids[:1]) == []

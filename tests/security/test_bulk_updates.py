@@ -52,3 +52,5 @@ async def test_rows_before_and_after_a_change_are_compared_by_a_hash(
     joins = [plan for plan in plans if plan.count("{NAMEDTUPLESTORESCAN") >= 2]
     assert joins
     assert [plan for plan in joins if not BY_HASH.search(plan)] == []
+    # A plan that the planner was forbidden costs 1e10 before Postgres 18, and is compiled for it each time.
+    assert [plan for plan in plans if re.search(r":total_cost \d{10,}", plan)] == []

@@ -89,7 +89,7 @@ async def test_an_index_of_lists_is_built(
         "lock table memoryd.migrations in access share mode",
         "update memoryd.locks set name = name",
         "select memoryd.lock('lexeme_statistics')",
-        "select memoryd.lock_shared('erased_texts')",
+        "select memoryd.lock_shared('user 1')",
     ],
 )
 async def test_nobody_else_reaches_the_locks(
