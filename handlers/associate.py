@@ -5,8 +5,7 @@ of each before it. Memories of a user are linked to that user's and to nobody's 
 
 Promise: at most five links that are made here (`automatic`) go out from a memory, each made of the words that both ends have.
 When the words of a memory change, its links go in both directions (memoryd.memories_updated), and are made anew: its own, those
-of up to 100 memories that were linked to it, and those of the 30 that came after it. Links by others go with the words of either end, and are not
-made again.
+of up to 100 memories that were linked to it, and those of the 30 that came after it. Links by others go too, for good.
 """
 
 from __future__ import annotations

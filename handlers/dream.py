@@ -139,7 +139,12 @@ set association_type = 'causal', automatic = false, updated_at = now()
 """
 
 PRUNE = """
-with pruned as (delete from public.memory_associations where strength < 0.15 returning 1)
+with pruned as (
+    delete from public.memory_associations
+    where id = any(array(
+        select a.id from public.memory_associations a where a.strength < 0.15 for update skip locked))
+    returning 1
+)
 select count(*) from pruned
 """
 

@@ -30,9 +30,16 @@ _INVISIBLE = re.compile(
     "\U000e0000-\U000e0fff]"
 )
 # Unseen too, but at home in emoji and in some scripts.
-_JOINERS = re.compile("[\u00ad\u180e\u200c\u200d\ufe00-\ufe0f]")
+_JOINERS = re.compile(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]"
+)
 # What may pass for a marker of the context block (memoryd.compose_context), whichever dashes it is drawn with.
-_MARKER = re.compile(r"[-\u2010-\u2015\u2212_=~*#]{2}\s{0,20}(?:end\s{1,20})?context\b", re.IGNORECASE)
+_MARKER = re.compile(
+    r"(?:(?:[-\u2010-\u2012\u2212_=~*#\ufe63\uff0d] ?){2}|[\u2013-\u2015\u2500-\u257f\u2e3a\u2e3b\ufe58])"
+    r"\W{0,20}(?:(?:begin|end)\s{1,20})?(?:of\s{1,20})?context\b",
+    re.IGNORECASE,
+)
 NO_MARKER = "[no marker of memoryd's] "
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -76,7 +83,7 @@ def unframed(text: str) -> str:
 
     For a text that stands in one stream with such a block, and is not memoryd's.
     """
-    if "context" not in text.casefold() and text.replace("\n", " ").isprintable():
+    if "context" not in _JOINERS.sub("", text).casefold() and text.replace("\n", " ").isprintable():
         return text
     return "".join(
         NO_MARKER + line if _MARKER.search(_JOINERS.sub("", rendered(line))) else line

@@ -201,8 +201,8 @@ $$;
 -- direction of writing, tags and variation selectors, blanks without width, separators of lines.
 create function memoryd.unseen() returns text
 language sql immutable parallel safe
-return '[\x01-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f'
-       '\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]';
+return '[\x01-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f'
+       '\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]';
 
 -- Whether a name is all seen: else two names could look the same, or a name could write lines of its own.
 create function memoryd.is_plain(p_name text) returns boolean
@@ -241,9 +241,12 @@ begin
         flat := regexp_replace(flat, memoryd.unseen(), '', 'g');
     end if;
     flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));
-    if flat ~* '(--|[\u2010-\u2015\u2212_=~*#]).*context' then
+    if flat ~* '(--|- -|[\u2010-\u2015\u2212\u2500-\u257f\u2e3a\u2e3b\ufe58\ufe63\uff0d_=~*#]).*context' then
         flat := regexp_replace(
-            flat, '[-\u2010-\u2015\u2212_=~*#]{2,} ?(end )?(context)\M', '[no marker] \1\2', 'gi');
+            flat,
+            '([-\u2010-\u2012\u2212_=~*#\ufe63\uff0d] ?){2,}[^[:alnum:]]{0,5}((begin |end )?(of )?context)\M'
+                '|[\u2013-\u2015\u2500-\u257f\u2e3a\u2e3b\ufe58]+[^[:alnum:]]{0,5}((begin |end )?(of )?context)\M',
+            '[no marker] \2\5', 'gi');
     end if;
     return flat;
 end

@@ -446,12 +446,17 @@ create trigger forget_index before update on public.dream_insights
 
 -- What lacks its index gets a job, whoever wrote it. An end user's rows take turns with what others write meanwhile: those of one
 -- statement stand 4 ms apart, each about ten times as long as an index takes, so that thousands of them hold nobody up for long.
+create function memoryd.turns_apart() returns interval
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select case when memoryd.caller_serves() then interval '0' else interval '4 milliseconds' end $$;
+
 create function memoryd.rows_to_index() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    apart constant interval := case when memoryd.caller_serves() then interval '0' else interval '4 milliseconds' end;
+    apart constant interval := memoryd.turns_apart();
     began constant timestamptz := clock_timestamp();
 begin
     if tg_op = 'INSERT' then
@@ -479,10 +484,15 @@ $$;
 create function memoryd.messages_gone() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+-- A plan that was kept from an empty table would read all messages for each that is gone.
+set enable_seqscan = off
 as $$
+declare
+    apart constant interval := memoryd.turns_apart();
+    began constant timestamptz := clock_timestamp();
 begin
-    insert into memoryd.jobs (topic, ref, payload)
-    select 'index', s.id, jsonb_build_object('source', 'conversation', 'gone', p.places)
+    insert into memoryd.jobs (topic, ref, payload, turn)
+    select 'index', s.id, jsonb_build_object('source', 'conversation', 'gone', p.places), began + apart * (row_number() over () - 1)
     from (select o.session_id, range_agg(int4range(o.message_index, o.message_index + 1)) as places
           from old_rows o
           where not exists (select from public.conversation_messages m

@@ -77,11 +77,23 @@ as $$
         select n.speaker
         from unnest(p_lexemes) as a(lexeme)
         cross join lateral (
-            select substr(s.lexeme, length(a.lexeme) + 3) as speaker
-            from memoryd.lexeme_statistics s
-            where (p_scopes is null or s.scope = any(p_scopes))
-              and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
-            limit 20
+            -- Of a scope by the key alone: by the lexeme first, it would cost what all others' speakers of that name do.
+            (select substr(s.lexeme, length(a.lexeme) + 3) as speaker
+             from unnest(p_scopes) as p(scope)
+             cross join lateral (
+                 select t.lexeme from memoryd.lexeme_statistics t
+                 where (t.scope, t.lexeme) >= (p.scope, '@' || a.lexeme || ' ')
+                   and (t.scope, t.lexeme) < (p.scope, '@' || a.lexeme || '!')
+                 order by t.scope, t.lexeme
+                 limit 20
+             ) s
+             limit 20)
+            union all
+            (select substr(s.lexeme, length(a.lexeme) + 3)
+             from memoryd.lexeme_statistics s
+             where p_scopes is null
+               and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
+             limit 20)
         ) n
         group by n.speaker
         order by count(distinct a.lexeme) desc, length(n.speaker), n.speaker
@@ -182,6 +194,7 @@ declare
     serves constant boolean := memoryd.caller_serves();
     scopes bigint[] := memoryd.scopes_open(p_scopes);
     counted bigint[];
+    mine bigint;
     asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
     everywhere constant boolean := scopes is null;
     uncounted text[];
@@ -217,8 +230,16 @@ begin
         where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a offset 0);
     end if;
 
-    select coalesce(sum(s.rows), 0) into all_rows from memoryd.lexeme_statistics s
-    where s.scope = any(counted) and s.lexeme >= '#' and s.lexeme < '$';
+    -- Of an end user one scope is counted, and looked up as one (`mine`): in an array of scopes Postgres 16 looks a word up by the
+    -- word alone and leaves others' scopes out afterwards, which costs a page where others have it.
+    mine := case when not serves then counted[1] end;
+    if serves then
+        select coalesce(sum(s.rows), 0) into all_rows from memoryd.lexeme_statistics s
+        where s.scope = any(counted) and s.lexeme >= '#' and s.lexeme < '$';
+    else
+        select coalesce(sum(s.rows), 0) into all_rows from memoryd.lexeme_statistics s
+        where (s.scope, s.lexeme) >= (mine, '#') and (s.scope, s.lexeme) < (mine, '$');
+    end if;
 
     budget := p_budget + least(all_rows / 1000, 2000)::integer;
 
@@ -234,13 +255,15 @@ begin
                   where n.lexeme = a.lexeme and n.similarity >= 0.3
                   order by n.similarity desc
                   limit 40) n
-            where exists (select from memoryd.lexeme_statistics s
-                          where s.scope = any(counted) and s.lexeme = n.neighbour offset 0)
+            where (serves and exists (select from memoryd.lexeme_statistics s
+                                      where s.scope = any(counted) and s.lexeme = n.neighbour offset 0))
+               or exists (select from memoryd.lexeme_statistics s
+                          where s.scope = mine and s.lexeme = n.neighbour offset 0)
             limit 8
         ) n
         -- That the lexicon knows a word tells that somebody's rows have it: an end user learns it of their own alone.
         where serves or exists (select from memoryd.lexeme_statistics s
-                                where s.scope = any(counted) and s.lexeme = a.lexeme offset 0)
+                                where s.scope = mine and s.lexeme = a.lexeme offset 0)
         union all
         select n.lexeme, n.neighbour, n.similarity
         from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
@@ -251,7 +274,10 @@ begin
         -- One look-up each: joined as a whole, the scope's whole vocabulary would be read.
         cross join lateral (
             select s.scope, s.rows from memoryd.lexeme_statistics s
-            where s.scope = any(counted) and s.lexeme = w.lexeme
+            where serves and s.scope = any(counted) and s.lexeme = w.lexeme
+            union all
+            select s.scope, s.rows from memoryd.lexeme_statistics s
+            where s.scope = mine and s.lexeme = w.lexeme
             offset 0
         ) s
     ), ranked as (

@@ -659,7 +659,18 @@ declare
         when 'chunk' then 'memory_chunks'
         when 'settings' then 'memory_settings' end;
     gone bigint;
+    mine uuid[];
 begin
+    if forget.source = 'session' and not memoryd.caller_is_service() then
+        -- Others who speak in it go on, as after an erasure.
+        mine := array(select s.id from public.conversation_sessions s where s.id = any(ids) and s.user_id = memoryd.caller_id());
+        delete from public.conversation_messages m
+        where m.session_id = any(mine) and m.id in (select memoryd.messages_of(memoryd.caller_id()));
+        delete from public.conversation_sessions s
+        where s.id = any(mine) and not exists (select from public.conversation_messages m where m.session_id = s.id);
+        update public.conversation_sessions s set user_id = null, title = null where s.id = any(mine);
+        return cardinality(mine);
+    end if;
     if place is null then
         raise exception 'unknown source %', coalesce(quote_literal(left(forget.source, 200)), 'null')
             using errcode = 'invalid_parameter_value',
@@ -787,8 +798,7 @@ create function memoryd.lanes_of(p_user uuid) returns text[]
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select array(select memoryd.associate_lane(a.agent_id, p_user)
-                 from (select distinct m.agent_id from public.agent_memory m where m.user_id = p_user) a)
+    select array(select l.lane from memoryd.lanes l where right(l.lane, 17) = memoryd.associate_lane('', p_user))
 $$;
 
 -- THE ORDER OF LOCKS, which all that lock more than one row keep:

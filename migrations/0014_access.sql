@@ -89,7 +89,8 @@ grant select (id, agent_id, user_id, session_id, message, metadata, status, outp
     insert (agent_id, user_id, session_id, message, metadata)
     on public.agent_commands to memoryd_user;
 grant select, insert (kind, agent_id, user_id, query, options) on public.memory_requests to memoryd_user;
-grant select, update (useful),
+-- What was retrieved is judged by the service: who could write these rows could lock them, and with them another's erasure.
+grant select,
     insert (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
     on public.memory_queries to memoryd_user;
 grant select on public.memory_associations, public.dream_insights to memoryd_user;

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from tests.support.daemons import DaemonProcess
+from tests.support.refusals import refused
 from tests.support.rows import ask, associate, column, insert, one_row, remember
 from tests.support.waiting import IDLE, until
 
@@ -224,12 +225,8 @@ async def test_what_is_not_ones_own_cannot_be_touched(
         change = "update agent_memory set content = 'mine now' where id = $1"
         assert await scratch.execute(change, theirs["agent_memory"]) == "UPDATE 0"
         assert await scratch.fetchval("select forget(array[$1::uuid])", theirs["agent_memory"]) == 0
-        assert (
-            await scratch.execute(
-                "update memory_queries set useful = true where id = $1", theirs["memory_queries"]
-            )
-            == "UPDATE 0"
-        )
+        for lock in ("update memory_queries set useful = true", "select from memory_queries for update"):
+            await refused(scratch, lock)
     for statement in (
         "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, 'planted')",
         "insert into agent_commands (agent_id, user_id, message) values ('alice', $1, 'planted')",

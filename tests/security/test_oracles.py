@@ -224,7 +224,6 @@ READS_AND_CHANGES = (
     ("memory_chunks", "select forget(array[$1::uuid], 'chunk')"),
     ("agent_memory", "update agent_memory set content = ' ' where id = $1"),
     ("agent_memory", "select forget(array[$1::uuid])"),
-    ("memory_queries", "update memory_queries set useful = true where id = $1"),
     ("agent_sessions", "update agent_sessions set status = ' ' where id = $1"),
     ("agent_commands", "select id from agent_commands where id = $1"),
     ("memory_requests", "select id from memory_requests where id = $1"),

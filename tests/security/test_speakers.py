@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from uuid import UUID
 
 import asyncpg
@@ -62,3 +63,27 @@ async def test_an_ordinary_question_is_read_as_ever(connection: asyncpg.Connecti
             await connection.fetchval("select text from memoryd.read_question($1, null, $2)", asked, ANN)
             == text
         )
+
+
+async def test_a_speaker_of_others_costs_no_page_more(connection: asyncpg.Connection) -> None:
+    """However many scopes know somebody of that name, one look-up a scope of one's own is all there is."""
+    await connection.execute(
+        "insert into memoryd.lexeme_statistics (scope, lexeme, rows) "
+        "select n, '@carolin Caroline', 1 from generate_series(1, 20000) n"
+    )
+    await connection.execute("analyze memoryd.lexeme_statistics")
+
+    async def pages(word: str) -> int:
+        plan = json.loads(
+            await connection.fetchval(
+                "explain (analyze, buffers, format json) select * from memoryd.question($1, null, 500, null)",
+                word,
+            )
+        )[0]["Plan"]
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    async with connection.transaction(readonly=True), acting_as(connection, ANN):
+        for word in ("caroline", "zzyzx") * 2:
+            await pages(word)
+        known, unknown = [min([await pages(word) for _ in range(3)]) for word in ("caroline", "zzyzx")]
+    assert abs(known - unknown) <= 4
