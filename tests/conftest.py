@@ -57,7 +57,15 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
 
 
-@pytest.fixture(scope="session", params=wanted())
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test of a database runs on every server that is wanted; a user's way through the command line, on one."""
+    if "server" in metafunc.fixturenames:
+        names = wanted()
+        of_commands = metafunc.module.__name__.startswith("tests.acceptance.test_cli_")
+        metafunc.parametrize("server", names[:1] if of_commands else names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The server that all tests share."""
     run = request.config.stash[RUN]
