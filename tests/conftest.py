@@ -57,15 +57,25 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each test of a database runs on every server that is wanted; a user's way through the command line, on one."""
-    if "server" in metafunc.fixturenames:
-        names = wanted()
-        of_commands = metafunc.module.__name__.startswith("tests.acceptance.test_cli_")
-        metafunc.parametrize("server", names[:1] if of_commands else names, indirect=True, scope="session")
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The command line's tests run on the first of the servers alone: others try its statements on all."""
+    again = [
+        item for item in items if item.path.name.startswith("test_cli_") and _server_of(item) in wanted()[1:]
+    ]
+    config.hook.pytest_deselected(items=again)
+    left_out = set(again)
+    items[:] = [item for item in items if item not in left_out]
 
 
-@pytest.fixture(scope="session")
+def _server_of(item: pytest.Item) -> object:
+    return (
+        item.callspec.params.get("server")
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else None
+    )
+
+
+@pytest.fixture(scope="session", params=wanted())
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The server that all tests share."""
     run = request.config.stash[RUN]
