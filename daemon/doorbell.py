@@ -79,7 +79,8 @@ class Doorbell:
     async def _watch(self, connection: asyncpg.Connection, ended: asyncio.Event) -> None:
         while True:
             try:
-                await asyncio.wait_for(ended.wait(), PING_SECONDS)
+                async with asyncio.timeout(PING_SECONDS):
+                    await ended.wait()
                 return
             except TimeoutError:
                 await connection.execute("select 1", timeout=PING_TIMEOUT_SECONDS)

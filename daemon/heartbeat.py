@@ -65,8 +65,10 @@ class Heartbeat:
                 except DATABASE_FAULTS as error:
                     if not is_gone(error):
                         self._log.error("heartbeat_failed", error=describe(error))
+                # Not wait_for: it swallows a cancellation that comes in the moment of the news.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), self._seconds)
+                    async with asyncio.timeout(self._seconds):
+                        await self._news.wait()
                 self._news.clear()
         finally:
             if self._dream is not None:

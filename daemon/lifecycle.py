@@ -43,6 +43,7 @@ from providers.build import build_word_embedder
 from providers.ports import Embedder, LanguageModel
 
 OVERDUE_EVERY_SECONDS = 60.0
+CANCEL_SECONDS = 1.0
 DENSE_EVERY_SECONDS = 30.0
 SWEEP_EVERY_SECONDS = 3600.0
 
@@ -298,8 +299,12 @@ class Daemon:
         if self._executor is not None:
             stopping.append(self._executor.stop(grace_seconds=grace))
         await asyncio.gather(*stopping, return_exceptions=True)
-        for task in running:
-            task.cancel()
+        left = set(running)
+        while left:
+            # Again, where one was swallowed: on the way through a library an exception may take the place of a cancellation.
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=CANCEL_SECONDS)
         await asyncio.gather(*running, return_exceptions=True)
         with contextlib.suppress(*DATABASE_FAULTS):
             await asyncio.wait_for(heartbeat.leave(), 2.0)
