@@ -20,6 +20,13 @@ STRENGTH = "select strength from memory_associations where memory_id = $1 and re
 SAY = "update agent_memory set content = $2, embedding = $3::text::vector where id = $1"
 
 
+# The index of the same memory is another job, which may stop first.
+LINKS_WRITTEN = (
+    "create constraint trigger pause after delete on memoryd.jobs deferrable initially deferred "
+    "for each row when (old.topic = 'associate') execute function public.pause()"
+)
+
+
 async def at(connection: asyncpg.Connection, content: str, hours: float, **columns: object) -> UUID:
     """A memory so many hours after noon, like no other in meaning."""
     created_at = NOON + timedelta(hours=hours)
@@ -90,7 +97,7 @@ async def test_a_change_waits_for_links_that_are_written_and_takes_them_away(
     first = await at(connection, "red boats sail north", 0)
     await daemons.start()
     await until(connection, IDLE)
-    await pausing(connection, "after")
+    await pausing(connection, LINKS_WRITTEN)
     async with gate_closed(second):
         memory = await at(connection, "red boats sail south", 20)
         await paused(connection)
