@@ -16,9 +16,11 @@ from daemon import checks
 from daemon.checks import Check, Facts
 from daemon.database import connect
 from daemon.doorbell import hears_notifications
-from daemon.migrator import load_migrations
+from daemon.functions import read_applied
+from daemon.migration_files import load_migrations
+from daemon.migrator import read_ledger, schema_trouble
 from daemon.settings import Settings
-from daemon.status import Status, read_status, schema_trouble
+from daemon.status import Status, read_status
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 
 # Of the catalogs alone: it works on any database, for any role.
@@ -86,7 +88,6 @@ where r.rolcanlogin and not r.rolsuper
   and not exists (select from memoryd.logins l where l.login = r.rolname)
 """
 
-READ_LEDGER = "select version, name, checksum from memoryd.migrations order by version"
 
 READ_MEMORY = """
 select json_build_object(
@@ -120,7 +121,7 @@ async def examine(
         memory: Facts | None = None
         trouble: str | None = None
         if server["has_schema"] and server["owner"]["mine"]:
-            trouble = schema_trouble([tuple(row) for row in await connection.fetch(READ_LEDGER)])
+            trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
             if trouble is None:
                 status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
                 memory = json.loads(await connection.fetchval(READ_MEMORY))

@@ -1,25 +1,30 @@
-"""Applies migrations/NNNN_name.sql: each once, each in one transaction, in order.
+"""Brings a database's schema up to date: numbered files once each, files of functions again when one of them changed.
 
-Promise: ten daemons starting at once apply each file once; a file changed after it was applied, or a schema newer than
-this code, stops with one sentence. Dimensions are fixed by the first migration and checked ever after.
+Promise: an upgrade is one transaction, so that a kill leaves all of it or nothing; ten daemons that start at once apply it once.
+A numbered file changed after it was applied, or a schema newer than this code, stops with one sentence. Tables that are in use
+are locked together, for less than half a second; where that cannot be had at once, everything is undone and tried again.
+Dimensions are fixed by the first migration and checked ever after.
 """
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import json
+import random
 import re
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from importlib import resources
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version as package_version
 
 import asyncpg
 
 from daemon.database import FIND_VECTOR_SCHEMA, search_path
+from daemon.functions import CREATE_FILES, AppliedFile, drop_gone, drop_policies, read_applied, record
+from daemon.migration_files import FunctionFile, Migration, MigrationFiles, load_files
 from handlers.ports import AnyConnection
 
-_NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _VARIABLE = re.compile(r"(?<!:):(dimensions|vector_schema)\b")
 OLDEST_POSTGRES = 160000
 # Before there is a ledger, the catalog's own unique indexes let one migrate after the other.
@@ -29,9 +34,23 @@ _RACES_LOST = (
     asyncpg.DuplicateSchemaError,
     asyncpg.DuplicateTableError,
 )
-_MOST_RACES = 20
+_MAX_RACES = 20
 # Nobody else may lock it, unlike an advisory lock with a known key. Whoever only reads it goes on.
 _LOCK = "lock table memoryd.migrations in share row exclusive mode"
+
+LOCK_MILLISECONDS = 250
+"""How long an upgrade waits for the tables that it locks. Whoever comes meanwhile waits behind it, so it is short."""
+PATIENCE_SECONDS = 120.0
+"""How long it tries again, before it gives up and says who is in the way."""
+_IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+_TABLES_IN_USE = """
+select string_agg(c.oid::regclass::text, ', ' order by c.oid::regclass::text)
+from pg_class c
+where c.relkind = 'r' and c.relname <> 'migrations'
+  and (c.relnamespace = 'memoryd'::regnamespace or c.oid in (
+      select p.polrelid from pg_policy p join pg_roles r on r.oid = any(p.polroles) and r.rolname = 'memoryd_service'
+      where p.polname = 'service'))
+"""
 
 _CREATE_LEDGER = """
 create table if not exists memoryd.migrations (
@@ -41,7 +60,7 @@ create table if not exists memoryd.migrations (
     applied_at timestamptz not null default now()
 )
 """
-_READ_LEDGER = "select version, name, checksum from memoryd.migrations order by version"
+READ_LEDGER = "select version, name, checksum from memoryd.migrations order by version"
 _WRITE_LEDGER = "insert into memoryd.migrations (version, name, checksum) values ($1, $2, $3)"
 READ_SETTING = "select value #>> '{}' from memoryd.settings where key = $1"
 WRITE_SETTINGS = """
@@ -58,24 +77,18 @@ class MigrationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
-    """One numbered file."""
+class Upgrade:
+    """What an upgrade applied, or would: numbered files, changed files of functions; what it dropped is known only afterwards."""
 
-    version: int
-    name: str
-    sql: str
-    checksum: str
+    carried_over: bool = False
+    schema: tuple[Migration, ...] = ()
+    functions: tuple[FunctionFile, ...] = ()
+    gone: tuple[str, ...] = ()
+    """Names of files of functions that are gone."""
+    dropped: tuple[str, ...] = field(default=(), compare=False)
 
-
-def load_migrations() -> list[Migration]:
-    """The files of package `migrations`, in order."""
-    found = []
-    for entry in resources.files("migrations").iterdir():
-        match = _NAME.match(entry.name)
-        if match:
-            text = entry.read_text(encoding="utf-8")
-            found.append(Migration(int(match[1]), match[2], text, hashlib.sha256(text.encode()).hexdigest()))
-    return sorted(found, key=lambda m: m.version)
+    def __bool__(self) -> bool:
+        return bool(self.carried_over or self.schema or self.functions or self.gone)
 
 
 async def migrate(
@@ -84,34 +97,129 @@ async def migrate(
     dimensions: int,
     embedder: str,
     dry_run: bool = False,
-    migrations: Sequence[Migration] | None = None,
-) -> list[Migration]:
+    files: MigrationFiles | None = None,
+) -> Upgrade:
     """Brings the schema up to date; returns what was applied (with dry_run: what would be). Raises MigrationError.
 
-    `connection` must not be in a transaction; behind a transaction pooler the lock is held by each file's transaction.
+    `connection` must not be in a transaction; behind a transaction pooler the lock is held by the upgrade's own transaction.
     """
-    files = load_migrations() if migrations is None else list(migrations)
+    files = load_files() if files is None else files
     if dry_run:
-        return pending(files, await _ledger(connection))
-    applied: list[Migration] = []
+        return plan(files, await read_ledger(connection), await read_applied(connection))
     await _check_server(connection)
+    until = time.monotonic() + PATIENCE_SECONDS
     while True:
-        async with _locked_ledger(connection) as schema:
-            todo = pending(files, await _ledger(connection))
-            if not todo:
-                break
-            await _apply(connection, todo[0], schema=schema, dimensions=dimensions)
-            if not applied and todo[0].version == files[0].version:
-                await connection.execute(
-                    WRITE_SETTINGS, ["dimensions", "embedder"], [json.dumps(dimensions), json.dumps(embedder)]
-                )
-            applied.append(todo[0])
-    await check_dimensions(connection, dimensions)
-    return applied
+        try:
+            done = await _upgrade(connection, files, dimensions=dimensions, embedder=embedder)
+        except _IN_THE_WAY as error:
+            if time.monotonic() > until:
+                raise MigrationError(
+                    f"Other transactions have been in the way for {PATIENCE_SECONDS:.0f} s ({error}). Nothing was changed. End what "
+                    "stands open: select pid, state, xact_start, query from pg_stat_activity order by xact_start. Then try again."
+                ) from None
+            await asyncio.sleep(random.uniform(0.1, 0.5))
+            continue
+        await check_dimensions(connection, dimensions)
+        return done
+
+
+async def _upgrade(
+    connection: asyncpg.Connection, files: MigrationFiles, *, dimensions: int, embedder: str
+) -> Upgrade:
+    async with _locked_ledger(connection) as vector_schema:
+        applied = await read_applied(connection)
+        ledger = await read_ledger(connection)
+        upgrade = plan(files, ledger, applied)
+        if not upgrade:
+            return upgrade
+        run = _Run(connection, {"dimensions": str(dimensions), "vector_schema": f'"{vector_schema}"'})
+        await connection.execute(f"set local search_path = {search_path(vector_schema)}")
+        if ledger and (upgrade.schema or upgrade.carried_over):
+            await _lock_tables(connection)
+        if upgrade.carried_over:
+            await run.script("The carry-over", files.carry_over)
+            await connection.execute("delete from memoryd.migrations")
+            await connection.executemany(
+                _WRITE_LEDGER, [(m.version, m.name, m.checksum) for m in files.schema]
+            )
+        for migration in upgrade.schema:
+            await run.script(f"Migration {migration}", migration.sql)
+            await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
+        dropped = await _apply_functions(run, files.functions, applied, upgrade)
+        if not ledger:
+            values = [json.dumps(dimensions), json.dumps(embedder)]
+            await connection.execute(WRITE_SETTINGS, ["dimensions", "embedder"], values)
+        return replace(upgrade, dropped=tuple(dropped))
+
+
+async def _apply_functions(
+    run: _Run, files: Sequence[FunctionFile], applied: dict[str, AppliedFile], upgrade: Upgrade
+) -> list[str]:
+    """All files of functions in order, but for those of tables that did not change; then drops what is gone."""
+    await run.connection.execute(CREATE_FILES)
+    changed = {file.name for file in upgrade.functions}
+    made: list[str] = []
+    locked = bool(upgrade.schema or upgrade.carried_over)
+    for file in files:
+        before = applied.get(file.name)
+        if before is not None and file.hangs_on_tables and file.name not in changed:
+            made += before.objects
+            continue
+        if before is not None and file.hangs_on_tables:
+            if not locked:
+                await _lock_tables(run.connection)
+                locked = True
+            await drop_policies(run.connection, before)
+        await run.script(f"functions/{file.name}.sql", file.sql)
+        made += await record(run.connection, file, version=package_version("memoryd"))
+    try:
+        return await drop_gone(run.connection, applied, now=files, made=made)
+    except asyncpg.DependentObjectsStillExistError as error:
+        raise MigrationError(
+            f"Something of yours uses what this version drops: {error} ({error.detail}). Drop or change that first."
+        ) from None
+
+
+async def _lock_tables(connection: asyncpg.Connection) -> None:
+    """Locks every table of memoryd's at once, in one order, or gives up after LOCK_MILLISECONDS."""
+    names = await connection.fetchval(_TABLES_IN_USE)
+    if names is None:
+        return
+    await connection.execute(f"set local statement_timeout = {LOCK_MILLISECONDS}")
+    await connection.execute(f"lock table {names} in access exclusive mode")
+    await connection.execute("set local statement_timeout = 0")
+
+
+def plan(
+    files: MigrationFiles, ledger: Sequence[tuple[int, str, str]], applied: dict[str, AppliedFile]
+) -> Upgrade:
+    """What the database lacks. Raises MigrationError where files and database do not agree."""
+    if is_first_edition(files, ledger):
+        return Upgrade(carried_over=True, functions=files.functions)
+    todo = pending(files.schema, ledger)
+    _check_not_newer(applied)
+    changed = tuple(
+        f for f in files.functions if f.name not in applied or applied[f.name].checksum != f.checksum
+    )
+    gone = tuple(sorted(applied.keys() - {file.name for file in files.functions}))
+    return Upgrade(schema=tuple(todo), functions=changed, gone=gone)
+
+
+def is_first_edition(files: MigrationFiles, ledger: Sequence[tuple[int, str, str]]) -> bool:
+    """Whether the database was made by the seventeen files of before. Raises MigrationError where it has not all of them."""
+    have = {version: checksum for version, _, checksum in ledger}
+    if not have or files.first_edition.get(1) != have.get(1):
+        return False
+    if have != files.first_edition:
+        raise MigrationError(
+            "This database's migration by an earlier memoryd was not finished, or its files were changed. "
+            f"It has {len(have)} of {len(files.first_edition)}. Finish it with that memoryd, then run this one."
+        )
+    return True
 
 
 def pending(files: Sequence[Migration], ledger: Sequence[tuple[int, str, str]]) -> list[Migration]:
-    """Files that the database does not have yet. Raises MigrationError where the two do not agree."""
+    """Numbered files that the database does not have yet. Raises MigrationError where the two do not agree."""
     known = {m.version: m for m in files}
     for version, name, checksum in ledger:
         file = known.get(version)
@@ -129,14 +237,57 @@ def pending(files: Sequence[Migration], ledger: Sequence[tuple[int, str, str]]) 
     return [m for m in files if m.version not in have]
 
 
+def _check_not_newer(applied: dict[str, AppliedFile]) -> None:
+    """Without it a daemon of before would take the functions of a newer one back."""
+    mine = package_version("memoryd")
+    newest = max((file.applied_by for file in applied.values()), key=_ordered, default=mine)
+    if _ordered(newest) > _ordered(mine):
+        raise MigrationError(
+            f"The database's functions are of memoryd {newest}, newer than this one ({mine}). Upgrade memoryd."
+        )
+
+
+def _ordered(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def describe(upgrade: Upgrade, *, does: str) -> list[str]:
+    """The upgrade in lines for people; `does` is "applied" or "would apply"."""
+    lines = []
+    if upgrade.carried_over:
+        lines.append(f"{does} first_edition/carry_over: from seventeen files to schema/ and functions/")
+    lines += [f"{does} schema/{migration}" for migration in upgrade.schema]
+    lines += [f"{does} functions/{file.name}" for file in upgrade.functions]
+    lines += [f"{does} the removal of functions/{name}" for name in upgrade.gone]
+    lines += [f"dropped {one}" for one in upgrade.dropped]
+    return lines
+
+
 async def check_schema(connection: AnyConnection, *, dimensions: int) -> None:
     """Fails closed where the schema is missing, older, newer or of other dimensions. Raises MigrationError."""
-    todo = pending(load_migrations(), await _ledger(connection))
-    if todo:
-        raise MigrationError(
-            f"The database lacks migration {todo[0].version:04d}_{todo[0].name}. Run: memoryd migrate"
-        )
+    trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
+    if trouble is not None:
+        raise MigrationError(trouble)
     await check_dimensions(connection, dimensions)
+
+
+def schema_trouble(ledger: Sequence[tuple[int, str, str]], applied: dict[str, AppliedFile]) -> str | None:
+    """What is wrong with a schema that has these files, and what to do; or None."""
+    try:
+        lacking = plan(load_files(), ledger, applied)
+    except MigrationError as error:
+        return str(error)
+    if not lacking:
+        return None
+    names = ", ".join(str(migration) for migration in lacking.schema)
+    if not names:
+        files = [file.name for file in lacking.functions] or list(lacking.gone)
+        names = (
+            f"{len(files)} changed files of functions, the first {files[0]}"
+            if len(files) > 1
+            else f"functions/{files[0]}"
+        )
+    return f"The database lacks {names}. Run: memoryd migrate"
 
 
 async def check_dimensions(connection: AnyConnection, dimensions: int) -> None:
@@ -160,7 +311,7 @@ async def _check_server(connection: asyncpg.Connection) -> None:
 @asynccontextmanager
 async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
     """A transaction in which nobody else migrates; gives the schema that pgvector is in."""
-    for _ in range(_MOST_RACES):
+    for _ in range(_MAX_RACES):
         transaction = connection.transaction()
         await transaction.start()
         try:
@@ -215,24 +366,29 @@ async def _ensure_extension(connection: asyncpg.Connection) -> str:
     return schema
 
 
-async def _ledger(connection: AnyConnection) -> list[tuple[int, str, str]]:
+async def read_ledger(connection: AnyConnection) -> list[tuple[int, str, str]]:
+    """(version, name, checksum) of the numbered files that the database has; none where there is no ledger."""
     if await connection.fetchval("select to_regclass('memoryd.migrations')") is None:
         return []
-    return [(r["version"], r["name"], r["checksum"]) for r in await connection.fetch(_READ_LEDGER)]
+    return [(r["version"], r["name"], r["checksum"]) for r in await connection.fetch(READ_LEDGER)]
 
 
-async def _apply(
-    connection: asyncpg.Connection, migration: Migration, *, schema: str, dimensions: int
-) -> None:
-    values = {"dimensions": str(dimensions), "vector_schema": f'"{schema}"'}
-    await connection.execute(f"set local search_path = {search_path(schema)}")
-    try:
-        await connection.execute(_VARIABLE.sub(lambda m: values[m[1]], migration.sql))
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise _lacking_rights(f"Migration {migration.version:04d}_{migration.name}", error) from None
-    except asyncpg.PostgresError as error:
-        raise MigrationError(f"Migration {migration.version:04d}_{migration.name} failed: {error}") from error
-    await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Files applied on one connection, with the values of their variables (`:name`, as psql has them)."""
+
+    connection: asyncpg.Connection
+    variables: dict[str, str]
+
+    async def script(self, what: str, sql: str) -> None:
+        try:
+            await self.connection.execute(_VARIABLE.sub(lambda m: self.variables[m[1]], sql))
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise _lacking_rights(what, error) from None
+        except _IN_THE_WAY:
+            raise
+        except asyncpg.PostgresError as error:
+            raise MigrationError(f"{what} failed: {error}") from error
 
 
 def _lacking_rights(what: str, error: asyncpg.PostgresError) -> MigrationError:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from daemon.migrator import MigrationError, load_migrations, pending
+from daemon.functions import AppliedFile
+from daemon.migrator import schema_trouble
 
 # A job in a lane is claimed by leasing its lane, any other by moving its own visible_at.
 READ = """
@@ -64,7 +65,10 @@ select json_build_object(
                                  where dream_id = d.id group by category) q))
         from dream d),
     'migrations', (
-        select json_agg(json_build_array(version, name, checksum) order by version) from memoryd.migrations)
+        select json_agg(json_build_array(version, name, checksum) order by version) from memoryd.migrations),
+    'function_files', (
+        select json_object_agg(name, json_build_object('checksum', checksum, 'objects', objects, 'applied_by', applied_by))
+        from memoryd.function_files)
 )
 """
 
@@ -156,11 +160,12 @@ async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
     """
     read: dict[str, Any] = json.loads(await reader.fetchval(READ))
     ledger = [(version, name, checksum) for version, name, checksum in read["migrations"] or ()]
+    files = read["function_files"] or {}
     return Status(
         database=read["database"],
         postgres=read["postgres"],
         schema_version=max((version for version, _, _ in ledger), default=0),
-        schema_trouble=schema_trouble(ledger),
+        schema_trouble=schema_trouble(ledger, {name: AppliedFile(**row) for name, row in files.items()}),
         daemons=tuple(
             DaemonRow(**row, alive=is_alive(row["silent_seconds"], heartbeat_seconds))
             for row in read["daemons"]
@@ -180,15 +185,3 @@ async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
 def is_alive(silent_seconds: float, heartbeat_seconds: float) -> bool:
     """Whether a daemon silent for so long counts as living: three heartbeats, and never less than 5 s."""
     return silent_seconds < max(5.0, 3 * heartbeat_seconds)
-
-
-def schema_trouble(ledger: list[tuple[int, str, str]]) -> str | None:
-    """What is wrong with a schema of these migrations (version, name, checksum), and what to do; or None."""
-    try:
-        todo = pending(load_migrations(), ledger)
-    except MigrationError as error:
-        return str(error)
-    if not todo:
-        return None
-    names = ", ".join(f"{one.version:04d}_{one.name}" for one in todo)
-    return f"The database lacks {names}. Run: memoryd migrate"

@@ -9,24 +9,26 @@ import typer
 from daemon.cli.common import embedder_of, postgres, run_async, sentences, settings_or_exit
 
 if TYPE_CHECKING:
-    from daemon.migrator import Migration
+    from daemon.migrator import Upgrade
     from daemon.settings import Settings
 
 
 def migrate(
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be applied, and change nothing."),
 ) -> None:
-    """Apply the migrations that the database lacks, each once, each in one transaction."""
+    """Bring the schema up to date: numbered files once, files of functions again when changed, all in one transaction."""
+    from daemon.migrator import describe
+
     settings = settings_or_exit()
     with sentences(), postgres(settings) as (url, _server):
         done = run_async(migrate_database(settings, url, dry_run=dry_run))
-    for migration in done:
-        typer.echo(f"{'would apply' if dry_run else 'applied'} {migration.version:04d}_{migration.name}")
+    for line in describe(done, does="would apply" if dry_run else "applied"):
+        typer.echo(line)
     if not done:
         typer.echo("The schema is up to date.")
 
 
-async def migrate_database(settings: Settings, url: str, *, dry_run: bool = False) -> list[Migration]:
+async def migrate_database(settings: Settings, url: str, *, dry_run: bool = False) -> Upgrade:
     """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
     from daemon.database import connect
     from daemon.migrator import migrate as apply

@@ -66,10 +66,18 @@ async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, 
 
     log = get_logger()
     if migrate:
-        for migration in await patiently(
+        upgrade = await patiently(
             lambda: migrate_database(settings, url), seconds=settings.start_seconds, logger=log
-        ):
-            log.info("migration_applied", migration=f"{migration.version:04d}_{migration.name}")
+        )
+        for migration in upgrade.schema:
+            log.info("migration_applied", migration=str(migration))
+        if upgrade:
+            log.info(
+                "functions_applied",
+                carried_over=upgrade.carried_over,
+                files=len(upgrade.functions),
+                dropped=len(upgrade.dropped),
+            )
     await Daemon(
         settings,
         url,

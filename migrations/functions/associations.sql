@@ -1,0 +1,120 @@
+-- Links are written in order within each agent and user: one whose transaction holds a memory of theirs keeps nobody else's links
+-- waiting. A hash, so that no lane tells of whom it was once they are erased.
+create or replace function memoryd.associate_lane(p_agent text, p_user uuid) returns text
+language sql immutable parallel safe
+return p_agent || coalesce(' ' || left(encode(sha256(uuid_send(p_user)), 'hex'), 16), '');
+
+-- Links of these memories are made anew, once those that are linked to them, or might be, have changed.
+create or replace function memoryd.associate_again(p_memories uuid[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    with queued as (
+        insert into memoryd.jobs (topic, lane, ref)
+        select 'associate', memoryd.associate_lane(m.agent_id, m.user_id), m.id
+        from public.agent_memory m
+        where m.id = any(p_memories) and m.embedding is not null
+          -- One that waits for its turn already sees all that there is then.
+          and not exists (select from memoryd.jobs j
+                          where j.topic = 'associate' and j.lane = memoryd.associate_lane(m.agent_id, m.user_id)
+                            and j.ref = m.id and j.attempt = 0
+                          offset 0)
+        order by m.created_at, m.id
+        returning 1
+    )
+    select memoryd.ring('associate') where exists (select from queued)
+$$;
+
+create or replace function memoryd.memories_updated() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    changed uuid[];
+    linked uuid[];
+begin
+    -- Looked up by a hash. As a join, of which the plan is kept from a statement of one row, it would compare each row with each.
+    select array_agg(n.id) into changed
+    from new_rows n
+    where (n.id, n.content) not in (select o.id, o.content from old_rows o);
+    if changed is null then
+        return null;
+    end if;
+    -- What the old words were linked to, the new ones need not be, nor what was linked to them: both are associated anew. A link
+    -- that is being made of the old words waits for this, or this for it (see handlers/associate.py).
+    with unlinked as (
+        -- One look-up in an index each.
+        delete from public.memory_associations a
+        where a.id = any(array(
+            select l.id
+            from unnest(changed) as c(id)
+            cross join lateral (
+                (select f.id from public.memory_associations f where f.memory_id = c.id offset 0)
+                union all
+                (select t.id from public.memory_associations t where t.related_memory_id = c.id offset 0)
+            ) l))
+        returning a.memory_id
+    )
+    select array_agg(u.memory_id) into linked
+    from (select distinct d.memory_id from unlinked d where d.memory_id <> all (changed) limit 100) u;
+    if linked is not null then
+        perform memoryd.associate_again(linked);
+    end if;
+
+    insert into memoryd.jobs (topic, lane, ref)
+    select 'associate', memoryd.associate_lane(n.agent_id, n.user_id), n.id
+    from new_rows n
+    where n.id = any(changed) and n.embedding is not null
+    order by n.created_at, n.id;
+    if found then
+        perform memoryd.ring('associate');
+    end if;
+    return null;
+end
+$$;
+
+create or replace function public.mark_useful(query_id uuid, useful boolean) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    retrieved uuid[];
+    was_reinforced boolean;
+begin
+    select q.retrieved_memory_ids, q.reinforced into retrieved, was_reinforced
+    from public.memory_queries q where q.id = mark_useful.query_id for update;
+    if not found then
+        raise exception 'no query %', mark_useful.query_id
+            using errcode = 'no_data_found', hint = 'Give the id of a row of memory_queries.';
+    end if;
+    update public.memory_queries q
+    set useful = mark_useful.useful, reinforced = was_reinforced or coalesce(mark_useful.useful, false)
+    where q.id = mark_useful.query_id;
+    -- Said twice, or taken back and said again, reinforced once.
+    if mark_useful.useful and not was_reinforced then
+        update public.memory_associations a
+        set strength = least(1, a.strength + 0.1), updated_at = now()
+        where a.memory_id = any(retrieved) and a.related_memory_id = any(retrieved);
+    end if;
+end
+$$;
+comment on function public.mark_useful is 'Judges a retrieval. Useful: the associations among what was retrieved gain 0.1, once.';
+
+-- The memories that are linked to one of these memories by a strength of 0.3 or more, each with its strongest link.
+-- A parsed body without SET: it is inlined, and reads with the caller's rights.
+create or replace function memoryd.linked_to(p_memories uuid[]) returns table (id uuid, strength double precision)
+language sql stable
+begin atomic
+    select l.id, max(l.strength)
+    from (
+        select a.related_memory_id as id, a.strength
+        from public.memory_associations a
+        where a.memory_id = any(p_memories) and a.strength >= 0.3
+        union all
+        select a.memory_id, a.strength
+        from public.memory_associations a
+        where a.related_memory_id = any(p_memories) and a.strength >= 0.3
+    ) l
+    group by l.id;
+end;

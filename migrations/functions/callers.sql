@@ -1,0 +1,74 @@
+create or replace function memoryd.check_login() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from pg_roles where rolname = new.login) then
+        raise exception 'there is no role %', quote_ident(new.login)
+            using errcode = 'undefined_object', hint = 'Create the login first, then say which user it is.';
+    end if;
+    -- It would answer every user's requests as this one.
+    if pg_has_role(new.login, 'memoryd_service', 'usage') then
+        raise exception 'role % works as memoryd_service', quote_ident(new.login)
+            using errcode = 'invalid_grant_operation',
+                  hint = 'Give the end user a login of their own: it has memoryd_user alone.';
+    end if;
+    return new;
+end
+$$;
+
+-- Whose rights the caller came with. Unlike current_user it is the same within a function that runs as its owner.
+-- The next three have a parsed body and no SET: they are inlined, and triggers may ask them for each row.
+create or replace function memoryd.caller_role() returns name
+language sql stable
+return coalesce(nullif(nullif(current_setting('role', true), ''), 'none'), session_user)::name;
+
+-- Whether the caller works for the agents.
+create or replace function memoryd.caller_is_service() returns boolean
+language sql stable
+return pg_has_role(memoryd.caller_role(), 'memoryd_service', 'usage');
+
+-- The one rule of who is privileged: who works for the agents or for support is, an end user is not. It goes by roles alone: a
+-- right to a table, which somebody may have granted by mistake, makes nobody privileged.
+create or replace function memoryd.caller_is_privileged() returns boolean
+language sql stable
+return memoryd.caller_is_service() or pg_has_role(memoryd.caller_role(), 'memoryd_admin', 'usage');
+
+-- Who calls. Asked once by each function that clients call, and passed on to what it calls. A SECURITY DEFINER function that
+-- clients can call asks by itself: what it was given could be forged.
+create or replace function memoryd.current_caller() returns memoryd.caller
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (memoryd.caller_id(), memoryd.caller_is_privileged(), memoryd.caller_is_service())::memoryd.caller;
+end
+$$;
+
+-- While rows of an export are put back: they were remembered once, and each write of theirs was logged then.
+create or replace function memoryd.importing() returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select coalesce(current_setting('memoryd.importing', true), '') = 'on' and memoryd.caller_is_service() $$;
+
+create or replace function memoryd.check_own(p_user uuid, p_action text) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_user is null then
+        raise exception 'user_id is null'
+            using errcode = 'null_value_not_allowed', hint = 'Say whose memory to ' || p_action || '.';
+    end if;
+    if not memoryd.caller_is_service() and memoryd.caller_id() is distinct from p_user then
+        raise exception 'you may % your own memory only', p_action
+            using errcode = 'insufficient_privilege', hint = 'Give the user_id of your own claims, or ask as memoryd_service.';
+    end if;
+end
+$$;
+
+-- Whether the caller may write for a user at all: others learn nothing of what that user decided, they are refused as ever.
+create or replace function memoryd.may_write_for(p_user uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select memoryd.caller_is_service() or coalesce(memoryd.caller_id() = p_user, false) $$;

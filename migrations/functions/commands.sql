@@ -1,0 +1,241 @@
+-- A command that is running began at some time, one that is finished ended at some time, whoever wrote it: without a
+-- beginning it would never be overdue.
+create or replace function memoryd.stamp_times() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if new.status = 'running' then
+        new.started_at := now();
+    else
+        new.finished_at := now();
+    end if;
+    return new;
+end
+$$;
+
+-- A name that is new in somebody else's open transaction too is not waited for: the daemon registers it, after p_pause and again
+-- and again until it can. Nothing needs an agent's row meanwhile.
+create or replace function memoryd.register_agents(p_agents text[], p_pause interval default '0') returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    unknown constant text[] := array(
+        select distinct a from unnest(p_agents) a
+        where a <> '_shared'
+          and not exists (select from public.agents g where g.agent_id = a)
+        order by a);
+    patience constant text := current_setting('lock_timeout');
+begin
+    if cardinality(unknown) = 0 then
+        return;
+    end if;
+    begin
+        perform set_config('lock_timeout', '10ms', true);
+        insert into public.agents (agent_id) select u from unnest(unknown) u on conflict do nothing;
+        perform set_config('lock_timeout', patience, true);
+    exception when lock_not_available then
+        insert into memoryd.jobs (topic, payload, visible_at)
+        select 'context', jsonb_build_object('register', u), now() + p_pause from unnest(unknown) u;
+        perform memoryd.ring('context');
+    end;
+end
+$$;
+
+-- Whether end users may command an agent. One that is closed and one that is not there are refused by the
+-- same words, after the same look: nobody learns from it which agents there are.
+create or replace function memoryd.is_open(p_agent text) returns boolean
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- Of null the column's own constraint says it better.
+    if p_agent is null
+       or exists (select from public.agents a where a.agent_id = p_agent and a.open_to_users) then
+        return true;
+    end if;
+    raise exception 'agent % takes no commands from users', quote_literal(left(p_agent, 200))
+        using errcode = 'insufficient_privilege',
+              hint = 'The service opens an agent to users: '
+                     'update agents set open_to_users = true where agent_id = ...';
+end
+$$;
+
+create or replace function memoryd.commands_inserted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    waiting bigint;
+    of_users bigint;
+begin
+    perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
+
+    select count(*), count(user_id) into waiting, of_users from new_rows where status = 'pending';
+    -- In turns: a command of a user each second, sixteen of the agents' own.
+    if of_users > 0 then
+        perform memoryd.check_pending(of_users);
+        insert into memoryd.jobs (topic, ref, party, turn)
+        select 'context', t.id, t.party, t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
+        from (
+            select p.*, max(case p.place when 1 then memoryd.next_turn('context', p.party) end) over (partition by p.party) as begins
+            from (
+                select n.id, n.created_at, memoryd.party_of(n.user_id) as party,
+                       row_number() over (partition by n.user_id order by n.created_at, n.id) as place
+                from new_rows n
+                where n.status = 'pending'
+            ) p
+        ) t
+        order by t.created_at, t.id;
+    elsif waiting > 0 then
+        insert into memoryd.jobs (topic, ref, turn)
+        select 'context', id, clock_timestamp() + make_interval(secs => (row_number() over (order by created_at, id) - 1) / 16)
+        from new_rows where status = 'pending'
+        order by created_at, id;
+    end if;
+    if waiting > 0 then
+        perform memoryd.ring('context');
+    end if;
+
+    insert into memoryd.jobs (topic, lane, ref)
+    select 'capture', agent_id, id from new_rows where status in ('completed', 'failed') order by finished_at, created_at, id;
+    if found then
+        perform memoryd.ring('capture');
+    end if;
+
+    if exists (select from new_rows where status = 'ready') then
+        perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
+        from (select distinct agent_id from new_rows where status = 'ready') ready;
+    end if;
+    return null;
+end
+$$;
+
+-- Here and in other triggers the rows before and after a change are joined by a hash: a plan that was kept from a statement
+-- of one row would compare each row of a thousand with each.
+create or replace function memoryd.commands_updated() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
+as $$
+declare
+    reached text[];
+begin
+    -- Most updates reach one new status, or none: the rest is asked only of those.
+    select array_agg(distinct n.status) into reached
+    from new_rows n join old_rows o using (id)
+    where n.status <> o.status;
+    if reached is null then
+        return null;
+    end if;
+
+    if reached && array['completed', 'failed'] then
+        insert into memoryd.jobs (topic, lane, ref)
+        select 'capture', n.agent_id, n.id
+        from new_rows n join old_rows o using (id)
+        where n.status in ('completed', 'failed') and o.status not in ('completed', 'failed')
+        order by n.finished_at, n.created_at, n.id;
+        if found then
+            perform memoryd.ring('capture');
+        end if;
+    end if;
+
+    if 'pending' = any(reached) then
+        insert into memoryd.jobs (topic, ref, turn)
+        select 'context', n.id,
+               clock_timestamp() + make_interval(secs => (row_number() over (order by n.created_at, n.id) - 1) / 16)
+        from new_rows n join old_rows o using (id)
+        where n.status = 'pending' and o.status <> 'pending'
+        order by n.created_at, n.id;
+        perform memoryd.ring('context');
+    end if;
+
+    if 'ready' = any(reached) then
+        perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
+        from (select distinct n.agent_id from new_rows n join old_rows o using (id)
+              where n.status = 'ready' and o.status <> 'ready') ready;
+    end if;
+    return null;
+end
+$$;
+
+-- Pending commands of a disabled agent are cancelled when their turn comes; those that are ready, at once.
+create or replace function memoryd.agent_disabled() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update public.agent_commands
+    set status = 'cancelled',
+        error = 'agent ' || new.agent_id || ' is disabled' || coalesce(': ' || new.disabled_reason, '')
+    where agent_id = new.agent_id and status = 'ready';
+    return null;
+end
+$$;
+
+create or replace function public.claim_command(agent_id text) returns setof public.agent_commands
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with next as materialized (
+        select c.id from public.agent_commands c
+        where c.agent_id = claim_command.agent_id and c.status = 'ready'
+        order by c.created_at, c.id
+        limit 1
+        for update skip locked
+    )
+    update public.agent_commands c
+    set status = 'running', started_at = now()
+    from next
+    where c.id = next.id
+    returning c.*;
+    if not found and not exists (select from public.agents a where a.agent_id = claim_command.agent_id)
+       -- An agent's name may be on its way: see memoryd.register_agents(). Then its commands are among the newest.
+       and not exists (select from (select c.agent_id from public.agent_commands c order by c.created_at desc limit 1000) n
+                       where n.agent_id = claim_command.agent_id) then
+        raise exception 'unknown agent %', coalesce(quote_literal(claim_command.agent_id), 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'An agent is known from its first command. To claim before that: '
+                         'insert into agents (agent_id) values (...). Known agents: select agent_id from agents.';
+    end if;
+end
+$$;
+comment on function public.claim_command is 'Takes the oldest ready command of an agent (ready -> running), at most one; none when nothing is ready.';
+
+create or replace function public.complete_command(command_id uuid, output text, exit_code integer default 0) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    current_status text;
+begin
+    if complete_command.exit_code is null then
+        raise exception 'exit_code is null'
+            using errcode = 'null_value_not_allowed', hint = 'Give 0 for success, anything else for failure.';
+    end if;
+    update public.agent_commands c
+    set status = case when complete_command.exit_code = 0 then 'completed' else 'failed' end,
+        output = complete_command.output,
+        exit_code = complete_command.exit_code,
+        finished_at = now()
+    where c.id = complete_command.command_id and c.status = 'running';
+    if found then
+        return;
+    end if;
+    select c.status into current_status from public.agent_commands c where c.id = complete_command.command_id;
+    if current_status is null then
+        raise exception 'no command %', complete_command.command_id
+            using errcode = 'no_data_found', hint = 'Give the id that claim_command returned.';
+    end if;
+    raise exception 'command % is %, not running', complete_command.command_id, current_status
+        using errcode = 'object_not_in_prerequisite_state',
+              hint = case when current_status in ('pending', 'ready') then 'Claim it first: select * from claim_command(agent_id).'
+                          else 'A command is completed once; its first outcome stands.' end;
+end
+$$;
+comment on function public.complete_command is 'Ends a running command: completed when exit_code is 0, else failed. Its outcome becomes a memory.';

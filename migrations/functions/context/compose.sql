@@ -1,0 +1,162 @@
+-- The context block of a task: identity, insights, then at most ten memories in chronological order, a star at a score of 0.5 and
+-- above, 3,000 characters in all; empty when there is nothing to say. Every retrieval is logged.
+--
+-- Its first and its last line have a code that is made now, after the message and whatever is remembered were written: none of
+-- them can write these lines. All that stands between is cleaned, and each part of it is one line.
+--
+-- p_only_user: nothing but what the user p_user may read, so neither the agents' own memories nor their identities.
+
+-- The three insights that bear most on the task, a line each; null without any.
+create or replace function memoryd.insight_lines(
+    p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector) returns text
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return (
+        select string_agg(i.line, E'\n' order by i.rank desc, i.line)
+        from (
+            select '- (' || d.category || ', ' || to_char(d.confidence, 'FM0.00') || ') '
+                       || left(memoryd.one_line(left(d.insight, 2000)), 300) as line,
+                   d.confidence * r.relevance as rank
+            from public.dream_insights d
+            cross join lateral (
+                select memoryd.relevance((select count(*) from unnest(p_asked) k where k = any(d.keywords)),
+                                         cardinality(p_asked), 1 - (d.embedding <=> p_embedding)) as relevance
+            ) r
+            where (d.agent_id = p_agent or d.agent_id is null)
+              and (d.user_id = p_user or (not p_only_user and d.user_id is null))
+              and d.confidence >= 0.4
+              and r.relevance > 0.1
+            order by rank desc
+            limit 3
+        ) i);
+end
+$$;
+
+-- Memories that the indexes bring, however old: none where there is no more than the newest anyway.
+create or replace function memoryd.older_memories(
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector) returns uuid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    scopes bigint[] := '{}';
+begin
+    if p_user is not null then
+        scopes := array[memoryd.scope_of(p_user, null)];
+    end if;
+    if not p_only_user then
+        scopes := scopes || memoryd.scope_of(null, p_agent) || memoryd.scope_of(null, '_shared');
+    end if;
+    if memoryd.rows_in(scopes, 'memory') <= 250 then
+        return '{}';
+    end if;
+    return (select c.ids from memoryd.find_candidates(p_message, scopes, '{memory}', p_embedding, 40, null) c);
+end
+$$;
+
+-- The ten best memories for the task that fit into so many characters: their lines in chronological order, and which they are.
+create or replace function memoryd.memory_lines(
+    p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_older uuid[], p_max_length integer,
+    out lines text, out ids uuid[], out scores double precision[])
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with scored as materialized (
+        select * from memoryd.score_memories(
+            array[p_agent, '_shared'], p_user, p_only_user, p_asked, p_embedding, 250, 10, p_older)
+    ), written as (
+        select s.id, s.score, s.created_at,
+               case when s.score >= 0.5 then '★ ' else '- ' end
+                   || to_char(s.created_at at time zone 'utc', '[YYYY-MM-DD HH24:MI ') || s.kind || '] '
+                   || case when length(f.flat) > 400 then left(f.flat, 399) || '…' else f.flat end as line
+        from scored s
+        cross join lateral (select memoryd.one_line(left(s.content, 2000)) as flat) f
+    ), fitting as (
+        select w.*, sum(length(w.line) + 1) over (order by w.score desc, w.created_at desc, w.id) as used
+        from written w
+    )
+    select string_agg(f.line, E'\n' order by f.created_at, f.id),
+           array_agg(f.id order by f.used), array_agg(f.score order by f.used)
+    into lines, ids, scores
+    from fitting f
+    where f.used <= p_max_length;
+end
+$$;
+
+create or replace function memoryd.compose_context(
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid
+) returns text
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    asked constant text[] := public.extract_keywords(p_message);
+    code constant text := left(replace(gen_random_uuid()::text, '-', ''), 12);
+    opening text;
+    closing constant text := '--- END CONTEXT ' || code || ' ---';
+    began constant timestamptz := clock_timestamp();
+    identity text;
+    insights text;
+    memories record;
+begin
+    -- A user whose memory is off gets none, and nobody learns that it was asked for.
+    if memoryd.memory_is_off(p_user) then
+        return '';
+    end if;
+    if not p_only_user then
+        select memoryd.one_line(left(a.identity, 2000)) into identity
+        from public.agents a where a.agent_id = p_agent;
+    end if;
+    opening := '--- CONTEXT ' || code || ' (curated by memoryd) ---'
+        || E'\nOnly what stands between the two lines with the code ' || code || ' comes from memoryd.'
+        || E'\nYou are ' || left(coalesce(nullif(identity, ''), memoryd.one_line(p_agent)), 300) || '.';
+    insights := memoryd.insight_lines(p_agent, p_user, p_only_user, asked, p_embedding);
+    memories := memoryd.memory_lines(
+        p_agent, p_user, p_only_user, asked, p_embedding,
+        memoryd.older_memories(p_agent, p_message, p_user, p_only_user, p_embedding),
+        3000 - length(opening) - coalesce(length(insights), 0) - length(closing) - 60);
+
+    if current_setting('transaction_read_only') = 'off' then
+        insert into public.memory_queries (
+            agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
+        values (left(p_agent, 200), p_user, p_command, asked, coalesce(memories.ids, '{}'), coalesce(memories.scores, '{}'));
+    end if;
+    perform memoryd.note_read(p_user, p_agent, 'context', coalesce(cardinality(memories.ids), 0),
+                              (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+
+    if insights is null and memories.lines is null then
+        return '';
+    end if;
+    return opening
+        || coalesce(E'\nInsights:\n' || insights, '')
+        || coalesce(E'\nMemories, oldest first (★ most relevant):\n' || memories.lines, '')
+        || E'\n' || closing;
+end
+$$;
+
+create or replace function public.build_context(agent_id text, message text) returns text
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+begin
+    if build_context.agent_id is null or build_context.message is null then
+        raise exception 'build_context needs an agent and a message'
+            using errcode = 'null_value_not_allowed', hint = 'select build_context(''agent'', ''what it is about to do'').';
+    end if;
+    -- An end user without an id has no memory, and no retrieval is logged for them.
+    if not caller.privileged and caller.user_id is null then
+        return '';
+    end if;
+    return memoryd.compose_context(
+        build_context.agent_id, build_context.message, caller.user_id, not caller.privileged, null, null);
+end
+$$;
+comment on function public.build_context is 'What the agent should know before this task, by keywords alone; empty when nothing. The daemon''s own contexts add embeddings.';

@@ -1,0 +1,249 @@
+-- Turns written as source design 001 writes them: the speaker is 'user' or 'agent', or a name beside a role.
+create or replace function memoryd.turn_inserted() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    said_by constant text := case lower(new.speaker) when 'agent' then 'assistant' else lower(new.speaker) end;
+    named constant boolean := coalesce(said_by not in ('user', 'assistant', 'system'), false);
+begin
+    if new.role is null and (said_by is null or named) then
+        raise exception 'speaker is %, and role is null', coalesce(quote_literal(new.speaker), 'null')
+            using errcode = 'check_violation',
+                  hint = 'A speaker is user or agent; beside a name say the role too: user, assistant or system.';
+    end if;
+    insert into public.conversation_messages (
+        id, user_id, session_id, chat_id, agent_id, message_index, role, speaker, content, created_at, access_level,
+        visibility_tags, metadata)
+    values (
+        coalesce(new.id, gen_random_uuid()), new.user_id, new.session_id, new.chat_id, new.agent_id, new.message_index,
+        coalesce(new.role, said_by), case when named then new.speaker end, new.message_text,
+        coalesce(new."timestamp", now()), new.access_level, coalesce(new.visibility_tags, '{}'), coalesce(new.metadata, '{}'))
+    returning id, user_id, message_index, role, created_at, visibility_tags, metadata
+    into new.id, new.user_id, new.message_index, new.role, new."timestamp", new.visibility_tags, new.metadata;
+    return new;
+end
+$$;
+
+-- A message finds its session, or makes it, is its user's, and takes the next place unless it brings one.
+create or replace function memoryd.place_message() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    session_user_id uuid;
+begin
+    if new.session_id is null then
+        return new; -- the column's own constraint says so better
+    end if;
+    -- Writers of one session take turns, also those that bring an index: else one that leaves it out might be given the
+    -- same and fail for it. By the row: advisory locks, one a session, run out in a load of many sessions.
+    if memoryd.caller_is_service() then
+        loop
+            select s.user_id into session_user_id
+            from public.conversation_sessions s
+            where s.id = new.session_id
+            for no key update;
+            exit when found;
+            -- A group chat's session is of all who speak in it, not of the first who did.
+            insert into public.conversation_sessions (id, user_id, agent_id, chat_id, created_at)
+            values (new.session_id, case when new.chat_id is null then new.user_id end, new.agent_id,
+                    new.chat_id, new.created_at)
+            on conflict do nothing;
+        end loop;
+    else
+        -- An end user writes into a session of theirs. One that is another's and one that is not there are
+        -- the same to them: neither is made, locked or waited for, so that nothing tells which ids there are.
+        select s.user_id into session_user_id
+        from public.conversation_sessions s
+        where s.id = new.session_id and s.user_id = memoryd.caller_id()
+        for no key update;
+        if not found then
+            raise exception 'session % is not yours', new.session_id
+                using errcode = 'insufficient_privilege',
+                      hint = 'Take the id of a session of yours; to begin one: '
+                             'insert into conversation_sessions default values returning id.';
+        end if;
+    end if;
+    if new.user_id is null then
+        new.user_id := session_user_id;
+    elsif new.user_id <> session_user_id then
+        raise exception 'session % is another user''s', new.session_id
+            using errcode = 'insufficient_privilege',
+                  hint = 'Take a session_id of this user''s, or a new one. A session of several users has no user_id: '
+                         'insert it into conversation_sessions first, or give its messages a chat_id.';
+    end if;
+    if new.message_index is null then
+        select coalesce(max(m.message_index), -1) + 1 into new.message_index
+        from public.conversation_messages m
+        where m.session_id = new.session_id;
+    end if;
+    return new;
+end
+$$;
+
+-- Whether a session is the caller's. Volatile, to see also one that was made earlier in the same statement.
+create or replace function memoryd.owns_session(p_session uuid) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (select from public.conversation_sessions s where s.id = p_session and s.user_id = memoryd.caller_id());
+end
+$$;
+
+-- A session given to a user (who had not signed in before) takes its messages along.
+create or replace function memoryd.sessions_updated() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    given uuid[];
+    users_before jsonb;
+begin
+    select array_agg(n.id) into given
+    from new_rows n
+    where n.user_id is not null
+      and (n.id, n.user_id) not in (select o.id, o.user_id from old_rows o where o.user_id is not null);
+    if given is not null then
+        select jsonb_object_agg(o.id, o.user_id) into users_before from old_rows o;
+        update public.conversation_messages m set user_id = n.user_id
+        from new_rows n
+        where n.id = any(given) and m.session_id = n.id
+          and m.user_id::text is not distinct from users_before ->> n.id::text;
+    end if;
+    return null;
+end
+$$;
+
+-- Newest n, oldest first; with fewer messages than asked for, all of them. One walk along the index of places.
+create or replace function public.load_context(session_id uuid, max_messages integer default 12)
+returns table (role text, speaker text, content text, message_index integer, created_at timestamptz, metadata jsonb)
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    if load_context.session_id is null then
+        raise exception 'session_id is null'
+            using errcode = 'null_value_not_allowed', hint = 'Give the session whose messages you want.';
+    end if;
+    if load_context.max_messages is null or load_context.max_messages < 0 then
+        raise exception 'max_messages is %', coalesce(load_context.max_messages::text, 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Give how many messages you want, 0 or more.';
+    end if;
+    return query
+    select n.role, n.speaker, n.content, n.message_index, n.created_at, n.metadata
+    from (
+        select m.role, m.speaker, m.content, m.message_index, m.created_at, m.metadata
+        from public.conversation_messages m
+        where m.session_id = load_context.session_id
+          -- Who has switched memory off is not remembered, in words of old either.
+          and not exists (select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
+        order by m.message_index desc
+        limit load_context.max_messages
+    ) n
+    order by n.message_index;
+end
+$$;
+comment on function public.load_context is 'The newest messages of a session, oldest first.';
+
+create or replace function public.reset_session(session_id uuid) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    caller constant uuid := memoryd.caller_id();
+    gone bigint;
+begin
+    if reset_session.session_id is null then
+        raise exception 'session_id is null'
+            using errcode = 'null_value_not_allowed', hint = 'Give the session whose messages are to go.';
+    end if;
+    delete from public.conversation_messages m
+    where m.session_id = reset_session.session_id and (memoryd.caller_is_service() or m.user_id = caller);
+    get diagnostics gone = row_count;
+    return gone;
+end
+$$;
+comment on function public.reset_session is
+    'Deletes a session''s messages, of end users their own, and returns how many there were; '
+    'the session itself stays.';
+
+-- Conversations are forgotten in time; nothing is too big to be carried on; and the doors of what came after 0014_access.sql are closed.
+
+-- Deletes messages past their time, and sessions as old that have none left, at most p_max_rows of each (null: all).
+-- A user's own minutes (memory_settings) go before p_default_minutes; null keeps for ever.
+create or replace function memoryd.expire_conversations(
+    p_default_minutes integer, p_max_rows integer default null, out messages bigint, out sessions bigint)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+-- From the oldest on, with a look at each one's user and session: without these it may read everything and sort.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    past uuid[];
+begin
+    select array_agg(e.id) into past
+    from (
+        (select m.id
+         from public.memory_settings s
+         cross join lateral (
+             select m.id from public.conversation_messages m
+             where m.user_id = s.user_id and m.created_at < now() - make_interval(mins => s.conversation_retention_minutes)
+             order by m.created_at
+             limit p_max_rows
+         ) m
+         where s.conversation_retention_minutes is not null
+         limit p_max_rows)
+        union all
+        (select m.id from public.conversation_messages m
+         where m.created_at < now() - make_interval(mins => p_default_minutes)
+           and not exists (select from public.memory_settings s
+                           where s.user_id = m.user_id and s.conversation_retention_minutes is not null)
+         order by m.created_at
+         limit p_max_rows)
+        limit p_max_rows
+    ) e;
+    delete from public.conversation_messages m
+    where m.id in (select l.id from public.conversation_messages l where l.id = any(past) for update skip locked);
+    get diagnostics messages = row_count;
+
+    select array_agg(e.id) into past
+    from (
+        (select c.id
+         from public.memory_settings s
+         cross join lateral (
+             select c.id from public.conversation_sessions c
+             where c.user_id = s.user_id and c.created_at < now() - make_interval(mins => s.conversation_retention_minutes)
+               and not exists (select from public.conversation_messages m where m.session_id = c.id)
+             order by c.created_at
+             limit p_max_rows
+         ) c
+         where s.conversation_retention_minutes is not null
+         limit p_max_rows)
+        union all
+        (select c.id from public.conversation_sessions c
+         where c.created_at < now() - make_interval(mins => p_default_minutes)
+           and not exists (select from public.memory_settings s
+                           where s.user_id = c.user_id and s.conversation_retention_minutes is not null)
+           and not exists (select from public.conversation_messages m where m.session_id = c.id)
+         order by c.created_at
+         limit p_max_rows)
+        limit p_max_rows
+    ) e;
+    -- Locked first, then looked into once more: a message written meanwhile keeps its session.
+    with locked as (
+        select c.id from public.conversation_sessions c where c.id = any(past) for update skip locked
+    )
+    select array_agg(l.id) into past from locked l;
+    delete from public.conversation_sessions c
+    where c.id = any(past) and not exists (select from public.conversation_messages m where m.session_id = c.id);
+    get diagnostics sessions = row_count;
+end
+$$;

@@ -1,0 +1,98 @@
+-- Every statement's words, in its own transaction: right through insert, update, delete and rollback.
+create or replace function memoryd.count_lexemes() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    mark constant text := '#' || tg_argv[0];
+begin
+    if tg_op = 'INSERT' then
+        insert into memoryd.lexeme_changes (scope, lexemes, counts)
+        select t.scope, array_agg(t.lexeme), array_agg(t.count)
+        from (select n.scope, l.lexeme, count(*)::integer as count
+              from new_rows n cross join lateral unnest(mark || tsvector_to_array(n.lexemes)) as l(lexeme)
+              where n.lexemes is not null
+              group by n.scope, l.lexeme) t
+        group by t.scope;
+    elsif tg_op = 'DELETE' then
+        insert into memoryd.lexeme_changes (scope, lexemes, counts)
+        select t.scope, array_agg(t.lexeme), array_agg(-t.count)
+        from (select o.scope, l.lexeme, count(*)::integer as count
+              from old_rows o cross join lateral unnest(mark || tsvector_to_array(o.lexemes)) as l(lexeme)
+              where o.lexemes is not null
+              group by o.scope, l.lexeme) t
+        group by t.scope;
+    else
+        insert into memoryd.lexeme_changes (scope, lexemes, counts)
+        -- Rows that have other lexemes now, or stand in another scope. Looked up by a hash, as no join of the two would be for sure.
+        select t.scope, array_agg(t.lexeme), array_agg(t.count)
+        from (select c.scope, l.lexeme, sum(c.count)::integer as count
+              from (select n.scope, n.lexemes, 1 as count
+                    from new_rows n
+                    where n.lexemes is not null
+                      and (n.id, n.scope, n.lexemes::text) not in (
+                          select o.id, o.scope, o.lexemes::text from old_rows o where o.lexemes is not null)
+                    union all
+                    select o.scope, o.lexemes, -1
+                    from old_rows o
+                    where o.lexemes is not null
+                      and (o.id, o.scope, o.lexemes::text) not in (
+                          select n.id, n.scope, n.lexemes::text from new_rows n where n.lexemes is not null)) c
+              cross join lateral unnest(mark || tsvector_to_array(c.lexemes)) as l(lexeme)
+              group by c.scope, l.lexeme
+              having sum(c.count) <> 0) t
+        group by t.scope;
+    end if;
+    if found then
+        insert into memoryd.jobs (topic, lane) values ('statistics', 'lexemes');
+        perform memoryd.ring('statistics');
+    end if;
+    return null;
+end
+$$;
+
+-- Counts in what has changed, and returns how many changes that were. One at a time, in order, so that no count is ever
+-- below nothing; of a lexeme that is gone nothing stays, though it came and went since the last time and was never counted.
+create or replace function memoryd.fold_lexeme_changes(p_most integer default 5000) returns integer
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    folded integer;
+    gone_scopes bigint[];
+    gone_lexemes text[];
+begin
+    perform memoryd.lock('lexeme_statistics');
+    with taken as (
+        delete from memoryd.lexeme_changes c
+        where c.id in (select f.id from memoryd.lexeme_changes f order by f.id limit p_most)
+        returning c.scope, c.lexemes, c.counts
+    ), summed as materialized (
+        select t.scope, l.lexeme, sum(l.count) as count
+        from taken t cross join lateral unnest(t.lexemes, t.counts) as l(lexeme, count)
+        group by t.scope, l.lexeme
+    ), changed as (
+        insert into memoryd.lexeme_statistics as s (scope, lexeme, rows)
+        select t.scope, t.lexeme, t.count
+        from summed t
+        where t.count <> 0
+        order by t.scope, t.lexeme
+        on conflict (scope, lexeme) do update set rows = s.rows + excluded.rows
+        returning s.scope, s.lexeme, s.rows
+    ), gone as (
+        select c.scope, c.lexeme from changed c where c.rows <= 0
+        union all
+        select t.scope, t.lexeme from summed t where t.count = 0
+    )
+    select (select count(*) from taken), array_agg(g.scope), array_agg(g.lexeme)
+    into folded, gone_scopes, gone_lexemes
+    from gone g;
+    if gone_scopes is not null then
+        delete from memoryd.lexeme_statistics s
+        using unnest(gone_scopes, gone_lexemes) as g(scope, lexeme)
+        where s.scope = g.scope and s.lexeme = g.lexeme and s.rows <= 0;
+        perform memoryd.forget_words(gone_lexemes);
+    end if;
+    return folded;
+end
+$$;

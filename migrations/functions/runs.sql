@@ -1,0 +1,18 @@
+-- Ended means ended: completed_at is stamped, and goes again when the session is taken up once more.
+create or replace function memoryd.stamp_session() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if new.status in ('completed', 'error', 'cancelled') then
+        new.completed_at := coalesce(new.completed_at, clock_timestamp());
+    elsif tg_op = 'UPDATE' and new.status is distinct from old.status then
+        new.completed_at := null;
+    end if;
+    if new.status = 'completed' and (tg_op = 'INSERT' or new.progress_percentage = old.progress_percentage) then
+        new.progress_percentage := 100;
+    end if;
+    new.updated_at := clock_timestamp();
+    return new;
+end
+$$;

@@ -1,0 +1,320 @@
+-- From a question to what is looked for.
+
+-- The speakers, in these scopes (null: in any), one of whose names is among the lexemes; null when there is
+-- none. Where thousands are called alike, fifty: of whose names most words are there, the shortest first.
+create or replace function memoryd.speakers_named(p_lexemes text[], p_scopes bigint[]) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array_agg(f.speaker order by f.speaker)
+    from (
+        select n.speaker
+        from unnest(p_lexemes) as a(lexeme)
+        cross join lateral (
+            -- Of a scope by the key alone: by the lexeme first, it would cost what all others' speakers of that name do.
+            (select substr(s.lexeme, length(a.lexeme) + 3) as speaker
+             from unnest(p_scopes) as p(scope)
+             cross join lateral (
+                 select t.lexeme from memoryd.lexeme_statistics t
+                 where (t.scope, t.lexeme) >= (p.scope, '@' || a.lexeme || ' ')
+                   and (t.scope, t.lexeme) < (p.scope, '@' || a.lexeme || '!')
+                 order by t.scope, t.lexeme
+                 limit 20
+             ) s
+             limit 20)
+            union all
+            (select substr(s.lexeme, length(a.lexeme) + 3)
+             from memoryd.lexeme_statistics s
+             where p_scopes is null
+               and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
+             limit 20)
+        ) n
+        group by n.speaker
+        order by count(distinct a.lexeme) desc, length(n.speaker), n.speaker
+        limit 50
+    ) f
+$$;
+
+-- For the daemon, which embeds a question: its text without the names of speakers, which draw towards whom they address; and those of its
+-- words that the lexicon does not know, to be embedded and looked up with near_words().
+create or replace function memoryd.read_question(
+    p_query text, p_agent text, p_user uuid, out text text, out words text[], out lexemes text[])
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    asked constant text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    names constant text := (
+        select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
+                          order by length(n) desc, n)
+        from unnest(memoryd.speakers_named(asked, (memoryd.scopes_asked((null, true, true), p_agent, p_user)).scopes)) n);
+begin
+    text := left(p_query, 32768);
+    if names is not null then
+        -- All at once: a look at the whole text for each would be somebody's way to keep the daemon busy.
+        text := regexp_replace(text, '\m(' || names || ')(''s|’s)?(?!\w)', '', 'gi');
+    end if;
+    if text !~ '\w' then
+        text := left(p_query, 32768);
+    end if;
+    select array_agg(w.word), array_agg(w.lexeme) into words, lexemes
+    from (
+        select distinct on (s.lexeme) s.lexeme, m.word[1] as word
+        from regexp_matches(lower(left(text, 8192)), '[a-z]{3,24}', 'g') as m(word)
+        cross join lateral (select (ts_lexize('english_stem', m.word[1]))[1] as lexeme) s
+        where s.lexeme is not null
+          and (not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme and l.embedding is not null)
+               -- Asked by a user, of whom the lexicon may tell only their own words.
+               or (p_user is not null and not exists (
+                       select from memoryd.lexeme_statistics c
+                       where c.scope = memoryd.scope_of(p_user, null) and c.lexeme = s.lexeme)))
+        limit 50
+    ) w;
+end
+$$;
+
+create or replace function memoryd.near_words(p_lexemes text[], p_vectors vector[]) returns jsonb
+language sql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    select jsonb_agg(jsonb_build_object('lexeme', w.lexeme, 'neighbour', n.lexeme, 'similarity', n.similarity))
+    from unnest(p_lexemes, p_vectors) as w(lexeme, vector)
+    cross join lateral (
+        select l.lexeme, 1 - (l.embedding <=> w.vector) as similarity
+        from memoryd.lexicon l
+        where l.embedding is not null
+        order by l.embedding <=> w.vector
+        limit 40
+    ) n
+    where n.similarity >= 0.3
+$$;
+
+-- The lexemes that stand for those asked for: each itself, and the nearest eight that the caller's scopes know.
+-- `mine` is an end user's one scope, looked up as one: in an array of scopes Postgres 16 looks a word up by the word alone and
+-- leaves others' scopes out afterwards, which costs a page where others have it.
+create or replace function memoryd.near_lexemes(p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb)
+returns table (asked text, lexeme text, similarity real)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+    privileged constant boolean := (p_caller).privileged;
+    mine constant bigint := case when not privileged then p_counted[1] end;
+begin
+    return query
+    select a.lexeme, a.lexeme, 1::real from unnest(p_asked) as a(lexeme)
+    union all
+    select a.lexeme, n.neighbour, n.similarity
+    from unnest(p_asked) as a(lexeme)
+    cross join lateral (
+        select n.neighbour, n.similarity
+        from (select n.neighbour, n.similarity from memoryd.lexeme_neighbours n
+              where n.lexeme = a.lexeme and n.similarity >= 0.3
+              order by n.similarity desc
+              limit 40) n
+        where (privileged and exists (select from memoryd.lexeme_statistics s
+                                      where s.scope = any(p_counted) and s.lexeme = n.neighbour offset 0))
+           or exists (select from memoryd.lexeme_statistics s
+                      where s.scope = mine and s.lexeme = n.neighbour offset 0)
+        limit 8
+    ) n
+    -- That the lexicon knows a word tells that somebody's rows have it: an end user learns it of their own alone.
+    where privileged or exists (select from memoryd.lexeme_statistics s
+                                where s.scope = mine and s.lexeme = a.lexeme offset 0)
+    union all
+    select n.lexeme, n.neighbour, n.similarity
+    from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
+    where n.lexeme = any(p_asked) and n.similarity >= 0.3;
+end
+$$;
+
+-- In how many rows of each counted scope these lexemes occur. One look-up each: joined as a whole, the scope's whole vocabulary
+-- would be read.
+create or replace function memoryd.count_lexeme_rows(p_caller memoryd.caller, p_lexemes text[], p_counted bigint[])
+returns table (lexeme text, scope bigint, rows integer)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+    privileged constant boolean := (p_caller).privileged;
+    mine constant bigint := case when not privileged then p_counted[1] end;
+begin
+    return query
+    select w.lexeme, s.scope, s.rows
+    from (select distinct l as lexeme from unnest(p_lexemes) l) w
+    cross join lateral (
+        select s.scope, s.rows from memoryd.lexeme_statistics s
+        where privileged and s.scope = any(p_counted) and s.lexeme = w.lexeme
+        union all
+        select s.scope, s.rows from memoryd.lexeme_statistics s
+        where s.scope = mine and s.lexeme = w.lexeme
+        offset 0
+    ) s;
+end
+$$;
+
+-- All rows of these scopes, of whatever source.
+create or replace function memoryd.count_all_rows(p_caller memoryd.caller, p_counted bigint[]) returns double precision
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    mine constant bigint := p_counted[1];
+begin
+    if (p_caller).privileged then
+        return (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
+                where s.scope = any(p_counted) and s.lexeme >= '#' and s.lexeme < '$');
+    end if;
+    return (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
+            where (s.scope, s.lexeme) >= (mine, '#') and (s.scope, s.lexeme) < (mine, '$'));
+end
+$$;
+
+-- Words of rows that were indexed this moment are not counted in yet: those asked for, in which scopes.
+create or replace function memoryd.uncounted_lexemes(
+    p_asked text[], p_counted bigint[], p_everywhere boolean, out lexemes text[], out scopes bigint[])
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+begin
+    if p_everywhere then
+        select array_agg(u.a), array_agg(u.scope) into lexemes, scopes
+        from (select distinct a, c.scope
+              from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 1000) c
+              join unnest(p_asked) a on a = any(c.lexemes)) u;
+    else
+        select array_agg(a), array_agg(s) into lexemes, scopes
+        from unnest(p_asked) a, unnest(p_counted) s
+        -- One look-up each (offset): joined, what is read would depend on where among others' words a word stands.
+        where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a offset 0);
+    end if;
+end
+$$;
+
+-- The lexemes that stand for the question, each with its weight (BM25's inverse document frequency, times the square of its
+-- similarity to the one asked for), in each counted scope that has it. `upto`: how many rows it and the heavier ones lead to.
+create or replace function memoryd.weigh_lexemes(
+    p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb, p_all_rows double precision)
+returns table (lexeme text, similarity real, weight double precision, scope bigint, rows integer, upto bigint)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with near as materialized (
+        select * from memoryd.near_lexemes(p_caller, p_asked, p_counted, p_near)
+    ), counts as materialized (
+        select c.* from memoryd.count_lexeme_rows(p_caller, array(select n.lexeme from near n), p_counted) c
+    ), ranked as (
+        select n.lexeme, n.similarity, coalesce(c.rows, 0) as rows,
+               row_number() over (partition by n.asked order by n.similarity desc, n.lexeme) as place
+        from near n
+        left join (select c.lexeme, sum(c.rows) as rows from counts c group by c.lexeme) c on c.lexeme = n.lexeme
+        where n.similarity = 1 or c.rows > 0
+    ), weighed as materialized (
+        select r.lexeme, max(r.similarity) as similarity,
+               max(r.similarity ^ 2 * ln(1 + (greatest(p_all_rows - r.rows, 0) + 0.5) / (r.rows + 0.5)))::double precision
+                   as weight
+        from ranked r
+        where r.place <= 9
+        group by r.lexeme
+    )
+    select w.lexeme, w.similarity, w.weight, c.scope, c.rows,
+           sum(c.rows) over (order by w.weight desc, w.lexeme, c.scope)
+    from weighed w
+    left join counts c on c.lexeme = w.lexeme;
+end
+$$;
+
+-- What is asked for, in the terms of these scopes (null: all there are), which are open to the caller:
+--   weights   of a row's sparse_embedding the inner product with this is its BM25 score; words near in meaning count by the
+--             square of their similarity
+--   words     lexemes to look for, each in the scope beside it (word_scopes), that lead to 500 rows at most (some more in
+--             big scopes)
+--   pairs     of words that lead to more: to be looked for together, two by two, the rarest pairs first (in pair_scopes)
+--   speakers  who are named, and are therefore not searched for as words: a name draws to the turns that address somebody
+--   ideal     what a row would score that holds every word asked for
+-- p_near brings the neighbours of words that the lexicon does not know: [{"lexeme", "neighbour", "similarity"}].
+create or replace function memoryd.question(p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb)
+returns memoryd.question
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    made memoryd.question;
+    scopes bigint[] := p_scopes;
+    counted bigint[];
+    asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    uncounted record;
+    all_rows double precision;
+    budget integer;
+begin
+    if scopes is null then
+        scopes := array(select s.scope from memoryd.lexeme_statistics s where s.lexeme >= '#' and s.lexeme < '$'
+                        group by s.scope order by sum(s.rows) desc limit 1000);
+    end if;
+    counted := memoryd.counted_scopes(p_caller, scopes);
+    made.asks_when := p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
+    made.speakers := memoryd.speakers_named(asked, counted);
+    if made.speakers is not null then
+        asked := array(select unnest(asked)
+                       except
+                       select unnest(tsvector_to_array(memoryd.lexemes_of(array_to_string(made.speakers, ' ')))));
+    end if;
+    uncounted := memoryd.uncounted_lexemes(asked, counted, p_scopes is null);
+    all_rows := memoryd.count_all_rows(p_caller, counted);
+    budget := 500 + least(all_rows / 1000, 2000)::integer;
+
+    with keys as materialized (
+        select * from memoryd.weigh_lexemes(p_caller, asked, counted, p_near, all_rows)
+    ), common as materialized (
+        -- Words asked for that lead to too many rows by themselves: the rarest of them, in the scope that has most.
+        select k.lexeme, k.scope, k.rows, row_number() over (order by k.rows, k.lexeme) as place
+        from keys k
+        where k.similarity = 1 and k.upto > budget
+          and k.scope = (select b.scope from keys b where b.similarity = 1 order by b.rows desc nulls last, b.scope limit 1)
+        order by k.rows, k.lexeme
+        limit 5
+    ), pairs as materialized (
+        -- As many rows as two words share that know nothing of each other.
+        select e.one, e.other, e.scope, row_number() over w as place, sum(e.rows) over w as upto
+        from (select a.lexeme as one, b.lexeme as other, a.scope, a.rows * (b.rows / all_rows) as rows
+              from common a join common b on a.place < b.place) e
+        window w as (order by e.rows, e.one, e.other)
+    ), singles as (
+        select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
+        from (select k.lexeme, k.scope from keys k where k.scope is not null and k.upto <= budget
+              union all
+              -- Of what is not counted, every word.
+              select a, s from unnest(asked) a, unnest(scopes) s where s <> all (counted)
+              union all
+              select u.lexeme, u.scope from unnest(uncounted.lexemes, uncounted.scopes) as u(lexeme, scope)) t
+    ), twos as (
+        select array_agg(t.lexeme order by p.place, t.second) as lexemes,
+               array_agg(p.scope order by p.place, t.second) as scopes
+        from pairs p
+        cross join lateral (values (p.one, false), (p.other, true)) as t(lexeme, second)
+        where p.place <= 6 and (p.place = 1 or p.upto <= budget)
+    )
+    select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
+            from (select memoryd.sparse_index(k.lexeme) as place, max(k.weight)::real as weight from keys k
+                  where k.weight > 0 group by 1) v),
+           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'), coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
+           (select 1.6 * sum(d.weight)
+            from (select distinct k.lexeme, k.weight from keys k where k.similarity = 1) d)
+    into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal
+    from singles o cross join twos t;
+    return made;
+end
+$$;

@@ -1,0 +1,99 @@
+-- Which bodies of text a caller may search.
+
+-- Whether anything of scope 0 is the user's to find: granted to them, or their own and shared with others. To everybody else the
+-- scope stays closed, so that not even the time that a search takes tells them what others share.
+create or replace function memoryd.has_shared(p_user uuid) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (select from public.user_memory_access a
+                   where a.user_id = p_user and a.visibility_scope <> 'own')
+        or exists (select from public.conversation_messages m
+                   where m.user_id = p_user and m.access_level is not null)
+        or exists (select from public.memory_chunks c
+                   where c.user_id = p_user and c.access_level is not null);
+end
+$$;
+
+-- Of the scopes asked for those that the caller may search: an end user's own, and 0, which is shared. Null to a privileged
+-- caller: all there are. What is looked up for support is on record before.
+create or replace function memoryd.open_scopes(p_caller memoryd.caller, p_scopes bigint[]) returns bigint[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    mine constant bigint := memoryd.scope_of((p_caller).user_id, null);
+begin
+    if (p_caller).privileged then
+        if not (p_caller).is_service then
+            perform memoryd.note_admin_search();
+        end if;
+        return p_scopes;
+    end if;
+    if (p_caller).user_id is null then
+        return '{}';
+    end if;
+    return case when p_scopes is null or mine = any(p_scopes) then array[mine] else '{}' end
+        || case when (p_scopes is null or 0 = any(p_scopes)) and memoryd.has_shared((p_caller).user_id) then array[0::bigint]
+                else '{}' end;
+end
+$$;
+
+-- The scopes that a question goes to (null: all), and whether to rows without an owner alone.
+create or replace function memoryd.scopes_asked(
+    p_caller memoryd.caller, p_agent text, p_user uuid, out scopes bigint[], out unowned boolean)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case
+               -- An end user's own, and what is shared with them.
+               when not (p_caller).privileged
+                   then array[memoryd.scope_of(coalesce(p_user, (p_caller).user_id), null), 0]
+               when p_user is not null then array[memoryd.scope_of(p_user, null)]
+               when p_agent is not null then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0]
+           end,
+           (p_caller).privileged and p_user is null and p_agent is not null
+$$;
+
+-- The scopes in which words are counted. How common a word is among what others share tells what they share: an end user learns
+-- it of their own rows alone.
+create or replace function memoryd.counted_scopes(p_caller memoryd.caller, p_scopes bigint[]) returns bigint[]
+language sql immutable parallel safe
+return case when (p_caller).privileged then p_scopes else array_remove(p_scopes, 0) end;
+
+-- The keys of the inverted index of lexemes, each within its scope; none of scopes that are not open (null: all are). Callers
+-- bring words, never keys: those of another's scope would show, by what the search costs, which words are there.
+create or replace function memoryd.keys_of(p_lexemes text[], p_scopes bigint[], p_open bigint[]) returns bigint[]
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array(select hashtextextended(k.lexeme, k.scope)
+                 from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, place)
+                 where k.lexeme is not null and (p_open is null or k.scope = any(p_open))
+                 order by k.place)
+$$;
+
+-- Rows of a source in scopes that are open to the caller.
+create or replace function memoryd.count_rows(p_caller memoryd.caller, p_scopes bigint[], p_source text) returns bigint
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (select coalesce(sum(s.rows), 0)::bigint
+            from memoryd.lexeme_statistics s
+            where s.scope = any(memoryd.counted_scopes(p_caller, p_scopes)) and s.lexeme = '#' || p_source);
+end
+$$;
+
+-- The same for whoever calls: of an end user their own rows alone.
+create or replace function memoryd.rows_in(p_scopes bigint[], p_source text) returns bigint
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+begin
+    return memoryd.count_rows(caller, memoryd.open_scopes(caller, p_scopes), p_source);
+end
+$$;

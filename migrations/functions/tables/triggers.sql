@@ -1,0 +1,253 @@
+-- All triggers, by table, each table's in the order in which they fire: before, then after; of one kind by name.
+-- docs/architecture.md draws them as a table. To apply this file locks the tables, so it is applied only when it changed.
+
+
+-- memoryd.dead_jobs
+create or replace trigger request_died after insert on memoryd.dead_jobs
+    for each row when (new.topic in ('request', 'user_data', 'dream'))
+    execute function memoryd.request_died();
+
+-- memoryd.embeddings
+create or replace trigger drop_erased before insert on memoryd.embeddings
+    for each row execute function memoryd.drop_erased();
+
+-- memoryd.logins
+create or replace trigger check_login before insert or update on memoryd.logins
+    for each row execute function memoryd.check_login();
+
+-- public.agent_commands
+create or replace trigger stamp_times before insert or update on public.agent_commands
+    for each row when ((new.status in ('completed', 'failed', 'cancelled') and new.finished_at is null)
+                       or (new.status = 'running' and new.started_at is null))
+    execute function memoryd.stamp_times();
+create or replace trigger commands_inserted after insert on public.agent_commands
+    referencing new table as new_rows
+    for each statement execute function memoryd.commands_inserted();
+create or replace trigger commands_updated after update on public.agent_commands
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.commands_updated();
+
+-- public.agent_execution_logs
+create or replace trigger drop_when_off before insert on public.agent_execution_logs
+    for each row when (new.user_id is not null and new.action_type in ('memory_read', 'memory_write'))
+    execute function memoryd.drop_when_off();
+
+-- public.agent_memory
+create or replace trigger forget_index before update on public.agent_memory
+    for each row when (new.content is distinct from old.content) execute function memoryd.forget_index('embedding');
+create or replace trigger stamp_expiry_insert before insert on public.agent_memory
+    for each row when (new.ttl_hours is not null or new.user_id is not null)
+    execute function memoryd.stamp_expiry();
+create or replace trigger stamp_expiry_update before update on public.agent_memory
+    for each row when (new.ttl_hours is distinct from old.ttl_hours
+                       or (new.user_id is not null and (new.expires_at, new.user_id, new.memory_type)
+                                                       is distinct from (old.expires_at, old.user_id, old.memory_type)))
+    execute function memoryd.stamp_expiry();
+create or replace trigger stamp_memory before update on public.agent_memory
+    for each row when (new.content is distinct from old.content)
+    execute function memoryd.stamp_memory();
+create or replace trigger count_lexemes_deleted after delete on public.agent_memory
+    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('memory');
+create or replace trigger count_lexemes_inserted after insert on public.agent_memory
+    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('memory');
+create or replace trigger count_lexemes_updated after update on public.agent_memory
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.count_lexemes('memory');
+create or replace trigger memories_changed_delete after delete on public.agent_memory
+    referencing old table as old_rows
+    for each statement execute function memoryd.memories_changed();
+create or replace trigger memories_changed_insert after insert on public.agent_memory
+    referencing new table as new_rows
+    for each statement execute function memoryd.memories_changed();
+create or replace trigger memories_changed_update after update on public.agent_memory
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.memories_changed();
+create or replace trigger memories_inserted after insert on public.agent_memory
+    referencing new table as new_rows
+    for each statement execute function memoryd.memories_inserted();
+create or replace trigger memories_updated after update on public.agent_memory
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.memories_updated();
+create or replace trigger note_deleted after delete on public.agent_memory
+    referencing old table as changed for each statement execute function memoryd.note_write();
+create or replace trigger note_inserted after insert on public.agent_memory
+    referencing new table as changed for each statement execute function memoryd.note_write();
+create or replace trigger note_updated after update on public.agent_memory
+    referencing old table as were new table as changed for each statement execute function memoryd.note_write();
+create or replace trigger rows_to_index_inserted after insert on public.agent_memory
+    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('memory');
+create or replace trigger rows_to_index_updated after update on public.agent_memory
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.rows_to_index('memory');
+
+-- public.agent_sessions
+create or replace trigger stamp_session before insert or update on public.agent_sessions
+    for each row when (current_setting('memoryd.importing', true) is distinct from 'on')
+    execute function memoryd.stamp_session();
+
+-- public.agents
+create or replace trigger agent_disabled after update on public.agents
+    for each row when (old.enabled and not new.enabled)
+    execute function memoryd.agent_disabled();
+
+-- public.conversation_history
+create or replace trigger turn_inserted instead of insert on public.conversation_history
+    for each row execute function memoryd.turn_inserted();
+
+-- public.conversation_messages
+-- Triggers fire by name: a message is dropped before it makes a session, a chunk once it has its document's user.
+create or replace trigger drop_when_off before insert on public.conversation_messages
+    for each row execute function memoryd.drop_when_off();
+create or replace trigger forget_index before update on public.conversation_messages
+    for each row when ((new.content, new.speaker, new.session_id, new.message_index, new.created_at)
+                       is distinct from (old.content, old.speaker, old.session_id, old.message_index, old.created_at))
+    execute function memoryd.forget_index('embedding');
+create or replace trigger place_message before insert on public.conversation_messages
+    for each row execute function memoryd.place_message();
+create or replace trigger count_lexemes_deleted after delete on public.conversation_messages
+    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('conversation');
+create or replace trigger count_lexemes_inserted after insert on public.conversation_messages
+    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('conversation');
+create or replace trigger count_lexemes_updated after update on public.conversation_messages
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.count_lexemes('conversation');
+create or replace trigger messages_gone_deleted after delete on public.conversation_messages
+    referencing old table as old_rows for each statement execute function memoryd.messages_gone();
+create or replace trigger messages_gone_updated after update on public.conversation_messages
+    referencing old table as old_rows for each statement execute function memoryd.messages_gone();
+create or replace trigger note_deleted after delete on public.conversation_messages
+    referencing old table as changed for each statement execute function memoryd.note_write();
+create or replace trigger note_inserted after insert on public.conversation_messages
+    referencing new table as changed for each statement execute function memoryd.note_write();
+create or replace trigger note_updated after update on public.conversation_messages
+    referencing old table as were new table as changed for each statement execute function memoryd.note_write();
+create or replace trigger rows_to_index_inserted after insert on public.conversation_messages
+    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('conversation');
+create or replace trigger rows_to_index_updated after update on public.conversation_messages
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.rows_to_index('conversation');
+
+-- public.conversation_sessions
+create or replace trigger sessions_updated after update on public.conversation_sessions
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.sessions_updated();
+
+-- public.documents
+create or replace trigger drop_when_off before insert on public.documents
+    for each row when (new.user_id is not null) execute function memoryd.drop_when_off();
+create or replace trigger stamp_updated_at before update on public.documents
+    for each row execute function memoryd.stamp_updated_at();
+create or replace trigger documents_updated after update on public.documents
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.documents_updated();
+create or replace trigger note_deleted after delete on public.documents
+    referencing old table as changed for each statement execute function memoryd.note_write();
+create or replace trigger note_inserted after insert on public.documents
+    referencing new table as changed for each statement execute function memoryd.note_write();
+create or replace trigger note_updated after update on public.documents
+    referencing old table as were new table as changed for each statement execute function memoryd.note_write();
+
+-- public.dream_insights
+create or replace trigger drop_dreamt before insert on public.dream_insights
+    for each row when (new.user_id is not null and new.dream_id is not null)
+    execute function memoryd.drop_dreamt();
+create or replace trigger drop_when_off before insert on public.dream_insights
+    for each row when (new.user_id is not null) execute function memoryd.drop_when_off();
+create or replace trigger forget_index before update on public.dream_insights
+    for each row when (new.insight is distinct from old.insight) execute function memoryd.forget_index('embedding');
+create or replace trigger count_lexemes_deleted after delete on public.dream_insights
+    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('insight');
+create or replace trigger count_lexemes_inserted after insert on public.dream_insights
+    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('insight');
+create or replace trigger count_lexemes_updated after update on public.dream_insights
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.count_lexemes('insight');
+create or replace trigger rows_to_index_inserted after insert on public.dream_insights
+    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('insight');
+create or replace trigger rows_to_index_updated after update on public.dream_insights
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.rows_to_index('insight');
+
+-- public.memory_chunks
+create or replace trigger forget_index before update on public.memory_chunks
+    for each row when ((new.chunk_text, new.context) is distinct from (old.chunk_text, old.context))
+    execute function memoryd.forget_index('dense_embedding');
+create or replace trigger own_chunk before insert or update of document_id, user_id on public.memory_chunks
+    for each row execute function memoryd.own_chunk();
+create or replace trigger without_memory before insert on public.memory_chunks
+    for each row execute function memoryd.drop_when_off();
+create or replace trigger count_lexemes_deleted after delete on public.memory_chunks
+    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('document');
+create or replace trigger count_lexemes_inserted after insert on public.memory_chunks
+    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('document');
+create or replace trigger count_lexemes_updated after update on public.memory_chunks
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.count_lexemes('document');
+create or replace trigger rows_to_index_inserted after insert on public.memory_chunks
+    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('document');
+create or replace trigger rows_to_index_updated after update on public.memory_chunks
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.rows_to_index('document');
+
+-- public.memory_queries
+create or replace trigger drop_when_off before insert on public.memory_queries
+    for each row when (new.user_id is not null) execute function memoryd.drop_when_off();
+
+-- public.memory_requests
+create or replace trigger answers_written_insert after insert on public.memory_requests
+    referencing new table as new_rows for each statement execute function memoryd.answers_written();
+create or replace trigger answers_written_update after update on public.memory_requests
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.answers_written();
+create or replace trigger requests_inserted after insert on public.memory_requests
+    referencing new table as new_rows
+    for each statement execute function memoryd.requests_inserted();
+create or replace trigger requests_updated after update on public.memory_requests
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.requests_updated();
+
+-- public.memory_settings
+create or replace trigger stamp_settings before update on public.memory_settings
+    for each row execute function memoryd.stamp_settings();
+create or replace trigger settings_changed after update on public.memory_settings
+    for each row when ((new.memory_ttl_hours, new.task_memory_ttl_hours)
+                       is distinct from (old.memory_ttl_hours, old.task_memory_ttl_hours))
+    execute function memoryd.settings_changed();
+create or replace trigger settings_inserted after insert on public.memory_settings
+    for each row when (new.memory_ttl_hours is not null or new.task_memory_ttl_hours is not null)
+    execute function memoryd.settings_changed();
+
+-- public.shared_knowledge
+create or replace trigger forget_index before update on public.shared_knowledge
+    for each row when ((new.title, new.content, new.tags) is distinct from (old.title, old.content, old.tags))
+    execute function memoryd.forget_index('embedding');
+create or replace trigger stamp_knowledge_insert before insert on public.shared_knowledge
+    for each row execute function memoryd.stamp_knowledge();
+-- Reading an entry is no change of it, nor is indexing it.
+create or replace trigger stamp_knowledge_update before update on public.shared_knowledge
+    for each row when ((new.org_id, new.tier, new.category, new.title, new.content, new.created_by, new.created_by_name, new.source,
+                        new.confidence, new.surprise_score, new.tags, new.related_ids, new.decision_context, new.outcome,
+                        new.status, new.resolved_at, new.expires_at)
+                       is distinct from
+                       (old.org_id, old.tier, old.category, old.title, old.content, old.created_by, old.created_by_name, old.source,
+                        old.confidence, old.surprise_score, old.tags, old.related_ids, old.decision_context, old.outcome,
+                        old.status, old.resolved_at, old.expires_at))
+    execute function memoryd.stamp_knowledge();
+create or replace trigger count_lexemes_deleted after delete on public.shared_knowledge
+    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('knowledge');
+create or replace trigger count_lexemes_inserted after insert on public.shared_knowledge
+    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('knowledge');
+create or replace trigger count_lexemes_updated after update on public.shared_knowledge
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.count_lexemes('knowledge');
+create or replace trigger knowledge_deleted after delete on public.shared_knowledge
+    referencing old table as old_rows for each statement execute function memoryd.knowledge_deleted();
+create or replace trigger rows_to_index_inserted after insert on public.shared_knowledge
+    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('knowledge');
+create or replace trigger rows_to_index_updated after update on public.shared_knowledge
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.rows_to_index('knowledge');
+
+-- public.user_memory_access
+create or replace trigger stamp_updated_at before update on public.user_memory_access
+    for each row execute function memoryd.stamp_updated_at();

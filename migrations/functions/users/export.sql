@@ -1,0 +1,64 @@
+-- Export.
+create or replace function memoryd.user_rows(p_user uuid, p_table text) returns setof jsonb
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set bytea_output = 'hex'
+as $$
+declare
+    own constant text[] := memoryd.own_columns(p_table);
+begin
+    return query execute format(
+        'select to_jsonb(r) from (select %s from public.%I t where %s order by %s) r',
+        -- An export does not hold the exports before it.
+        (select string_agg(case when p_table = 'memory_requests' and c = 'result'
+                                then 'case when t.kind <> ''export'' then t.result end as result'
+                                else format('t.%I', c) end, ', ') from unnest(own) c),
+        p_table,
+        (select u.exported from memoryd.user_tables() u where u.name = p_table),
+        (select string_agg(format('t.%I', c), ', ')
+         from unnest(array['created_at', 'query_time', 'generated_at', 'id', 'user_id']) c where c = any(own)))
+        using p_user;
+end
+$$;
+
+-- Stable, so that every table is read as of one moment.
+create or replace function memoryd.all_user_rows(p_user uuid) returns jsonb
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    tables jsonb := '{}';
+    each text;
+begin
+    for each in select u.name from memoryd.user_tables() u loop
+        tables := tables || jsonb_build_object(
+            each, (select coalesce(jsonb_agg(r), '[]') from memoryd.user_rows(p_user, each) r));
+    end loop;
+    return tables;
+exception when program_limit_exceeded then
+    raise exception 'what is known about this user is too much for one value'
+        using errcode = 'program_limit_exceeded', hint = 'Export it to a file: memoryd export ' || p_user || ' -o FILE.';
+end
+$$;
+
+create or replace function public.export_user_memory(user_id uuid) returns jsonb
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+as $$
+declare
+    began constant timestamptz := clock_timestamp();
+    tables jsonb;
+    rows integer;
+begin
+    perform memoryd.check_own(export_user_memory.user_id, 'export');
+    tables := memoryd.all_user_rows(export_user_memory.user_id);
+    select sum(jsonb_array_length(t.value)) into rows from jsonb_each(tables) t;
+    perform memoryd.note_read(export_user_memory.user_id, null, 'export', rows,
+                              (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+    return jsonb_build_object('format', 'memoryd-export', 'version', 1, 'user_id', export_user_memory.user_id,
+                              'exported_at', now(), 'tables', tables);
+end
+$$;
+comment on function public.export_user_memory is 'All that is kept about a user, as JSON that `memoryd import` puts back. Users export their own.';

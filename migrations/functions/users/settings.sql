@@ -1,0 +1,54 @@
+create or replace function memoryd.memory_is_off(p_user uuid) returns boolean
+language sql stable
+return exists (select from public.memory_settings s where s.user_id = p_user and not s.memory_enabled);
+
+create or replace function memoryd.settings_changed() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- What was stored before is kept no longer than what is stored from now on. Longer hours bring no older end back.
+    update public.agent_memory m
+    set ttl_hours = least(m.ttl_hours, o.hours),
+        expires_at = m.updated_at + make_interval(hours => o.hours)
+    from (values (true, new.task_memory_ttl_hours), (false, new.memory_ttl_hours)) as o(task_memory, hours)
+    where m.user_id = new.user_id
+      and (m.memory_type is not distinct from 'task_memory') = o.task_memory
+      and coalesce(m.expires_at, 'infinity') > m.updated_at + make_interval(hours => o.hours);
+    return null;
+end
+$$;
+
+create or replace function memoryd.stamp_settings() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.updated_at := clock_timestamp();
+    return new;
+end
+$$;
+
+-- Of a user whose memory is off nothing new is kept: the row is dropped without a word, so that agents work on as ever.
+-- agent_memory has it from stamp_expiry, which looks at the user's settings anyway.
+create or replace function memoryd.drop_when_off() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    owner uuid := new.user_id;
+begin
+    if tg_table_name = 'conversation_messages' then
+        -- What an agent says in a user's conversation is about that user too.
+        owner := coalesce(owner, (select s.user_id from public.conversation_sessions s where s.id = new.session_id));
+    elsif tg_table_name = 'memory_chunks' then
+        -- A document that was dropped has no chunks.
+        owner := coalesce(owner, memoryd.caller_id());
+    end if;
+    if exists (select from public.memory_settings s where s.user_id = owner and not s.memory_enabled)
+       and memoryd.may_write_for(owner) and not memoryd.importing() then
+        return null;
+    end if;
+    return new;
+end
+$$;

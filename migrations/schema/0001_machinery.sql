@@ -1,0 +1,151 @@
+-- The machinery: what the daemons share among themselves. Nobody but them is granted anything here.
+create schema if not exists memoryd;
+comment on schema memoryd is 'memoryd: the daemons'' own machinery. Users work with schema public.';
+
+-- Settings that the database itself must know (its triggers read them), written by `memoryd migrate` and `memoryd run`.
+create table memoryd.settings (
+    key text primary key,
+    value jsonb not null,
+    updated_at timestamptz not null default now()
+);
+comment on table memoryd.settings is 'Settings the triggers and functions read: embedding dimensions, default TTLs, notifications.';
+
+insert into memoryd.settings (key, value) values
+    ('public_notifications', 'true'),
+    ('notification_user_ids', 'false'),
+    ('pending_per_user', '100'),
+    ('ttl_hours.outcome', '72'),
+    ('ttl_hours.error', '72'),
+    ('ttl_hours.observation', '72'),
+    ('ttl_hours.task_memory', '2160');
+
+-- A job is a unit of the daemons' own work. There is no status column: claiming raises `attempt` and moves `visible_at`
+-- into the future, so that the claim of a worker that died simply runs out. (id, attempt) is the fencing token.
+-- `spared` counts the attempts that were handed back through no fault of the job (a provider was down, the daemon was
+-- stopping): a job with attempt > spared has been claimed and never come back, or has failed, and runs with no fresh job from
+-- then on. `alone` counts how often it was begun with no other and did not come back: a job is buried for its worker's death
+-- only after that, never for the company it was in. `holder` is the number of the daemon that has claimed it.
+-- What users ask for is done in turns, a second between two of one user: see memoryd.next_turn.
+create table memoryd.jobs (
+    id bigint generated always as identity primary key,
+    topic text not null,
+    lane text,
+    ref uuid,
+    payload jsonb,
+    party bigint,
+    turn timestamptz not null default '-infinity',
+    attempt integer not null default 0,
+    spared integer not null default 0,
+    alone integer not null default 0,
+    holder integer,
+    visible_at timestamptz not null default now(),
+    created_at timestamptz not null default now(),
+    last_error text
+) with (
+    -- Rows live for milliseconds: room for the claim's update on the same page, and vacuum before the dead pile up.
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_scale_factor = 0.0,
+    autovacuum_vacuum_insert_threshold = 50000,
+    autovacuum_analyze_scale_factor = 0.0,
+    autovacuum_analyze_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0
+);
+comment on column memoryd.jobs.last_error is 'Why its last attempt failed that came back at all: null where none did.';
+comment on table memoryd.jobs is 'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
+comment on column memoryd.jobs.party is 'The user whom the job is for, as a hash (memoryd.party_of); null where it is the agents'' own, or no turns are taken.';
+comment on column memoryd.jobs.turn is 'Jobs without a lane are claimed by turn, then in order.';
+
+-- No index holds visible_at, so that a claim stays a HOT update: the jobs in flight are few, and a scan steps over them.
+create index jobs_unlaned on memoryd.jobs (topic, turn, id) where lane is null;
+create index jobs_laned on memoryd.jobs (topic, lane, id) where lane is not null;
+
+-- What a user has pending, and the last turn of it.
+create index jobs_party on memoryd.jobs (party, topic, turn) where party is not null;
+
+-- A lane is an ordered stream of jobs of one topic (one agent's memories): held by one worker at a time.
+create table memoryd.lanes (
+    topic text not null,
+    lane text not null,
+    leased_until timestamptz not null default '-infinity',
+    not_before timestamptz not null default '-infinity',
+    token bigint not null default 0,
+    holder integer,
+    primary key (topic, lane)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000);
+comment on table memoryd.lanes is 'Leases on ordered streams of jobs; backoff of an ordered stream sits here (not_before).';
+
+create table memoryd.dead_jobs (
+    id bigint primary key,
+    topic text not null,
+    lane text,
+    ref uuid,
+    payload jsonb,
+    attempts integer not null,
+    error text not null,
+    created_at timestamptz not null,
+    died_at timestamptz not null default now()
+);
+comment on table memoryd.dead_jobs is 'Jobs that were given up, with the error. `memoryd dead` lists them, `memoryd dead requeue` tries again.';
+create index dead_jobs_topic on memoryd.dead_jobs (topic, died_at);
+
+create table memoryd.daemons (
+    id uuid primary key,
+    host text not null,
+    pid integer not null,
+    version text not null,
+    doorbell text not null,
+    started_at timestamptz not null default now(),
+    seen_at timestamptz not null default now(),
+    number integer,
+    backend integer
+);
+comment on table memoryd.daemons is 'One row for each running daemon, refreshed by its heartbeat.';
+comment on column memoryd.daemons.number is 'What its claims are marked with (holder).';
+comment on column memoryd.daemons.backend is 'The server process that it listens on: gone, the daemon is. Null behind a transaction pooler.';
+
+-- A tick of the schedule is a row: whichever daemon inserts it runs it, so no leader is needed.
+create table memoryd.ticks (
+    name text not null,
+    scheduled_at timestamptz not null,
+    daemon_id uuid not null,
+    primary key (name, scheduled_at)
+);
+comment on table memoryd.ticks is 'Ticks of the schedule that some daemon has taken.';
+
+-- Which daemon's built-in executor runs a command, and until when it may be believed.
+create table memoryd.executions (
+    command_id uuid primary key,
+    daemon_id uuid not null,
+    tries integer not null default 1,
+    lease_until timestamptz not null
+);
+comment on table memoryd.executions is 'Commands that a daemon''s built-in executor runs now, with a lease that its heartbeat renews.';
+
+-- Embeddings that were paid for, by content: a call repeated after a crash costs nothing.
+create table memoryd.embeddings (
+    embedder text not null,
+    content_hash bytea not null,
+    embedding vector(:dimensions) not null,
+    used_at timestamptz not null default now(),
+    primary key (embedder, content_hash)
+);
+comment on table memoryd.embeddings is 'Answers of remote embedders by SHA-256 of the text, kept while they are used.';
+
+-- With this key memoryd signs what it writes into the server's log, where everybody may write lines.
+insert into memoryd.settings (key, value)
+select 'log_key', to_jsonb(string_agg(replace(gen_random_uuid()::text, '-', ''), ''))
+from generate_series(1, 3);
+
+-- Locks that only the machinery can take: rows of a closed table. An advisory lock with a known key can be held by any login.
+-- Whose names would tell of a user or of a session share 256 rows, so that nothing of them is stored and no row is ever added.
+create table memoryd.locks (
+    name text primary key
+);
+comment on table memoryd.locks is 'Rows that are locked to exclude one another: see memoryd.lock().';
+
+insert into memoryd.locks (name)
+select unnest(array['executor', 'dream_sessions', 'lexeme_statistics'])
+union all
+select kind || n from unnest(array['user ', 'window ']) kind, generate_series(0, 255) n;
