@@ -40,9 +40,9 @@ select array(select id from {table} where user_id = $1 order by embedding <=> $2
 # What the dense half proposes, and of that the nearest, as the search compares them.
 FOUND = """
 select array(select t.id
-             from unnest(memoryd.candidates_{source}(
-                 array[memoryd.scope_of($1, null)], null, null, null, null, null, $2, 200)) n
-             join {table} t on t.id = n
+             from unnest(memoryd.nearest_rows(
+                 memoryd.current_caller(), null, '{source}', array[memoryd.scope_of($1, null)], $2, 200)) as n(id)
+             join {table} t using (id)
              order by t.embedding <=> $2 limit 10)
 """
 
@@ -50,7 +50,8 @@ select array(select t.id
 # looked at everything. (All are facts, and none is recent.)
 EXHAUSTIVE = """
 with asked as materialized (
-    select q.weights from memoryd.question($2, array[memoryd.scope_of($1, null)], 0, null) q
+    select q.weights
+    from memoryd.question(memoryd.current_caller(), $2, array[memoryd.scope_of($1, null)], null) q
 ), weighed as materialized (
     select m.id, m.prior, greatest(0, -(m.sparse_embedding <#> a.weights)) as lexical,
            greatest(0, 1 - (m.embedding <=> $3)) as near

@@ -79,6 +79,12 @@ async def drop_policies(connection: asyncpg.Connection, before: AppliedFile) -> 
     await _drop(connection, (one for one in before.objects if one.startswith("policy ")))
 
 
+async def drop_functions(connection: asyncpg.Connection, before: AppliedFile) -> None:
+    """Drops the functions of a file that is about to be applied again, all at once: they may use one another."""
+    names = [one.removeprefix("function ") for one in before.objects if one.startswith("function ")]
+    await connection.execute(f"drop function if exists {', '.join(names)}")
+
+
 async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:
     """Notes that this transaction has applied the file; returns what the file made."""
     names = sorted(set(_NAMES.findall(file.sql)))

@@ -13,7 +13,7 @@ import json
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version as package_version
@@ -21,7 +21,15 @@ from importlib.metadata import version as package_version
 import asyncpg
 
 from daemon.database import FIND_VECTOR_SCHEMA, search_path
-from daemon.functions import CREATE_FILES, AppliedFile, drop_gone, drop_policies, read_applied, record
+from daemon.functions import (
+    CREATE_FILES,
+    AppliedFile,
+    drop_functions,
+    drop_gone,
+    drop_policies,
+    read_applied,
+    record,
+)
 from daemon.migration_files import FunctionFile, Migration, MigrationFiles, load_files
 from handlers.ports import AnyConnection
 
@@ -76,6 +84,14 @@ class MigrationError(Exception):
     """The schema cannot be brought, or is not, where this code needs it; the message says what to do."""
 
 
+class _CannotReplace(Exception):  # noqa: N818 - no error: the upgrade begins anew
+    """A file gives a function another result than it had: what the file made before must be dropped first."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self.file = file
+
+
 @dataclass(frozen=True, slots=True)
 class Upgrade:
     """What an upgrade applied, or would: numbered files, changed files of functions; what it dropped is known only afterwards."""
@@ -108,14 +124,25 @@ async def migrate(
         return plan(files, await read_ledger(connection), await read_applied(connection))
     await _check_server(connection)
     until = time.monotonic() + PATIENCE_SECONDS
+    dropped_first: set[str] = set()
     while True:
         try:
-            done = await _upgrade(connection, files, dimensions=dimensions, embedder=embedder)
+            done = await _upgrade(
+                connection, files, dimensions=dimensions, embedder=embedder, drop_first=dropped_first
+            )
+        except _CannotReplace as found:
+            dropped_first.add(found.file)
+            continue
+        except asyncpg.DependentObjectsStillExistError as error:
+            raise MigrationError(
+                f"Something uses what this version drops or changes: {error} ({error.detail}). Drop or change that first."
+            ) from None
         except _IN_THE_WAY as error:
             if time.monotonic() > until:
                 raise MigrationError(
-                    f"Other transactions have been in the way for {PATIENCE_SECONDS:.0f} s ({error}). Nothing was changed. End what "
-                    "stands open: select pid, state, xact_start, query from pg_stat_activity order by xact_start. Then try again."
+                    f"Other transactions have been in the way for {PATIENCE_SECONDS:.0f} s ({error}). Nothing was "
+                    "changed. End what stands open, then try again: "
+                    "select pid, state, xact_start, query from pg_stat_activity order by xact_start"
                 ) from None
             await asyncio.sleep(random.uniform(0.1, 0.5))
             continue
@@ -124,7 +151,12 @@ async def migrate(
 
 
 async def _upgrade(
-    connection: asyncpg.Connection, files: MigrationFiles, *, dimensions: int, embedder: str
+    connection: asyncpg.Connection,
+    files: MigrationFiles,
+    *,
+    dimensions: int,
+    embedder: str,
+    drop_first: Collection[str],
 ) -> Upgrade:
     async with _locked_ledger(connection) as vector_schema:
         applied = await read_applied(connection)
@@ -145,7 +177,7 @@ async def _upgrade(
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
-        dropped = await _apply_functions(run, files.functions, applied, upgrade)
+        dropped = await _apply_functions(run, files.functions, applied, upgrade, drop_first=drop_first)
         if not ledger:
             values = [json.dumps(dimensions), json.dumps(embedder)]
             await connection.execute(WRITE_SETTINGS, ["dimensions", "embedder"], values)
@@ -153,7 +185,12 @@ async def _upgrade(
 
 
 async def _apply_functions(
-    run: _Run, files: Sequence[FunctionFile], applied: dict[str, AppliedFile], upgrade: Upgrade
+    run: _Run,
+    files: Sequence[FunctionFile],
+    applied: dict[str, AppliedFile],
+    upgrade: Upgrade,
+    *,
+    drop_first: Collection[str],
 ) -> list[str]:
     """All files of functions in order, but for those of tables that did not change; then drops what is gone."""
     await run.connection.execute(CREATE_FILES)
@@ -170,14 +207,16 @@ async def _apply_functions(
                 await _lock_tables(run.connection)
                 locked = True
             await drop_policies(run.connection, before)
-        await run.script(f"functions/{file.name}.sql", file.sql)
+        try:
+            if before is not None and file.name in drop_first:
+                await drop_functions(run.connection, before)
+            await run.script(f"functions/{file.name}.sql", file.sql)
+        except asyncpg.InvalidFunctionDefinitionError as error:
+            if before is None or file.name in drop_first:
+                raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
+            raise _CannotReplace(file.name) from None
         made += await record(run.connection, file, version=package_version("memoryd"))
-    try:
-        return await drop_gone(run.connection, applied, now=files, made=made)
-    except asyncpg.DependentObjectsStillExistError as error:
-        raise MigrationError(
-            f"Something of yours uses what this version drops: {error} ({error.detail}). Drop or change that first."
-        ) from None
+    return await drop_gone(run.connection, applied, now=files, made=made)
 
 
 async def _lock_tables(connection: asyncpg.Connection) -> None:
@@ -385,7 +424,7 @@ class _Run:
             await self.connection.execute(_VARIABLE.sub(lambda m: self.variables[m[1]], sql))
         except asyncpg.InsufficientPrivilegeError as error:
             raise _lacking_rights(what, error) from None
-        except _IN_THE_WAY:
+        except (*_IN_THE_WAY, asyncpg.InvalidFunctionDefinitionError):
             raise
         except asyncpg.PostgresError as error:
             raise MigrationError(f"{what} failed: {error}") from error

@@ -60,7 +60,7 @@ grant execute on function
     memoryd.scope_of, memoryd.code_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
     memoryd.weigh_text, memoryd.weigh_texts, memoryd.prior_of, memoryd.says_when, memoryd.kind_weight, memoryd.recency,
     memoryd.scopes_asked, memoryd.rows_in, memoryd.find_candidates, memoryd.linked_to, memoryd.is_asked_for,
-    memoryd.check_search, memoryd.candidate_rows, memoryd.show_rows, memoryd.hybrid_scores, memoryd.search
+    memoryd.by_source, memoryd.check_search, memoryd.candidate_rows, memoryd.show_rows, memoryd.hybrid_scores, memoryd.search
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.check_match to memoryd_service, memoryd_user;
 

@@ -3,49 +3,43 @@
 -- They are found as the owner: under row-level security no index of words could be used at all, since its operators are not known
 -- to be leakproof. What is found so is ids alone, of scopes that are open to the caller, and of what is shared only what they are
 -- granted; the rows themselves are read with the caller's own rights (memoryd.candidate_rows).
---
--- These functions plan for no workers: among a million rows the planner would start some, which takes longer than all the rest.
+-- Nothing here can be called by clients but memoryd.find_candidates(), the last of it, which checks who calls.
 
--- Of these sources those that have rows in these scopes (null: all sources): most scopes have rows of one or two.
-create or replace function memoryd.sources_present(p_sources text[], p_scopes bigint[]) returns text[]
+-- Whether a source has rows in these scopes (null: all). Most scopes have rows of one or two sources.
+create or replace function memoryd.has_rows(p_source text, p_scopes bigint[]) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 begin
-    if p_scopes is null then
-        return p_sources;
-    end if;
-    -- One look-up each (offset), in the indexes of rows with a code, of rows without an index, of rows without an embedding.
-    return array(
-        select s.source from unnest(p_sources) as s(source)
-        where exists (select from memoryd.searchable t
-                      where t.source = s.source and t.scope = any(p_scopes) and t.code is not null offset 0)
-           or exists (select from memoryd.searchable t
-                      where t.source = s.source and t.scope = any(p_scopes) and t.lexemes is null offset 0)
-           or exists (select from memoryd.searchable t
-                      where t.source = s.source and t.scope = any(p_scopes) and t.code is null
-                        and t.lexemes is not null offset 0));
+    -- By the indexes of rows with a code, of rows without an index, of rows without an embedding.
+    return p_scopes is null
+        or exists (select from memoryd.searchable t
+                   where t.source = p_source and t.scope = any(p_scopes) and t.code is not null)
+        or exists (select from memoryd.searchable t
+                   where t.source = p_source and t.scope = any(p_scopes) and t.lexemes is null)
+        or exists (select from memoryd.searchable t
+                   where t.source = p_source and t.scope = any(p_scopes) and t.code is null and t.lexemes is not null);
 end
 $$;
 
--- How many lists of each source's IVFFlat index to probe: as many as hold 25,000 rows of these scopes, beside others' rows. Not
--- there: look through the codes, which up to so many rows costs no more (a code costs two fifths of a row in a list), and finds
--- more. The daemon builds the indexes of big tables, and notes them in memoryd.dense_indexes.
-create or replace function memoryd.lists_to_probe(p_caller memoryd.caller, p_sources text[], p_scopes bigint[])
-returns table (source text, index_name text, probes integer)
+-- How many lists of a source's IVFFlat index to probe: as many as hold 25,000 rows of these scopes, beside others' rows. Null: look
+-- through the codes, which up to so many rows costs no more (a code costs two fifths of a row in a list), and finds more. The daemon
+-- builds the indexes of big tables, and notes them in memoryd.dense_indexes.
+create or replace function memoryd.lists_to_probe(p_caller memoryd.caller, p_source text, p_scopes bigint[]) returns integer
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    index memoryd.dense_indexes;
+    rows bigint;
 begin
-    return query
-    select d.source, d.index_name, least(d.lists, ceil(d.lists * 25000.0 / n.rows))::integer
-    from memoryd.dense_indexes d
-    cross join lateral (
-        select case when p_scopes is null then d.rows else memoryd.count_rows(p_caller, p_scopes, d.source) end as rows
-    ) n
-    where d.source = any(p_sources) and n.rows > 250 * sqrt(d.rows);
+    select * into index from memoryd.dense_indexes d where d.source = p_source;
+    if not found then
+        return null;
+    end if;
+    rows := case when p_scopes is null then index.rows else memoryd.count_rows(p_caller, p_scopes, p_source) end;
+    return case when rows > 250 * sqrt(index.rows)
+                then least(index.lists, ceil(index.lists * 25000.0 / rows))::integer end;
 end
 $$;
 
@@ -57,7 +51,6 @@ create or replace function memoryd.nearest_by_lists(
 returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
-set max_parallel_workers_per_gather = 0
 as $$
 declare
     probes_before constant text := coalesce(current_setting('ivfflat.probes', true), '1');
@@ -80,74 +73,106 @@ begin
 end
 $$;
 
--- The nearest rows by embedding. A small scope is looked through whole, by the codes of the embeddings (an index holds them: no
--- row is read), and the nearest by code are then compared exactly. Of big scopes the lists of an index are quicker.
-create or replace function memoryd.nearest_rows(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[], p_embedding vector,
-    p_reach integer)
-returns table (source text, id uuid)
+-- The nearest rows of one source by code alone, which an index holds: no row is read. Up to hundreds of thousands of codes are
+-- compared here: it pays that each source's table has a statement of its own, without the union of all.
+create or replace function memoryd.nearest_by_code(
+    p_source text, p_scopes bigint[], p_code bit varying, p_count integer) returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set max_parallel_workers_per_gather = 0
+as $$
+begin
+    return case p_source
+        when 'memory' then array(
+            select t.id from public.agent_memory t
+            where t.scope = any(p_scopes) and t.code is not null order by t.code <~> p_code limit p_count)
+        when 'conversation' then array(
+            select t.id from public.conversation_messages t
+            where t.scope = any(p_scopes) and t.code is not null order by t.code <~> p_code limit p_count)
+        when 'document' then array(
+            select t.id from public.memory_chunks t
+            where t.scope = any(p_scopes) and t.code is not null order by t.code <~> p_code limit p_count)
+        when 'knowledge' then array(
+            select t.id from public.shared_knowledge t
+            where t.scope = any(p_scopes) and t.code is not null order by t.code <~> p_code limit p_count)
+        when 'insight' then array(
+            select t.id from public.dream_insights t
+            where t.scope = any(p_scopes) and t.code is not null order by t.code <~> p_code limit p_count)
+    end;
+end
+$$;
+
+-- The nearest rows of one source by code alone, in the scopes that are the caller's to search, and of what is shared (scope 0) only
+-- what they are granted.
+create or replace function memoryd.nearest_granted(
+    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[], p_code bit varying,
+    p_count integer) returns uuid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
+    own constant uuid[] := memoryd.nearest_by_code(p_source, array_remove(p_scopes, 0), p_code, p_count);
+begin
+    return array(
+        select n.id
+        from (
+            select t.id, t.code <~> p_code as distance from memoryd.searchable t
+            where t.source = p_source and t.id = any(own)
+            union all
+            (select t.id, t.code <~> p_code from memoryd.searchable t
+             where t.source = p_source and t.scope = 0 and t.code is not null
+               and (t.owner_id = (p_caller).user_id
+                    or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
+             order by 2 limit p_count)
+        ) n
+        order by n.distance
+        limit p_count);
+end
+$$;
+
+-- The nearest rows of a source by embedding. A small scope is looked through whole, by the codes of the embeddings, and the nearest
+-- by code are then compared exactly. Of big scopes the lists of an index are quicker.
+create or replace function memoryd.nearest_rows(
+    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[], p_embedding vector,
+    p_reach integer)
+returns uuid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    probes constant integer := memoryd.lists_to_probe(p_caller, p_source, p_scopes);
     -- Computed once: under a generic plan an expression of a parameter is computed for each row.
     code_sought constant bit varying := memoryd.code_of(p_embedding);
     -- So many by code, of which the nearest are kept: hardly any of the nearest ten is missed.
     by_code constant integer := greatest(p_reach, 200);
     keep constant integer := case when p_reach > 200 then p_reach else 64 end;
-    checks_grants constant boolean := not (p_caller).privileged and 0 = any(p_scopes);
-    without_grants constant bigint[] := case when checks_grants then array_remove(p_scopes, 0) else p_scopes end;
-    through_codes text[] := p_sources;
-    list record;
+    near uuid[];
 begin
-    for list in select * from memoryd.lists_to_probe(p_caller, p_sources, p_scopes) loop
-        through_codes := array_remove(through_codes, list.source);
-        return query
-        select list.source, n
-        from unnest(memoryd.nearest_by_lists(
-            p_caller, p_access, list.source, list.probes, p_scopes, p_embedding, keep)) n;
-    end loop;
-    return query
-    select s.source, e.id
-    from unnest(through_codes) as s(source)
-    cross join lateral (
-        select t.id
-        from (
-            (select t.id, t.code <~> code_sought as distance from memoryd.searchable t
-             where t.source = s.source and t.scope = any(without_grants) and t.code is not null
-             order by 2 limit by_code)
-            union all
-            (select t.id, t.code <~> code_sought from memoryd.searchable t
-             where p_scopes is null and t.source = s.source and t.code is not null
-             order by 2 limit by_code)
-            union all
-            (select t.id, t.code <~> code_sought from memoryd.searchable t
-             where checks_grants and t.source = s.source and t.scope = 0 and t.code is not null
-               and (t.owner_id = (p_caller).user_id
-                    or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
-             order by 2 limit by_code)
-            order by distance limit by_code
-        ) n
-        join memoryd.searchable t on t.source = s.source and t.id = n.id
-        order by t.embedding <=> p_embedding
-        limit keep
-    ) e;
+    if probes is not null then
+        return memoryd.nearest_by_lists(p_caller, p_access, p_source, probes, p_scopes, p_embedding, keep);
+    elsif p_scopes is null then
+        near := array(select t.id from memoryd.searchable t
+                      where t.source = p_source and t.code is not null
+                      order by t.code <~> code_sought limit by_code);
+    elsif (p_caller).privileged or 0 <> all (p_scopes) then
+        near := memoryd.nearest_by_code(p_source, p_scopes, code_sought, by_code);
+    else
+        near := memoryd.nearest_granted(p_caller, p_access, p_source, p_scopes, code_sought, by_code);
+    end if;
+    return array(select t.id from memoryd.searchable t
+                 where t.source = p_source and t.id = any(near)
+                 order by t.embedding <=> p_embedding
+                 limit keep);
 end
 $$;
 
--- The rows that the question's words lead to: those with the most weight.
+-- The rows of a source that the question's words lead to: those with the most weight, in that order. A row that several pairs led to
+-- stands there several times.
 create or replace function memoryd.worded_rows(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
+    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[],
     p_question memoryd.question, p_reach integer)
-returns table (source text, id uuid)
+returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set max_parallel_workers_per_gather = 0
 as $$
 declare
     terms constant bigint[] := memoryd.keys_of((p_question).words, (p_question).word_scopes, p_scopes);
@@ -156,15 +181,11 @@ declare
     privileged constant boolean := (p_caller).privileged;
     own_id constant uuid := (p_caller).user_id;
 begin
-    return query
-    select s.source, w.id
-    from unnest(p_sources) as s(source)
-    cross join lateral (
-        -- A row that several pairs led to stands there several times.
+    return array(
         select l.id
         from (
             (select t.id, t.sparse_embedding from memoryd.searchable t
-             where t.source = s.source and memoryd.search_terms(t.scope, t.lexemes) && terms
+             where t.source = p_source and memoryd.search_terms(t.scope, t.lexemes) && terms
                and (p_scopes is null or t.scope = any(p_scopes))
                and (privileged or t.scope <> 0 or t.owner_id = own_id
                     or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
@@ -174,7 +195,7 @@ begin
              from generate_series(1, cardinality(pairs), 2) place
              cross join lateral (
                  select t.id, t.sparse_embedding from memoryd.searchable t
-                 where t.source = s.source and memoryd.search_terms(t.scope, t.lexemes) @> pairs[place:place + 1]
+                 where t.source = p_source and memoryd.search_terms(t.scope, t.lexemes) @> pairs[place:place + 1]
                    and (p_scopes is null or t.scope = any(p_scopes))
                    and (privileged or t.scope <> 0 or t.owner_id = own_id
                         or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
@@ -183,64 +204,86 @@ begin
              limit 2000)
         ) l
         order by l.sparse_embedding <#> weights
-        limit p_reach + p_reach / 2
-    ) w;
-end
-$$;
-
--- Rows that were written this moment, and are not indexed yet.
-create or replace function memoryd.unindexed_rows(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[])
-returns table (source text, id uuid)
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set max_parallel_workers_per_gather = 0
-as $$
-begin
-    return query
-    select s.source, f.id
-    from unnest(p_sources) as s(source)
-    cross join lateral (
-        (select t.id from memoryd.searchable t
-         where p_scopes is null and t.source = s.source and t.lexemes is null
-         limit 200)
-        union all
-        (select t.id from memoryd.searchable t
-         where t.source = s.source and t.lexemes is null and t.scope = any(p_scopes)
-           and ((p_caller).privileged or t.scope <> 0 or t.owner_id = (p_caller).user_id
-                or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
-         limit 200)
-    ) f;
+        limit p_reach + p_reach / 2);
 end
 $$;
 
 -- The messages around these messages: what was asked is often answered in the next turns.
 create or replace function memoryd.messages_beside(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_ids uuid[], p_scopes bigint[])
-returns table (source text, id uuid)
+    p_caller memoryd.caller, p_access public.user_memory_access, p_ids uuid[], p_scopes bigint[]) returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set max_parallel_workers_per_gather = 0
 as $$
 begin
-    return query
-    select 'conversation', t.id
-    from unnest(p_ids) as w(id)
-    join public.conversation_messages m on m.id = w.id
-    join public.conversation_messages t
-        on t.session_id = m.session_id and t.message_index between m.message_index - 1 and m.message_index + 3
-    where (p_scopes is null or t.scope = any(p_scopes))
-      and ((p_caller).privileged or t.scope <> 0 or t.user_id = (p_caller).user_id
-           or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.metadata));
+    return array(
+        select t.id
+        from unnest(p_ids) as w(id)
+        join public.conversation_messages m on m.id = w.id
+        join public.conversation_messages t
+            on t.session_id = m.session_id and t.message_index between m.message_index - 1 and m.message_index + 3
+        where (p_scopes is null or t.scope = any(p_scopes))
+          and ((p_caller).privileged or t.scope <> 0 or t.user_id = (p_caller).user_id
+               or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.metadata)));
+end
+$$;
+
+-- Of these chunks those whose document was not deleted.
+create or replace function memoryd.live_chunks(p_ids uuid[]) returns uuid[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array(
+        select c.id
+        from public.memory_chunks c
+        join public.documents d on d.id = c.document_id
+        where c.id = any(p_ids) and d.status <> 'deleted');
+end
+$$;
+
+-- The rows of one source that may answer the question.
+create or replace function memoryd.candidates(
+    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[],
+    p_question memoryd.question, p_embedding vector, p_reach integer)
+returns uuid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    worded constant uuid[] := memoryd.worded_rows(p_caller, p_access, p_source, p_scopes, p_question, p_reach);
+    nearest uuid[] := '{}';
+    beside uuid[] := '{}';
+    together uuid[];
+begin
+    if p_embedding is not null then
+        nearest := memoryd.nearest_rows(p_caller, p_access, p_source, p_scopes, p_embedding, p_reach);
+    end if;
+    if p_source = 'conversation' then
+        beside := memoryd.messages_beside(p_caller, p_access, worded[1:80], p_scopes);
+    end if;
+    together := array(
+        select n from unnest(worded || nearest || beside) n
+        union
+        -- What was written this moment is found before it is indexed.
+        (select t.id from memoryd.searchable t
+         where p_scopes is null and t.source = p_source and t.lexemes is null
+         limit 200)
+        union
+        (select t.id from memoryd.searchable t
+         where t.source = p_source and t.lexemes is null and t.scope = any(p_scopes)
+           and ((p_caller).privileged or t.scope <> 0 or t.owner_id = (p_caller).user_id
+                or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
+         limit 200));
+    return case p_source when 'document' then memoryd.live_chunks(together) else together end;
 end
 $$;
 
 -- A question as the search understands it, and the rows that may answer it: ids, each with its source beside it. p_scopes null:
 -- all that are open to the caller. p_near: see memoryd.question().
+--
+-- These settings hold for all that is called from here, whose plans are made once a session. Without them a generic plan, which does
+-- not know how little is asked for, may read a table from end to end; and among a million rows the planner would start workers,
+-- which takes longer than all the rest.
 create or replace function memoryd.find_candidates(
     p_query text, p_scopes bigint[], p_sources text[], p_embedding vector, p_reach integer, p_near jsonb,
     out question memoryd.question, out sources text[], out ids uuid[])
@@ -254,31 +297,18 @@ declare
     caller constant memoryd.caller := memoryd.current_caller();
     scopes constant bigint[] := memoryd.open_scopes(caller, p_scopes);
     access constant public.user_memory_access := case when not caller.privileged then memoryd.caller_access() end;
-    present constant text[] := memoryd.sources_present(p_sources, scopes);
+    each text;
+    found_ids uuid[];
 begin
     question := memoryd.question(caller, p_query, scopes, p_near);
-    with worded as materialized (
-        select w.source, w.id, row_number() over () as place
-        from memoryd.worded_rows(caller, access, present, scopes, question, p_reach) w
-    ), together as (
-        select w.source, w.id from worded w
-        union
-        select n.source, n.id from memoryd.nearest_rows(caller, access, present, scopes, p_embedding, p_reach) n
-        where p_embedding is not null
-        union
-        select u.source, u.id from memoryd.unindexed_rows(caller, access, present, scopes) u
-        union
-        select b.source, b.id
-        from memoryd.messages_beside(
-            caller, access,
-            array(select w.id from worded w where w.source = 'conversation' order by w.place limit 80),
-            scopes) b
-        where 'conversation' = any(present)
-    )
-    select array_agg(t.source), array_agg(t.id) into sources, ids
-    from together t
-    where t.source <> 'document'
-       or exists (select from public.memory_chunks c join public.documents d on d.id = c.document_id
-                  where c.id = t.id and d.status <> 'deleted');
+    sources := '{}';
+    ids := '{}';
+    foreach each in array p_sources loop
+        if memoryd.has_rows(each, scopes) then
+            found_ids := memoryd.candidates(caller, access, each, scopes, question, p_embedding, p_reach);
+            sources := sources || array_fill(each, array[cardinality(found_ids)]);
+            ids := ids || found_ids;
+        end if;
+    end loop;
 end
 $$;

@@ -96,8 +96,6 @@ create or replace function memoryd.near_lexemes(p_caller memoryd.caller, p_asked
 returns table (asked text, lexeme text, similarity real)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -137,8 +135,6 @@ create or replace function memoryd.count_lexeme_rows(p_caller memoryd.caller, p_
 returns table (lexeme text, scope bigint, rows integer)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -163,8 +159,6 @@ $$;
 create or replace function memoryd.count_all_rows(p_caller memoryd.caller, p_counted bigint[]) returns double precision
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 declare
     mine constant bigint := p_counted[1];
@@ -183,8 +177,6 @@ create or replace function memoryd.uncounted_lexemes(
     p_asked text[], p_counted bigint[], p_everywhere boolean, out lexemes text[], out scopes bigint[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 begin
     if p_everywhere then

@@ -50,6 +50,13 @@ return p_is_current
     and (not p_unowned or p_owner is null)
     and (p_agent is null or p_for_agent is null or p_for_agent = p_agent);
 
+-- The ids of each source together. Inlined.
+create or replace function memoryd.by_source(p_sources text[], p_ids uuid[]) returns table (source text, ids uuid[])
+language sql immutable parallel safe
+begin atomic
+    select c.source, array_agg(c.id) from unnest(p_sources, p_ids) as c(source, id) group by c.source;
+end;
+
 -- The candidates as they are now, read with the caller's own rights: an end user's may not touch the view of all sources, which
 -- holds the agents' knowledge. A row without an index is weighed here (the inner offset keeps that from being done for all). The
 -- outer offset keeps each source a query of its own, which reads that source's table alone.
@@ -64,24 +71,21 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set max_parallel_workers_per_gather = 0
 as $$
-declare
-    present constant text[] := array(select distinct s from unnest(p_sources) s);
 begin
     if (p_caller).privileged then
         return query
         select r.*
-        from unnest(present) as s(source)
+        from memoryd.by_source(p_sources, p_ids) c
         cross join lateral (
             select t.source, t.id, greatest(0, -(coalesce(t.sparse_embedding, w.weights) <#> p_weights)),
                    1 - (t.embedding <=> p_embedding), coalesce(t.prior, w.prior), coalesce(t.says_when, w.says_when),
                    t.session_id, t.speaker, t.created_at, t.weight
-            from unnest(p_sources, p_ids) as c(source, id)
-            join memoryd.searchable t on t.id = c.id
+            from memoryd.searchable t
             left join lateral (
                 select w.* from (select 1 where t.lexemes is null offset 0) fresh
                 cross join lateral memoryd.weigh_text(t.searched_text) w
             ) w on true
-            where c.source = s.source and t.source = s.source
+            where t.source = c.source and t.id = any(c.ids)
               and memoryd.is_asked_for(t.owner_id, t.agent_id, t.is_current, p_user, p_unowned, p_agent)
               and (p_filter = '{}' or t.metadata @> p_filter)
             offset 0
@@ -89,18 +93,17 @@ begin
     else
         return query
         select r.*
-        from unnest(present) as s(source)
+        from memoryd.by_source(p_sources, p_ids) c
         cross join lateral (
             select t.source, t.id, greatest(0, -(coalesce(t.sparse_embedding, w.weights) <#> p_weights)),
                    1 - (t.embedding <=> p_embedding), coalesce(t.prior, w.prior), coalesce(t.says_when, w.says_when),
                    t.session_id, t.speaker, t.created_at, t.weight
-            from unnest(p_sources, p_ids) as c(source, id)
-            join memoryd.searchable_by_users t on t.id = c.id
+            from memoryd.searchable_by_users t
             left join lateral (
                 select w.* from (select 1 where t.lexemes is null offset 0) fresh
                 cross join lateral memoryd.weigh_text(t.searched_text) w
             ) w on true
-            where c.source = s.source and t.source = s.source
+            where t.source = c.source and t.id = any(c.ids)
               and memoryd.is_asked_for(t.owner_id, t.agent_id, t.is_current, p_user, p_unowned, p_agent)
               and (p_filter = '{}' or t.metadata @> p_filter)
             offset 0
@@ -118,29 +121,25 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set max_parallel_workers_per_gather = 0
 as $$
-declare
-    present constant text[] := array(select distinct s from unnest(p_sources) s);
 begin
     if (p_caller).privileged then
         return query
         select r.*
-        from unnest(present) as s(source)
+        from memoryd.by_source(p_sources, p_ids) c
         cross join lateral (
             select t.source, t.id, t.content, t.metadata
-            from unnest(p_sources, p_ids) as c(source, id)
-            join memoryd.searchable t on t.id = c.id
-            where c.source = s.source and t.source = s.source
+            from memoryd.searchable t
+            where t.source = c.source and t.id = any(c.ids)
             offset 0
         ) r;
     else
         return query
         select r.*
-        from unnest(present) as s(source)
+        from memoryd.by_source(p_sources, p_ids) c
         cross join lateral (
             select t.source, t.id, t.content, t.metadata
-            from unnest(p_sources, p_ids) as c(source, id)
-            join memoryd.searchable_by_users t on t.id = c.id
-            where c.source = s.source and t.source = s.source
+            from memoryd.searchable_by_users t
+            where t.source = c.source and t.id = any(c.ids)
             offset 0
         ) r;
     end if;
