@@ -19,26 +19,26 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon import queue
-from daemon.confinement import Confinement, confine
-from daemon.database import DATABASE_FAULTS, Database, host_of, is_gone, patiently
-from daemon.dense_indexes import build_dense_indexes
-from daemon.doorbell import Doorbell, hears_notifications
-from daemon.embedded_account import server_uid
-from daemon.embedded_supervisor import Supervisor
-from daemon.executor import Executor
+from daemon.db.dense_indexes import build_dense_indexes
+from daemon.db.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
+from daemon.db.pool import DATABASE_FAULTS, Database, host_of, is_gone, patiently
+from daemon.embedded.account import server_uid
+from daemon.embedded.supervisor import Supervisor
+from daemon.executor.confinement import Confinement, confine
+from daemon.executor.executor import Executor
+from daemon.executor.program import words_of
 from daemon.heartbeat import Heartbeat
 from daemon.lifecycle_errors import PartFailed
 from daemon.logs import describe, frames
-from daemon.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
-from daemon.presence import Presence
-from daemon.program import words_of
+from daemon.queue import queue
+from daemon.queue.listener import Doorbell, hears_notifications
+from daemon.queue.presence import Presence
+from daemon.queue.worker import Worker
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
 from daemon.topics import build_topics
-from daemon.worker import Worker
-from handlers.dream import Dreamer
-from handlers.embedding import Embedding
+from handlers.dream.dreamer import Dreamer
+from handlers.shared.embedding import Embedding
 from providers.build import build_word_embedder
 from providers.ports import Embedder, LanguageModel
 

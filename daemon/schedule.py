@@ -15,7 +15,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from structlog.typing import FilteringBoundLogger
 
-from daemon.database import DATABASE_FAULTS, Database, is_gone
+from daemon.db.pool import DATABASE_FAULTS, Database, is_gone
 from daemon.logs import describe
 
 LAST_TICK_SECONDS = 2.0

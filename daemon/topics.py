@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from daemon.database import Database
-from daemon.worker import Topic
+from daemon.db.pool import Database
+from daemon.queue.worker import Topic
 from handlers.associate import AssociateHandler
 from handlers.capture import CaptureHandler
 from handlers.context import ContextHandler
-from handlers.dream import Dreamer, DreamHandler
-from handlers.embedding import Embedding
+from handlers.dream.dreamer import Dreamer, DreamHandler
 from handlers.index import IndexHandler
 from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
+from handlers.shared.embedding import Embedding
 from handlers.statistics import StatisticsHandler
 from providers.ports import Embedder
 

@@ -19,7 +19,7 @@ from uuid import UUID
 import asyncpg
 import numpy as np
 
-from handlers.ports import AnyConnection, Commit, Held, Job, Reader
+from handlers.shared.ports import AnyConnection, Commit, Held, Job, Reader
 from memory.linking import Link, Linkable, link_batch
 from providers.ports import Vectors
 

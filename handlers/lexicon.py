@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pgvector import Vector
 
-from handlers.ports import AnyConnection, Commit, Job, Reader, nothing
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader, nothing
 from providers.ports import Embedder, Vectors
 
 BATCH = 2_000

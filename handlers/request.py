@@ -15,9 +15,9 @@ from uuid import UUID
 import asyncpg
 from pgvector import Vector
 
-from handlers.embedding import Embedding
-from handlers.ports import AnyConnection, Commit, Job, Reader
-from handlers.recall import Questions
+from handlers.shared.embedding import Embedding
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader
+from handlers.shared.question import Questions
 from providers.ports import Embedder
 
 MOST_MATCHES = 2**31 - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from handlers.ports import AnyConnection, Commit, Job
+from handlers.shared.ports import AnyConnection, Commit, Job
 
 MOST = 5_000
 """Statements' changes that one transaction counts in."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 if TYPE_CHECKING:
-    from daemon.database import Database
-    from daemon.embedded_postgres import EmbeddedPostgres
+    from daemon.db.pool import Database
+    from daemon.embedded.server import EmbeddedPostgres
     from daemon.settings import Settings
     from providers.ports import Embedder, LanguageModel
 
@@ -84,8 +84,8 @@ def explain(error: Exception) -> str | None:
         return str(error)  # without a look at libraries, one of which may be the reason
     import asyncpg
 
-    from daemon.embedded_account import EmbeddedPostgresError
-    from daemon.migrator import MigrationError
+    from daemon.db.migrator import MigrationError
+    from daemon.embedded.account import EmbeddedPostgresError
     from providers.ports import Rejected, Unavailable
 
     # Of a PostgresError only the message: details and hints stand on lines of their own, and may hold rows.
@@ -151,9 +151,9 @@ async def open_database(
     settings: Settings, url: str, *, application: str = "memoryd cli"
 ) -> AsyncIterator[Database]:
     """A small pool for one command."""
-    from daemon.database import Database
-    from daemon.doorbell import hears_notifications
+    from daemon.db.pool import Database
     from daemon.logs import get_logger
+    from daemon.queue.listener import hears_notifications
 
     pooled = settings.pool == "transaction"
     if settings.pool == "auto" and settings.database_url is not None:

@@ -10,9 +10,9 @@ from daemon.cli.common import Failure, embedder_of, language_model_of, with_data
 from daemon.cli.output import age, as_json, number, say, table
 
 if TYPE_CHECKING:
-    from daemon.database import Database
+    from daemon.db.pool import Database
     from daemon.settings import Settings
-    from handlers.dream import DreamReport
+    from handlers.dream.dreamer import DreamReport
 
 RUNNING = """
 select trigger, extract(epoch from now() - started_at)::float8 as seconds
@@ -44,10 +44,10 @@ def dream(
 
 
 async def _dream(settings: Settings, database: Database) -> tuple[DreamReport, list[Any]]:
+    from daemon.db.migrator import check_schema
     from daemon.lifecycle import build_dreamer
     from daemon.logs import get_logger
-    from daemon.migrator import check_schema
-    from handlers.embedding import Embedding
+    from handlers.shared.embedding import Embedding
 
     embedder = embedder_of(settings)
     model = language_model_of(settings)

@@ -21,9 +21,9 @@ from daemon.cli.common import Failure, with_database
 from daemon.cli.output import number, remark
 
 if TYPE_CHECKING:
-    from daemon.database import Database
+    from daemon.db.pool import Database
     from daemon.settings import Settings
-    from handlers.ports import AnyConnection
+    from handlers.shared.ports import AnyConnection
 
 FORMAT = "memoryd-export"
 VERSION = 1

@@ -23,7 +23,7 @@ from daemon.cli.export import FORMAT, TABLES, VERSION
 from daemon.cli.output import as_json, remark, say, table
 
 if TYPE_CHECKING:
-    from daemon.database import Database
+    from daemon.db.pool import Database
     from daemon.settings import Settings
 
 BATCH_ROWS = 500

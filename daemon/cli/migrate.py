@@ -9,7 +9,7 @@ import typer
 from daemon.cli.common import embedder_of, postgres, run_async, sentences, settings_or_exit
 
 if TYPE_CHECKING:
-    from daemon.migrator import Migration
+    from daemon.db.migrator import Migration
     from daemon.settings import Settings
 
 
@@ -28,8 +28,8 @@ def migrate(
 
 async def migrate_database(settings: Settings, url: str, *, dry_run: bool = False) -> list[Migration]:
     """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
-    from daemon.database import connect
-    from daemon.migrator import migrate as apply
+    from daemon.db.migrator import migrate as apply
+    from daemon.db.pool import connect
 
     embedder = embedder_of(settings)
     # What works behind a transaction pooler works everywhere, and here nothing is asked twice.

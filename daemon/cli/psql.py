@@ -32,7 +32,7 @@ def psql(
 
 
 def _program_and_url(settings: Settings) -> tuple[Path, str]:
-    from daemon.embedded_postgres import EmbeddedPostgres
+    from daemon.embedded.server import EmbeddedPostgres
 
     server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
     if settings.database_url is not None:

@@ -19,7 +19,7 @@ from daemon.cli.common import (
 from daemon.cli.migrate import migrate_database
 
 if TYPE_CHECKING:
-    from daemon.embedded_postgres import EmbeddedPostgres
+    from daemon.embedded.server import EmbeddedPostgres
     from daemon.settings import Settings
 
 
@@ -59,8 +59,8 @@ def run(
 
 
 async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, *, migrate: bool) -> None:
-    from daemon.database import patiently
-    from daemon.embedded_supervisor import Supervisor
+    from daemon.db.pool import patiently
+    from daemon.embedded.supervisor import Supervisor
     from daemon.lifecycle import Daemon
     from daemon.logs import get_logger
 
@@ -95,7 +95,7 @@ def _load_libraries(settings: Settings) -> None:
 
 def _check_programs(settings: Settings) -> None:
     """What the settings name must exist, before a server is started for it. Raises ValueError."""
-    from daemon.program import words_of
+    from daemon.executor.program import words_of
     from providers.build import check_names
 
     check_names(settings.embedder, settings.language_model)
@@ -108,7 +108,7 @@ def _check_programs(settings: Settings) -> None:
 
 def _seal(settings: Settings) -> None:
     """Closes the daemon to the programs that it is going to run. Before the URL of its own server is known to it."""
-    from daemon.confinement import is_root, seal
+    from daemon.executor.confinement import is_root, seal
 
     if settings.executor_command:
         seal(privileges=settings.executor_user is not None and is_root(settings.executor_user))

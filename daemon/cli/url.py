@@ -22,7 +22,7 @@ def url(
         return
     with sentences():
         from daemon.cli.embedded import missing
-        from daemon.embedded_postgres import EmbeddedPostgres
+        from daemon.embedded.server import EmbeddedPostgres
 
         folder = settings.data_dir.expanduser().resolve()
         if not (folder / "pg").exists():

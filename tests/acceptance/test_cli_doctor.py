@@ -11,7 +11,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from daemon import checks
+from daemon.health import checks
 from daemon.settings import Settings
 from tests.support.commands import Commands, Finished
 from tests.support.daemons import DaemonProcess

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 import asyncpg
 import pytest
 
-from daemon import queue
-from daemon.database import Database
-from handlers.ports import AnyConnection, Job
+from daemon.db.pool import Database
+from daemon.queue import queue
+from handlers.shared.ports import AnyConnection, Job
 from tests.support.waiting import IDLE, until
 from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 

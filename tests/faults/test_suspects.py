@@ -8,9 +8,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from daemon import queue
-from daemon.database import Database
-from handlers.ports import Job
+from daemon.db.pool import Database
+from daemon.queue import queue
+from handlers.shared.ports import Job
 from tests.support.daemons import Daemons
 from tests.support.rows import ask
 from tests.support.waiting import IDLE, until

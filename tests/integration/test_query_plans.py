@@ -13,9 +13,13 @@ import pgvector.asyncpg
 import pytest
 import pytest_asyncio
 
-from daemon import executor, queue, schedule
-from handlers import associate, capture, context, dream, index, index_messages, lexicon, request
-from handlers.index_rows import RowIndex
+from daemon import schedule
+from daemon.executor import executor
+from daemon.queue import queue
+from handlers import associate, capture, context, index, lexicon, request
+from handlers.dream import dreamer as dream
+from handlers.indexing import messages as index_messages
+from handlers.indexing.rows import RowIndex
 from tests.support.servers import Server
 from tests.support.templates import make_once
 from tests.support.users import acting_as

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from daemon import queue
+from daemon.queue import queue
 from tests.support.daemons import Daemons
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, one_row

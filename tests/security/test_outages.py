@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from daemon import queue
-from daemon.database import Database
+from daemon.db.pool import Database
+from daemon.queue import queue
 from daemon.settings import load_settings
-from handlers.ports import AnyConnection, Job
+from handlers.shared.ports import AnyConnection, Job
 from tests.support.daemons import Daemons
 from tests.support.rows import ask
 from tests.support.waiting import IDLE, until

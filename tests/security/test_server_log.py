@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon.embedded_postgres import LOG_BYTES, EmbeddedPostgres
+from daemon.embedded.server import LOG_BYTES, EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.folders import server_folder
 
