@@ -18,7 +18,8 @@ import asyncpg
 from benchmarks.harness import arguments, database, report
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
-from daemon.queue.worker import Topic, Worker
+from daemon.queue.topic import Topic
+from daemon.queue.worker import Worker
 from handlers.shared.ports import AnyConnection, Commit, Job
 
 ENQUEUE = """

@@ -20,8 +20,10 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from daemon.db.dense_indexes import build_dense_indexes
+from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
-from daemon.db.pool import DATABASE_FAULTS, Database, host_of, is_gone, patiently
+from daemon.db.pool import Database, host_of, patiently
+from daemon.db.pooler import is_pooled
 from daemon.embedded.account import server_uid
 from daemon.embedded.supervisor import Supervisor
 from daemon.executor.confinement import Confinement, confine
@@ -31,7 +33,7 @@ from daemon.heartbeat import Heartbeat
 from daemon.lifecycle_errors import PartFailed
 from daemon.logs import describe, frames
 from daemon.queue import queue
-from daemon.queue.listener import Doorbell, hears_notifications
+from daemon.queue.listener import Listener
 from daemon.queue.presence import Presence
 from daemon.queue.worker import Worker
 from daemon.schedule import Schedule, Tick, Upkeep
@@ -170,7 +172,7 @@ class Daemon:
                 retry_max_seconds=settings.retry_max_seconds,
                 holder=self._number,
                 logger=self._log,
-                # With a doorbell the follow-ups' own notification is quicker than a second claim is cheap.
+                # With a listener the follow-ups' own notification is quicker than a second claim is cheap.
                 wake_others=(lambda _topics: None) if listen else self.wake,
             )
         if settings.executor_command:
@@ -197,10 +199,10 @@ class Daemon:
             tasks.append(self._supervisor.run())
         if listen:
             tasks.append(
-                Doorbell(
+                Listener(
                     self._url,
-                    ring=self._ring,
-                    ready=self._ready,
+                    wake=self._wake_topic,
+                    command_ready=self._wake_executor,
                     listens_on=heartbeat.listens_on,
                     logger=self._log,
                 ).run()
@@ -229,10 +231,10 @@ class Daemon:
         schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
         return schedule
 
-    def _ring(self, topic: str | None) -> None:
+    def _wake_topic(self, topic: str | None) -> None:
         self.wake(None if topic is None else (topic,))
 
-    def _ready(self) -> None:
+    def _wake_executor(self) -> None:
         if self._executor is not None:
             self._executor.wake()
 
@@ -346,13 +348,6 @@ def confinement_of(settings: Settings) -> Confinement:
 def names_of(text: str) -> frozenset[str]:
     """The names of a list with commas."""
     return frozenset(name.strip() for name in text.split(",") if name.strip())
-
-
-async def is_pooled(settings: Settings, url: str) -> bool:
-    """Whether the URL leads through a transaction pooler, where LISTEN and prepared statements are of no use."""
-    if settings.pool != "auto":
-        return settings.pool == "transaction"
-    return not await hears_notifications(url)
 
 
 async def write_settings(connection: Any, settings: Settings) -> None:

@@ -152,12 +152,12 @@ async def open_database(
 ) -> AsyncIterator[Database]:
     """A small pool for one command."""
     from daemon.db.pool import Database
+    from daemon.db.pooler import is_pooled
     from daemon.logs import get_logger
-    from daemon.queue.listener import hears_notifications
 
-    pooled = settings.pool == "transaction"
-    if settings.pool == "auto" and settings.database_url is not None:
-        pooled = not await hears_notifications(url)
+    # The embedded server has no pooler before it.
+    own = settings.pool == "auto" and settings.database_url is None
+    pooled = not own and await is_pooled(settings, url)
     database = await Database.open(url, size=3, pooled=pooled, logger=get_logger(), application=application)
     try:
         yield database

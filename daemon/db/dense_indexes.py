@@ -17,8 +17,9 @@ from types import MappingProxyType
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
+from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.migrator import READ_SETTING
-from daemon.db.pool import DATABASE_FAULTS, Database, connect
+from daemon.db.pool import Database, connect
 
 SMALLEST = 60_000
 """Rows from which an index is worth having: before that, looking through the codes is as quick, and finds more."""

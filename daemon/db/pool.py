@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ import asyncpg
 import pgvector.asyncpg
 from structlog.typing import FilteringBoundLogger
 
+from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.logs import describe
 from handlers.shared.ports import AnyConnection
 
@@ -31,68 +32,11 @@ join pg_catalog.pg_namespace n on n.oid = e.extnamespace
 where e.extname = 'vector'
 """
 
-DATABASE_FAULTS = (
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    # What a connection that broke in the middle of an answer may say of itself.
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
-)
-"""All that asking a database can raise."""
-
-MOST_LOCKED = "10s"
+MAX_LOCK_WAIT = "10s"
 """What somebody's transaction holds is waited for no longer than this, and then tried again later."""
 
-MOST_IDLE = "30s"
+MAX_IDLE_IN_TRANSACTION = "30s"
 """A daemon whose machine vanished in the middle of a transaction holds its locks no longer than this."""
-
-_GONE = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.QueryCanceledError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-)
-
-
-def is_gone(error: BaseException) -> bool:
-    """Whether the database, not the statement, was the trouble (asyncpg's complaints of an argument are ValueErrors)."""
-    return isinstance(error, _GONE) and not isinstance(error, ValueError)
-
-
-# Insufficient resources (53: disk, memory, connections), trouble of the machine (58), rollbacks for others' sake (40).
-_OUTAGE_CLASSES = ("40", "53", "58")
-_OUTAGE_STATES = frozenset(("25006", "55P03", "57P03"))
-"""Read-only after a failover, a lock that somebody holds, a server that starts or stops."""
-
-
-def is_outage(error: BaseException) -> bool:
-    """Whether what was asked is without fault, and will work once its surroundings do again.
-
-    A statement that takes too long is one of these: locks are not waited for so long, so it is the server that is slow. A
-    connection that was lost is not: a statement may have taken its server process with it.
-    """
-    if isinstance(error, TimeoutError | ConnectionRefusedError):
-        return True
-    state = getattr(error, "sqlstate", None) or ""
-    return isinstance(error, asyncpg.PostgresError) and (
-        state[:2] in _OUTAGE_CLASSES or state in _OUTAGE_STATES
-    )
-
-
-def is_locked_out(error: BaseException) -> bool:
-    """Whether a transaction of others was in the way: what did not meet it may go on."""
-    return isinstance(
-        error,
-        asyncpg.LockNotAvailableError | asyncpg.DeadlockDetectedError | asyncpg.SerializationError,
-    )
 
 
 class _Session(asyncpg.Connection):
@@ -140,7 +84,7 @@ class Database:
             init=prepare,
             connection_class=_Session,
             max_inactive_connection_lifetime=60.0,
-            **_options(pooled, application, search_path(schema), lock_timeout=MOST_LOCKED),
+            **_options(pooled, application, search_path(schema), lock_timeout=MAX_LOCK_WAIT),
         )
         return cls(pool, url=url, vector_schema=schema, pooled=pooled, logger=logger)
 
@@ -163,8 +107,8 @@ class Database:
             async with connection.transaction():
                 await connection.execute(
                     f"set local search_path = {search_path(self.vector_schema)}; "
-                    f"set local lock_timeout = '{MOST_LOCKED}'; "
-                    f"set local idle_in_transaction_session_timeout = '{MOST_IDLE}'"
+                    f"set local lock_timeout = '{MAX_LOCK_WAIT}'; "
+                    f"set local idle_in_transaction_session_timeout = '{MAX_IDLE_IN_TRANSACTION}'"
                 )
                 yield connection
 
@@ -199,9 +143,10 @@ class Database:
         async with self.connection() as connection:
             await connection.execute(sql, *args)
 
-    async def reconnect(self) -> None:
-        """Lets go of all connections: the next ones may lead to another server, as after a failover."""
-        await self._pool.expire_connections()
+    async def reconnect_after_failover(self, error: BaseException) -> None:
+        """Lets go of all connections when the server is read-only now: the next ones may lead to the one that took over."""
+        if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            await self._pool.expire_connections()
 
     async def recover(self, error: BaseException) -> bool:
         """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one asks.
@@ -295,20 +240,10 @@ def _options(
         "jit": "off",
         # A statement after a lock must see what was written before the lock was got.
         "default_transaction_isolation": "read committed",
-        "idle_in_transaction_session_timeout": MOST_IDLE,
+        "idle_in_transaction_session_timeout": MAX_IDLE_IN_TRANSACTION,
     }
     if path is not None:
         options["server_settings"]["search_path"] = path
     if lock_timeout is not None:
         options["server_settings"]["lock_timeout"] = lock_timeout
     return options
-
-
-def affected(status: str) -> int:
-    """Rows of a command tag such as `DELETE 3`."""
-    return int(status.rpartition(" ")[2])
-
-
-def columns(rows: Sequence[Sequence[object]], width: int) -> list[list[object]]:
-    """Rows turned into `width` columns, for unnest."""
-    return [list(c) for c in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

@@ -22,7 +22,8 @@ from uuid import UUID
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.pool import DATABASE_FAULTS, Database, is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
 from daemon.executor.confinement import Confinement
 from daemon.executor.program import Output, run_program
 from daemon.logs import describe

@@ -14,10 +14,10 @@ import asyncpg
 
 from daemon.db.migrator import load_migrations
 from daemon.db.pool import connect
+from daemon.db.pooler import hears_notifications
 from daemon.health import checks
 from daemon.health.checks import Check, Facts
 from daemon.health.status import Status, read_status, schema_trouble
-from daemon.queue.listener import hears_notifications
 from daemon.settings import Settings
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.pool import DATABASE_FAULTS, Database, is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
 from daemon.logs import describe
 
 LOOK_SECONDS = 1.0

@@ -13,16 +13,13 @@ either deletes nothing and so may write nothing. All times are the database's no
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from typing import Any
 
 from daemon.db.pool import Database
 from handlers.shared.ports import AnyConnection, Job
 
-BACKOFF_FIRST_SECONDS = 1.0
-BACKOFF_MOST_SECONDS = 300.0
-MOST_SAID = 2000
+MAX_ERROR_LENGTH = 2000
 """Characters of an error that are kept."""
 
 # Jobs that did not come back are never in one company with fresh ones, nor with those that have seen more deaths than they.
@@ -174,13 +171,13 @@ async def claim(
     database: Database,
     topic: str,
     *,
-    most: int,
+    limit: int,
     seconds: float,
     max_attempts: int = 5,
     holder: int | None = None,
 ) -> list[Job]:
-    """Up to `most` fresh jobs, and a company of suspects, of a topic without lanes: whose turn is next; returned by id."""
-    return _jobs(topic, await database.fetch(CLAIM, topic, most, seconds, max_attempts, holder))
+    """Up to `limit` fresh jobs, and a company of suspects, of a topic without lanes: whose turn is next; returned by id."""
+    return _jobs(topic, await database.fetch(CLAIM, topic, limit, seconds, max_attempts, holder))
 
 
 async def claim_lanes(
@@ -188,16 +185,16 @@ async def claim_lanes(
     topic: str,
     *,
     lanes: int,
-    most: int,
+    limit: int,
     seconds: float,
     max_attempts: int = 5,
     holder: int | None = None,
 ) -> list[Job]:
-    """The first jobs of lanes, now leased, about `most` in all; ordered by lane and id.
+    """The first jobs of lanes, now leased, about `limit` in all; ordered by lane and id.
 
     Up to `lanes` lanes that begin with a fresh job, and up to as many that begin with a suspect.
     """
-    rows = await database.fetch(CLAIM_LANES, topic, lanes, most, seconds, max_attempts, holder)
+    rows = await database.fetch(CLAIM_LANES, topic, lanes, limit, seconds, max_attempts, holder)
     return _jobs(topic, rows)
 
 
@@ -232,7 +229,7 @@ async def release(
 
     `error` is why the attempt failed, where it did.
     """
-    said = None if error is None else error[:MOST_SAID]
+    said = None if error is None else error[:MAX_ERROR_LENGTH]
     await database.execute(
         RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds, int(spared), said
     )
@@ -240,7 +237,7 @@ async def release(
 
 async def postpone(database: Database, job: Job, *, seconds: float, error: str | None = None) -> None:
     """Hands a failed job back after `seconds`, the attempt counted; `error` is kept with it."""
-    said = None if error is None else error[:MOST_SAID]
+    said = None if error is None else error[:MAX_ERROR_LENGTH]
     await database.execute(POSTPONE, job.id, job.attempt, seconds, said)
 
 
@@ -262,7 +259,7 @@ async def renew(database: Database, jobs: Sequence[Job], *, seconds: float) -> N
 
 async def bury(database: Database, job: Job, *, error: str, before_last: str | None = None) -> None:
     """Moves a job to dead_jobs with `error`, or where it has a last error with `before_last` and that."""
-    await database.execute(BURY, job.id, job.attempt, error[:MOST_SAID], before_last)
+    await database.execute(BURY, job.id, job.attempt, error[:MAX_ERROR_LENGTH], before_last)
 
 
 async def topics_with_work(database: Database, topics: Sequence[str]) -> list[str]:
@@ -273,12 +270,6 @@ async def topics_with_work(database: Database, topics: Sequence[str]) -> list[st
 async def requeue(database: Database, *, ids: Sequence[int] | None = None, topic: str | None = None) -> int:
     """Brings dead jobs back, as new ones; returns how many."""
     return int(await database.fetchval(REQUEUE, None if ids is None else list(ids), topic))
-
-
-def backoff(failures: int, *, most: float = BACKOFF_MOST_SECONDS) -> float:
-    """Seconds before the next attempt: exponential up to `most`, with full jitter above one half."""
-    longest = min(most, BACKOFF_FIRST_SECONDS * 2.0 ** min(30, max(0, failures - 1)))
-    return longest * random.uniform(0.5, 1.0)
 
 
 def leases(jobs: Sequence[Job]) -> dict[str, int]:

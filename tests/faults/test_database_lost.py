@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from daemon.db.pool import DATABASE_FAULTS, Database, is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
 from daemon.logs import get_logger
 from handlers.shared.ports import AnyConnection, Job
 from tests.faults.conftest import OwnPostgres

@@ -20,7 +20,8 @@ import asyncpg
 
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
-from daemon.queue.worker import Topic, Worker
+from daemon.queue.topic import Topic
+from daemon.queue.worker import Worker
 from handlers.shared.ports import AnyConnection, Commit, Handler, Job
 
 CREATE_DONE = """
