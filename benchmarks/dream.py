@@ -18,8 +18,8 @@ from pgvector.asyncpg import register_vector
 from benchmarks.harness import EMBEDDER, arguments, database, report
 from benchmarks.pipeline import texts
 from daemon.db.pool import Database
-from daemon.lifecycle import build_dreamer
 from daemon.logs import configure_logs, get_logger
+from daemon.parts import build_dreamer
 from daemon.settings import load_settings
 from handlers.shared.embedding import Embedding
 from providers.build import build_embedder

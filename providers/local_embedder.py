@@ -73,6 +73,10 @@ class LocalEmbedder:
         # One thread: a second would double the memory of a batch and gain nothing beside a busy Postgres.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embed")
 
+    def retry_in(self) -> float:
+        """Answer 0.0: it runs in this process."""
+        return 0.0
+
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Answer one unit vector for each text, shape (len(texts), dimensions); see `Embedder.embed`.
 

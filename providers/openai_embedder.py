@@ -61,6 +61,10 @@ class OpenAIEmbedder:
         )
         self._client = connect(base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds)
 
+    def retry_in(self) -> float:
+        """Answer 0.0: when to ask again is known to the circuit around it."""
+        return 0.0
+
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Answer one unit vector for each text, shape (len(texts), dimensions); see `Embedder.embed`.
 

@@ -65,6 +65,10 @@ class Embedder(Protocol):
         """True if a call costs money or a network: its answers are worth caching."""
         ...
 
+    def retry_in(self) -> float:
+        """Answer the seconds until a call may succeed again: 0.0 if one may be tried now."""
+        ...
+
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Answer one unit vector for each text, in the order of the texts, shape (len(texts), dimensions).
 

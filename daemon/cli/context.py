@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import Failure, embedder_of, with_database
+from daemon.cli.common import embedder_of, with_database
+from daemon.cli.failure import Failure
 from daemon.cli.output import remark, say
 
 if TYPE_CHECKING:

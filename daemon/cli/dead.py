@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from daemon.cli.common import Failure, sentences, with_database
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import age, as_json, number, say, table
 
 if TYPE_CHECKING:

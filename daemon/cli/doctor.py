@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import embedder_of, explain, language_model_of, postgres, sentences, settings_or_exit
+from daemon.cli.common import embedder_of, language_model_of, postgres, settings_or_exit
+from daemon.cli.failure import explain, sentences
 from daemon.cli.output import as_json, number
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from daemon.cli.common import Failure, embedder_of, language_model_of, with_database
+from daemon.cli.common import embedder_of, language_model_of, with_database
+from daemon.cli.failure import Failure
 from daemon.cli.output import age, as_json, number, say, table
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def dream(
 
 async def _dream(settings: Settings, database: Database) -> tuple[DreamReport, list[Any]]:
     from daemon.db.migrator import check_schema
-    from daemon.lifecycle import build_dreamer
     from daemon.logs import get_logger
+    from daemon.parts import build_dreamer
     from handlers.shared.embedding import Embedding
 
     embedder = embedder_of(settings)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from daemon.cli.common import Failure
+from daemon.cli.failure import Failure
 from daemon.embedded.account import server_uid
 from daemon.embedded.files import open_folder
 from daemon.embedded.server import EmbeddedPostgres

@@ -17,7 +17,8 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import Failure, with_database
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure
 from daemon.cli.output import number, remark
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import embedder_of, postgres, run_async, sentences, settings_or_exit
+from daemon.cli.common import embedder_of, postgres, settings_or_exit
+from daemon.cli.failure import run_async, sentences
 
 if TYPE_CHECKING:
     from daemon.db.migrator import Migration

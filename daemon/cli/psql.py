@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
 
-from daemon.cli.common import Failure, sentences, settings_or_exit
+from daemon.cli.common import settings_or_exit
+from daemon.cli.failure import Failure, sentences
 
 if TYPE_CHECKING:
     from daemon.settings import Settings

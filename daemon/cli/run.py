@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import (
-    Failure,
-    embedder_of,
-    language_model_of,
-    postgres,
-    run_async,
-    sentences,
-    settings_or_exit,
-    show_sentence,
-)
+from daemon.cli.common import embedder_of, language_model_of, postgres, settings_or_exit
+from daemon.cli.failure import Failure, run_async, sentences, show_sentence
 from daemon.cli.migrate import migrate_database
 
 if TYPE_CHECKING:
@@ -29,8 +21,7 @@ def run(
     ),
 ) -> None:
     """Run the daemon until SIGTERM or Ctrl-C. Without DATABASE_URL it brings its own Postgres."""
-    from daemon.lifecycle_errors import PartFailed
-    from daemon.refusal import capture_warnings, crash, refuse
+    from daemon.refusal import PartFailed, capture_warnings, crash, refuse
 
     style: str | None = None
 
@@ -100,7 +91,7 @@ def _check_programs(settings: Settings) -> None:
 
     check_names(settings.embedder, settings.language_model)
     if settings.executor_command:
-        from daemon.lifecycle import confinement_of
+        from daemon.parts import confinement_of
 
         words_of(settings.executor_command)
         confinement_of(settings)

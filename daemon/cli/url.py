@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from daemon.cli.common import Failure, sentences, settings_or_exit
+from daemon.cli.common import settings_or_exit
+from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import remark, say
 
 

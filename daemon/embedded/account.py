@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+
+from daemon.embedded.causes import EmbeddedPostgresError
 
 if sys.platform != "win32":
     import fcntl
@@ -29,20 +30,6 @@ _MAKE_USER = (
     ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin"),
     ("adduser", "-S", "-D", "-H"),  # busybox
 )
-
-
-Cause = Literal[
-    "disk_full", "out_of_memory", "corrupted", "port_taken", "not_permitted", "stopped", "killed", "other"
-]
-"""Why a server ended or does not start."""
-
-
-class EmbeddedPostgresError(Exception):
-    """The embedded Postgres cannot do what was asked; the message says what to do next."""
-
-    def __init__(self, message: str, cause: Cause = "other") -> None:
-        super().__init__(message)
-        self.cause: Cause = cause
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
-from daemon.embedded.account import Cause
+Cause = Literal[
+    "disk_full", "out_of_memory", "corrupted", "port_taken", "not_permitted", "stopped", "killed", "other"
+]
+"""Why a server ended or does not start."""
 
 NO_ROOM_BYTES = 32_000_000
 """With less than that Postgres can hardly make its next file of write-ahead log, of 16 MB."""
@@ -46,6 +50,14 @@ _SIGNS: tuple[tuple[Cause, str], ...] = (
     ("stopped", r"received (smart|fast|immediate) shutdown request"),
 )
 _BEGINNING = "starting PostgreSQL"
+
+
+class EmbeddedPostgresError(Exception):
+    """The embedded Postgres cannot do what was asked; the message says what to do next."""
+
+    def __init__(self, message: str, cause: Cause = "other") -> None:
+        super().__init__(message)
+        self.cause: Cause = cause
 
 
 def cause_of(lines: Iterable[str], folder: Path) -> Cause:

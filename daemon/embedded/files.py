@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.embedded.account import EmbeddedPostgresError
+from daemon.embedded.causes import EmbeddedPostgresError
 
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LINK = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR})

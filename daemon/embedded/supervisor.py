@@ -16,8 +16,7 @@ from typing import TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.embedded.account import Cause, EmbeddedPostgresError
-from daemon.embedded.causes import ADVICE, killed_for_memory
+from daemon.embedded.causes import ADVICE, Cause, EmbeddedPostgresError, killed_for_memory
 from daemon.embedded.server import EmbeddedPostgres
 
 WATCH_SECONDS = 0.5

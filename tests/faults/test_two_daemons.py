@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from daemon.lifecycle import build_dreamer
 from daemon.logs import get_logger
+from daemon.parts import build_dreamer
 from daemon.schedule import Schedule, Tick
 from daemon.settings import load_settings
 from handlers.dream.dreamer import Dreamer

@@ -23,8 +23,9 @@ import asyncpg
 import pytest
 
 from daemon.embedded import account as embedded_account
+from daemon.embedded.causes import EmbeddedPostgresError
 from daemon.embedded.programs import find_programs
-from daemon.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.folders import server_folder
 
 LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}

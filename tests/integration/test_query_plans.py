@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from daemon import schedule
-from daemon.executor import executor
+from daemon.executor import commands
 from daemon.queue import queue
 from handlers import associate, capture, context, index, lexicon, request
 from handlers.dream import dreamer as dream
@@ -197,8 +197,8 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "lexicon lock": (lexicon.LOCK, (["word5", "word6"],)),
     "lexicon write": (lexicon.WRITE_VECTORS, (["word5", "word6"], [None, None])),
     "unknown words": ("select memoryd.unknown_words($1)", (["word5", "word6"],)),
-    "executor complete": (executor.COMPLETE, (UUID(int=1), UUID(int=2), "x", 0, None)),
-    "executor give back": (executor.GIVE_BACK, (UUID(int=1), IDS)),
+    "executor complete": (commands.COMPLETE, (UUID(int=1), UUID(int=2), "x", 0, None)),
+    "executor give back": (commands.GIVE_BACK, (UUID(int=1), IDS)),
     "request read": (request.READ, (IDS,)),
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
     "dream due": (dream.DUE, (21600.0, 21600.0, 172800.0, 3)),
@@ -212,7 +212,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "dream prune": (dream.PRUNE, ()),
     "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
     "forget answers": (schedule.FORGET_ANSWERS, (100,)),
-    "executor claim": (executor.CLAIM, (UUID(int=1), 2, 4, 30.0)),
+    "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
 }
 
 

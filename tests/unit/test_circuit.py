@@ -36,6 +36,9 @@ class Provider:
         self.closed = False
         self.answers: list[Callable[[], Awaitable[None]]] = []
 
+    def retry_in(self) -> float:
+        return 0.0
+
     async def embed(self, texts: Sequence[str]) -> Vectors:
         await self._answer()
         return np.tile(np.array([1, 0], dtype=np.float32), (len(texts), 1))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from daemon.cli.common import Failure, sentences
+from daemon.cli.failure import Failure, sentences
 
 if TYPE_CHECKING:
     import asyncpg

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from daemon.cli.common import Failure
 from daemon.cli.demo.script import EXECUTOR, make_workspace
+from daemon.cli.failure import Failure
 from daemon.embedded.server import EmbeddedPostgres
 
 START_SECONDS = 30.0
@@ -165,7 +165,7 @@ def _clear(server: EmbeddedPostgres, folder: Path, *, started: bool) -> None:
 
 def _socket_folder(server: EmbeddedPostgres) -> Path | None:
     """Where the socket is, which may be outside the data folder."""
-    from daemon.embedded.account import EmbeddedPostgresError
+    from daemon.embedded.causes import EmbeddedPostgresError
 
     with suppress(EmbeddedPostgresError, KeyError):
         return Path(parse_qs(urlsplit(server.socket_url).query)["host"][0])

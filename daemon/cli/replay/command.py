@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import typer
 
-from daemon.cli.common import Failure, with_database
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure
 from daemon.cli.output import as_json, number, remark, say
 
 if TYPE_CHECKING:
