@@ -9,7 +9,8 @@ from daemon.queue.topic import Topic
 from handlers.associate import AssociateHandler
 from handlers.capture import CaptureHandler
 from handlers.context import ContextHandler
-from handlers.dream.dreamer import Dreamer, DreamHandler
+from handlers.dream.dreamer import Dreamer
+from handlers.dream.handler import DreamHandler
 from handlers.index import IndexHandler
 from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
@@ -49,7 +50,7 @@ def build_topics(
             waits_for=embedder_wait,
         ),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
-        Topic("associate", AssociateHandler(reader=database), batch=512, lanes=32),
+        Topic("associate", AssociateHandler(reader=database, floors=embedding.floors), batch=512, lanes=32),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
         Topic("lexicon", LexiconHandler(reader=database, embedder=words), batch=1000, lanes=1),
         Topic(

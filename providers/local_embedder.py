@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from providers.ports import Vectors
+from providers.ports import SimilarityFloors, Vectors
 from providers.vectors import clean, unit
 
 NAME = "local/wordllama-256"
@@ -40,6 +40,10 @@ INLINE_CHARACTERS = 4_096
 
 GROUP_BYTES = 16_384
 PIECE_TOKENS = 4_096
+
+
+FLOORS = SimilarityFloors(related=0.5, same_topic=0.75)
+"""The second is high, because the frame that outcome summaries share makes unrelated ones alike to small static embeddings."""
 
 
 class LocalEmbedder:
@@ -62,6 +66,7 @@ class LocalEmbedder:
         self.name = NAME
         self.dimensions = dimensions
         self.remote = False
+        self.floors = FLOORS
         self._weights = _mapped_weights(folder / "weights" / "l2_supercat_256.safetensors")[:, :dimensions]
         self._tokenizer = Tokenizer.from_file(
             str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json")

@@ -13,7 +13,7 @@ from daemon.cli.output import age, as_json, number, say, table
 if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
-    from handlers.dream.dreamer import DreamReport
+    from handlers.dream.report import DreamReport
 
 RUNNING = """
 select trigger, extract(epoch from now() - started_at)::float8 as seconds

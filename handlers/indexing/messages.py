@@ -1,7 +1,7 @@
 """Indexing messages of conversations: each with those around it, since what a turn is about is often said beside it.
 
 A message's window is the three before it and the two after it in its session (memoryd.windows). Its embedding is the mean of
-theirs, its weights are reckoned from all their words. A message that arrives, changes or goes is in the windows of others,
+theirs, its weights are computed from all their words. A message that arrives, changes or goes is in the windows of others,
 and those are indexed again with it.
 """
 
@@ -18,8 +18,9 @@ import numpy.typing as npt
 from pgvector import Vector
 
 from handlers.shared.ports import Job, Reader
+from memory.vectors import mean
 
-# What a window is reckoned from: the words of its messages `n`, their places, and the session that they are of.
+# What a window is computed from: the words of its messages `n`, their places, and the session that they are of.
 VERSION = "sum(hashtextextended(n.content, uuid_hash_extended(n.session_id, (w.weight * 2)::bigint))::numeric)::text"
 
 # Of a session the messages in whose windows one of $1 stands: it, two before it and three after it; so also around the
@@ -135,9 +136,7 @@ class Windows:
         around = [vectors.get(self.text_of.get(n, "")) for n in row["neighbours"]]
         if any(v is None for v in around):
             return None
-        mean = np.average(np.stack([v for v in around if v is not None]), axis=0, weights=row["weights"])
-        length = float(np.linalg.norm(mean))
-        return Vector((mean / length if length > 0 else mean).astype(np.float32))
+        return Vector(mean([v for v in around if v is not None], row["weights"]))
 
 
 class MessageIndex:

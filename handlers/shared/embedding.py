@@ -15,7 +15,7 @@ import numpy as np
 from pgvector import Vector
 
 from handlers.shared.ports import Reader
-from providers.ports import Embedder, Rejected, Unavailable, Vectors
+from providers.ports import Embedder, Rejected, SimilarityFloors, Unavailable, Vectors
 
 Key = TypeVar("Key")
 
@@ -45,6 +45,11 @@ class Embedding:
     def __init__(self, embedder: Embedder, reader: Reader) -> None:
         self._embedder = embedder
         self._reader = reader
+
+    @property
+    def floors(self) -> SimilarityFloors:
+        """What a cosine similarity of two of the vectors says."""
+        return self._embedder.floors
 
     async def of(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, shape (len(texts), dimensions). Raises Unavailable or Rejected."""

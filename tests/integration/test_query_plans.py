@@ -17,7 +17,7 @@ from daemon import schedule
 from daemon.executor import commands
 from daemon.queue import queue
 from handlers import associate, capture, context, index, lexicon, request
-from handlers.dream import dreamer as dream
+from handlers.dream import lease, reader, writer
 from handlers.indexing import messages as index_messages
 from handlers.indexing.rows import RowIndex
 from tests.support.servers import Server
@@ -201,15 +201,15 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "executor give back": (commands.GIVE_BACK, (UUID(int=1), IDS)),
     "request read": (request.READ, (IDS,)),
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
-    "dream due": (dream.DUE, (21600.0, 21600.0, 172800.0, 3)),
-    "dream find dead": (dream.FIND_DEAD, ()),
-    "dream end dead": (dream.END_DEAD, ()),
-    "dream hold": (dream.HOLD, (UUID(int=1), 20.0)),
+    "dream due": (lease.DUE, (21600.0, 21600.0, 172800.0, 3)),
+    "dream find dead": (lease.FIND_DEAD, ()),
+    "dream end dead": (lease.END_DEAD, ()),
+    "dream hold": (lease.HOLD, (UUID(int=1), 20.0)),
     "dream read page": (
-        dream.READ_PAGE,
+        reader.READ_PAGE,
         (TIME - timedelta(days=2), TIME - timedelta(days=1), UUID(int=1), 50),
     ),
-    "dream prune": (dream.PRUNE, ()),
+    "dream prune": (writer.PRUNE, ()),
     "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
     "forget answers": (schedule.FORGET_ANSWERS, (100,)),
     "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
