@@ -69,6 +69,12 @@ def cause_of(lines: Iterable[str], folder: Path) -> Cause:
     return "disk_full" if is_full(folder) else "other"
 
 
+def failure(trouble: str, said: Iterable[str], folder: Path) -> EmbeddedPostgresError:
+    """The error to raise for a trouble, with what to do where these lines tell its cause."""
+    cause = cause_of(said, folder)
+    return EmbeddedPostgresError(trouble if cause == "other" else f"{trouble}. {ADVICE[cause]}", cause)
+
+
 def cause_of_end(log: str, folder: Path) -> Cause:
     """Why the last server that wrote this log ended; "killed" where it had no time to say it."""
     last = log[log.rfind(_BEGINNING) :] if _BEGINNING in log else log

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 MEGABYTE = 1 << 20
-LEAST_MB, MOST_MB = 128, 1024
+MIN_MB, MAX_MB = 128, 1024
 SHARE = 8
 """It shares the machine with the agents: an eighth, where a server of its own would get a quarter."""
 # A container's limit, of control groups 2 and 1; where there is none they say "max", or more than any machine has.
@@ -20,9 +20,9 @@ def memory_settings(limits: Iterable[Path] = LIMITS) -> dict[str, str]:
     """The settings of Postgres that depend on memory, in its own units."""
     usable = _usable_bytes(limits) // MEGABYTE
     return {
-        "shared_buffers": f"{min(MOST_MB, max(LEAST_MB, usable // SHARE))}MB",
+        "shared_buffers": f"{min(MAX_MB, max(MIN_MB, usable // SHARE))}MB",
         # What Postgres may expect to find in the system's cache as well; nothing is taken.
-        "effective_cache_size": f"{max(LEAST_MB, usable // 2)}MB",
+        "effective_cache_size": f"{max(MIN_MB, usable // 2)}MB",
     }
 
 

@@ -14,68 +14,30 @@ starting at the same moment left behind; and nothing here ever trades durability
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import re
 import secrets
-import shutil
-import socket
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Literal, NoReturn
+from typing import Literal
 from urllib.parse import quote
 
+from daemon.embedded import server_log
 from daemon.embedded.account import Account, account_for
-from daemon.embedded.causes import ADVICE, Cause, EmbeddedPostgresError, cause_of, cause_of_end, free_bytes
-from daemon.embedded.files import Folder, give_all, open_folder, read_in
+from daemon.embedded.causes import ADVICE, Cause, EmbeddedPostgresError, cause_of_end, failure, free_bytes
+from daemon.embedded.cluster import CLUSTER, check_cluster, make_or_adopt_cluster
+from daemon.embedded.configuration import settings_with, write_configuration
+from daemon.embedded.files import Folder, open_folder, read_in
+from daemon.embedded.ports import USUAL_PORT, ports_to_try, remember_port, remembered_port, socket_folder
 from daemon.embedded.process import Postmaster, clear_leftovers, find_postmaster
 from daemon.embedded.programs import Programs, find_programs
-from daemon.embedded.ram import memory_settings
 
 if sys.platform != "win32":
     import fcntl
 
 DATABASE = "memoryd"
-USUAL_PORT = 54329
-SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "listen_addresses": "127.0.0.1",
-        "unix_socket_permissions": "0700",
-        "max_connections": "100",
-        "work_mem": "16MB",
-        "maintenance_work_mem": "256MB",
-        "max_wal_size": "2GB",
-        "checkpoint_timeout": "15min",
-        "random_page_cost": "1.1",
-        "jit": "off",
-        "autovacuum_naptime": "10s",
-        "timezone": "UTC",
-        "log_timezone": "UTC",
-        "log_checkpoints": "off",
-        # Errors quote values even in their message, statements and details hold what agents remember: none of it belongs in a
-        # log. What tells why a server does not start or was ended is logged as LOG, FATAL or PANIC; so is memoryd's own audit.
-        "log_min_messages": "log",
-        "log_min_error_statement": "panic",
-        "log_error_verbosity": "terse",
-    }
-)
-"""For a small machine, whose memory `daemon.embedded.ram` shares out. fsync, full_page_writes and synchronous_commit keep
-their default: on."""
-
-_OURS = ("port", "unix_socket_directories")
-_CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "C")  # the first one the system knows; text search reads by it
-_SOCKET_PATH_BYTES = 103  # macOS has the least room: 104, with the closing zero
-_SHARED_MEMORY_BYTES = 512_000_000
-_LOG = "postgres.log"
-LOG_BYTES = 16_000_000
-"""What the log grows to before it is turned over; it and its predecessor take twice as much."""
-_TAIL_BYTES = 64_000
 _WAIT_SECONDS = 600  # recovery after a crash replays up to max_wal_size
 
 # From template0, into which nobody connects: of template1 no copy is made while somebody, or autovacuum, is in it.
@@ -104,16 +66,13 @@ class EmbeddedPostgres:
 
         Raises EmbeddedPostgresError when there is none here, ValueError for what cannot be an option.
         """
-        for name in options or {}:
-            if name in _OURS or not re.fullmatch(r"[a-z_][a-z0-9_.]*", name):
-                raise ValueError(f"{name!r} cannot be given as an option of the embedded Postgres")
+        self._settings = settings_with(options or {})
         self._programs = programs or find_programs()
         self._given = data_dir.expanduser().absolute()
         self._folder = self._given.resolve()
-        self._cluster = self._folder / "pg"
+        self._cluster = self._folder / CLUSTER
         self._wanted_port = port
         self._started = started
-        self._options = {**SETTINGS, **memory_settings(), **(options or {})}
 
     # --- What it is called.
 
@@ -128,7 +87,7 @@ class EmbeddedPostgres:
 
     @property
     def log_path(self) -> Path:
-        return self._folder / _LOG
+        return self._folder / server_log.FILE
 
     @property
     def socket_url(self) -> str:
@@ -162,8 +121,8 @@ class EmbeddedPostgres:
 
     def why_gone(self) -> Cause:
         """Why the last server of this folder ended, as far as its log and the disk tell."""
-        with suppress(OSError, EmbeddedPostgresError):
-            return cause_of_end(self._said(), self._folder)
+        with suppress(OSError, EmbeddedPostgresError), self._open() as place:
+            return cause_of_end(server_log.end_of_log(place), self._folder)
         return "other"
 
     @property
@@ -204,16 +163,8 @@ class EmbeddedPostgres:
 
         Raises OSError when the disk takes no copy; then the log is emptied all the same, which makes room.
         """
-        with self._open() as place, os.fdopen(place.open_own(_LOG, append=True), "rb") as log:
-            size = os.fstat(log.fileno()).st_size
-            if size <= LOG_BYTES:
-                return
-            try:
-                log.seek(size - LOG_BYTES)
-                place.write(f"{_LOG}.1", log.read(LOG_BYTES).decode("utf-8", "replace"))
-            finally:
-                # The server appends wherever the end is now. What it wrote since the copy is lost.
-                os.truncate(log.fileno(), 0)
+        with self._open() as place:
+            server_log.turn_log(place)
 
     # --- How.
 
@@ -254,20 +205,17 @@ class EmbeddedPostgres:
 
     def _start(self, place: Folder, *, same_port: bool = False) -> bool:
         account = account_for(self._cluster)
-        self._check_cluster(place)
+        check_cluster(place, self._programs)
         account.let_through(self._folder)
         self._programs.open_to(account)
         running = self._wait_while_changing()
         if running is None:
-            if "pg" in place.names() and (self._cluster / "PG_VERSION").exists():
-                self._adopt(place, account)
-            else:
-                self._initialise(place, account)
-            self._launch(place, account, self._ports(same=same_port))
+            make_or_adopt_cluster(place, account, self._programs)
+            self._launch(place, account, ports_to_try(self._folder, self._wanted_port, same=same_port))
             self._started(self.postmaster_pid())
         self._settle(place, account)
         with suppress(OSError):
-            self.turn_log()
+            server_log.turn_log(place)
         return running is None
 
     def _stop(self, mode: str) -> None:
@@ -282,27 +230,6 @@ class EmbeddedPostgres:
         if done.returncode != 0:
             raise EmbeddedPostgresError(f"Postgres did not stop: {done.stderr.strip()} See {self.log_path}.")
 
-    def _check_cluster(self, place: Folder) -> None:
-        """Refuses a folder that holds something else than a cluster of our version."""
-        ours = self._programs.version
-        try:
-            with _any_owner(place).within("pg") as cluster:
-                version, filled = cluster.read("PG_VERSION"), bool(cluster.names())
-        except FileNotFoundError:
-            return
-        if version is None:
-            if filled:
-                raise EmbeddedPostgresError(
-                    f"{self._cluster} is not empty and holds no database: choose another data folder."
-                )
-            return
-        found = version.strip()
-        if found != str(ours):
-            raise EmbeddedPostgresError(
-                f"{self._cluster} holds the data of PostgreSQL {found}, which PostgreSQL {ours} cannot read: "
-                f"start version {found} on it and move the data with pg_dump, or choose another data folder."
-            )
-
     def _wait_while_changing(self) -> Postmaster | None:
         """The server that runs, once it is ready; None once it is certain that none does."""
         deadline = time.monotonic() + _WAIT_SECONDS
@@ -312,59 +239,11 @@ class EmbeddedPostgres:
             time.sleep(0.02)
         return running
 
-    def _adopt(self, place: Folder, account: Account) -> None:
-        """Gives the cluster to its account: it may have come back from a backup."""
-        if account.switch:
-            with _any_owner(place).within("pg") as cluster:
-                if cluster.owner[0] != account.uid:
-                    give_all(cluster, account.uid, account.gid)
-
-    def _initialise(self, place: Folder, account: Account) -> None:
-        """Makes the cluster beside its place, then moves it there: a crash leaves no half of one behind."""
-        for abandoned in self._folder.glob("pg.new-*"):
-            shutil.rmtree(abandoned, ignore_errors=True)
-        new = Path(tempfile.mkdtemp(prefix="pg.new-", dir=self._folder))
-        if account.switch:
-            with place.within(new.name) as made:
-                made.give(account.uid, account.gid)
-        builtin = ("--locale-provider=builtin", "--builtin-locale=C.UTF-8")
-        for character_type in _CHARACTER_TYPES:
-            done = self._programs.run(
-                "initdb",
-                *("--username=postgres", "--auth-local=trust", "--auth-host=scram-sha-256"),
-                *(
-                    "--encoding=UTF8",
-                    "--locale=C",
-                    f"--lc-ctype={character_type}",
-                    "--text-search-config=english",
-                ),
-                *(builtin if self._programs.version > 16 else ()),
-                "--data-checksums",
-                account=account,
-                cluster=new,
-            )
-            if done.returncode == 0:
-                break
-            if "invalid locale name" not in done.stderr or character_type == _CHARACTER_TYPES[-1]:
-                trouble = f"Postgres could not make its data folder: {done.stderr.strip()}"
-                self._fail(trouble, done.stderr.splitlines())
-        with place.within(new.name) as made:
-            handle = made.open_own("postgresql.conf", owner=account.owner, append=True)
-            with os.fdopen(handle, "a", encoding="utf-8") as configuration:
-                configuration.write(
-                    "\ninclude_if_exists = 'memoryd.conf'  # written by memoryd at each start\n"
-                )
-                configuration.flush()
-                os.fsync(handle)
-        with suppress(FileNotFoundError):
-            os.rmdir("pg", dir_fd=place.handle)
-        place.rename(new.name, "pg")
-
     def _launch(self, place: Folder, account: Account, ports: Iterable[int]) -> None:
         """Starts the server, on the next port if another program takes ours at the last moment."""
-        sockets = self._socket_folder()
+        sockets = socket_folder(self._folder)
         sockets.mkdir(mode=0o700, exist_ok=True)
-        with open_folder(sockets, server=account.uid) as opened, place.within("pg") as cluster:
+        with open_folder(sockets, server=account.uid) as opened, place.within(CLUSTER) as cluster:
             if opened.owner[0] not in (os.geteuid(), account.uid):
                 raise EmbeddedPostgresError(
                     f"{sockets} is somebody else's: remove it, or choose another data folder."
@@ -373,8 +252,9 @@ class EmbeddedPostgres:
                 opened.give(account.uid, account.gid)
             clear_leftovers(cluster, opened)
         for port in ports:
-            self._configure(place, account, sockets, port)
-            with os.fdopen(place.open_own(_LOG, append=True), "a+b") as log:
+            with place.within(CLUSTER) as cluster:
+                write_configuration(cluster, self._settings, sockets=sockets, port=port, owner=account.owner)
+            with os.fdopen(place.open_own(server_log.FILE, append=True), "a+b") as log:
                 before = log.seek(0, os.SEEK_END)
                 done = self._programs.run(
                     "pg_ctl",
@@ -386,41 +266,19 @@ class EmbeddedPostgres:
                 log.seek(before)
                 said = log.read().decode("utf-8", "replace").splitlines()
             if done.returncode == 0:
-                place.write("port", f"{port}\n")
+                remember_port(place, port)
                 return
             if self._wait_while_changing() is not None:
                 return  # somebody else's pg_ctl was quicker
             if not any("could not create any TCP/IP sockets" in line for line in said):
                 reasons = " ".join([line for line in said if not line.startswith("pg_ctl:")][-3:])
-                self._fail(f"Postgres did not start: {reasons} (from {self.log_path})", said)
+                raise failure(f"Postgres did not start: {reasons} (from {self.log_path})", said, self._folder)
+        taken = self._wanted_port or remembered_port(self._folder) or USUAL_PORT
         raise EmbeddedPostgresError(
-            f"Port {self._wanted_port or self._remembered_port() or USUAL_PORT} of 127.0.0.1 is taken by another program: "
+            f"Port {taken} of 127.0.0.1 is taken by another program: "
             "end that program, or choose another port.",
             "port_taken",
         )
-
-    def _fail(self, trouble: str, said: Sequence[str]) -> NoReturn:
-        """Raises the error, with what to do where the cause is known."""
-        cause = cause_of(said, self._folder)
-        raise EmbeddedPostgresError(trouble if cause == "other" else f"{trouble}. {ADVICE[cause]}", cause)
-
-    def _said(self) -> str:
-        """The end of the server's log."""
-        with self._open() as place, os.fdopen(place.open_own(_LOG, append=True), "rb") as log:
-            size = log.seek(0, os.SEEK_END)
-            log.seek(max(0, size - _TAIL_BYTES))
-            return log.read().decode("utf-8", "replace")
-
-    def _configure(self, place: Folder, account: Account, sockets: Path, port: int) -> None:
-        settings = {**self._options, "port": str(port), "unix_socket_directories": str(sockets)}
-        with suppress(OSError):
-            shared = os.statvfs("/dev/shm")  # noqa: S108 - only its size: containers often give it 64 MB
-            if shared.f_frsize * shared.f_blocks < _SHARED_MEMORY_BYTES:
-                settings.setdefault("dynamic_shared_memory_type", "sysv")
-        lines = [f"{name} = '{_escape(value)}'\n" for name, value in settings.items()]
-        text = "".join(["# Written by memoryd at each start; ALTER SYSTEM wins over it.\n", *lines])
-        with place.within("pg") as cluster:
-            cluster.write("memoryd.conf", text, owner=account.owner)
 
     def _settle(self, place: Folder, account: Account) -> None:
         """Makes the database, and a password where there is none: it may also have been lost."""
@@ -436,7 +294,8 @@ class EmbeddedPostgres:
             stdin=statement + _CREATE_DATABASE,
         )
         if done.returncode != 0:
-            self._fail(f"Postgres runs but cannot be set up: {done.stderr.strip()}", done.stderr.splitlines())
+            trouble = f"Postgres runs but cannot be set up: {done.stderr.strip()}"
+            raise failure(trouble, done.stderr.splitlines(), self._folder)
         if fresh is not None:
             place.write("password", f"{fresh}\n")
 
@@ -445,52 +304,7 @@ class EmbeddedPostgres:
         running = find_postmaster(self._cluster)
         if running is not None and running.socket_folder is not None:
             return running.socket_folder, running.port
-        port = self._remembered_port()
+        port = remembered_port(self._folder)
         if port is None:
             raise EmbeddedPostgresError(f"No Postgres was started in {self._folder} yet: run memoryd once.")
-        return self._socket_folder(), port
-
-    def _socket_folder(self) -> Path:
-        inside = self._folder / "run"
-        path = str(inside / ".s.PGSQL.65535")
-        if len(path) <= _SOCKET_PATH_BYTES and re.fullmatch(r"[^,\"'\\\x00-\x1f\x7f-\U0010ffff]+", path):
-            return inside
-        name = f"memoryd-{hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:12]}"
-        return Path(tempfile.gettempdir()).resolve() / name
-
-    def _remembered_port(self) -> int | None:
-        with suppress(ValueError):
-            return int(read_in(self._folder, "port") or "")
-        return None
-
-    def _ports(self, *, same: bool) -> Iterator[int]:
-        """The ports to try, each of them free when it is handed out; `same`: only that of the last time."""
-        last = self._remembered_port()
-        only = last if same and last is not None else self._wanted_port
-        for port in (last, USUAL_PORT) if only is None else (only,):
-            if port is not None and _is_free(port):
-                yield port
-        for _ in range(3 if only is None else 0):
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                port = free.getsockname()[1]
-            yield port
-
-
-def _is_free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("'", "''")
-
-
-def _any_owner(place: Folder) -> Folder:
-    """For a cluster that came back from a backup: whoever owned it where it was made, may be nobody here."""
-    with suppress(FileNotFoundError):
-        status = os.stat("pg", dir_fd=place.handle, follow_symlinks=False)
-        return replace(place, owners=place.owners | {status.st_uid})
-    return place
+        return socket_folder(self._folder), port

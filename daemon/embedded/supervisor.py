@@ -21,7 +21,7 @@ from daemon.embedded.server import EmbeddedPostgres
 
 WATCH_SECONDS = 0.5
 TURN_LOG_SECONDS = 30.0
-LEAST_PAUSE, MOST_PAUSE = 0.5, 60.0
+MIN_PAUSE, MAX_PAUSE = 0.5, 60.0
 DAMAGED_PAUSE = 300.0
 """Between two starts on damaged files: somebody has to mend them first."""
 STEADY_SECONDS = 60.0
@@ -36,7 +36,7 @@ class Supervisor:
     def __init__(self, server: EmbeddedPostgres, *, logger: FilteringBoundLogger) -> None:
         self._server = server
         self._log = logger
-        self._pause = LEAST_PAUSE
+        self._pause = MIN_PAUSE
         self._started = 0.0
 
     async def run(self) -> None:
@@ -73,7 +73,7 @@ class Supervisor:
         began, attempts = time.monotonic(), 0
         told: Cause | None = None
         if began - self._started > STEADY_SECONDS:
-            self._pause = LEAST_PAUSE
+            self._pause = MIN_PAUSE
         else:
             await self._wait()
         ours: bool | None = None
@@ -100,7 +100,7 @@ class Supervisor:
 
     async def _wait(self) -> None:
         await asyncio.sleep(self._pause * random.uniform(0.5, 1.0))
-        self._pause = min(self._pause * 2, max(MOST_PAUSE, self._pause))
+        self._pause = min(self._pause * 2, max(MAX_PAUSE, self._pause))
 
 
 async def _in_thread(work: Callable[[], Result]) -> Result:
