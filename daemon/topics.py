@@ -60,6 +60,6 @@ def build_topics(
             parallel=calls,
         ),
         # What reads or deletes all about a user: one at a time, so that a user's exports never fill the places of recalls.
-        Topic("user_data", RequestHandler(reader=database, embedding=embedding), batch=1),
+        Topic("user_data", RequestHandler(reader=database, embedding=embedding, words=words), batch=1),
         Topic("dream", DreamHandler(dreamer=dreamer), batch=16),
     ]

@@ -31,7 +31,7 @@ from providers.vectors import clean, unit
 NAME = "local/wordllama-256"
 DIMENSIONS = (64, 128, 256)
 
-MOST_CHARACTERS = 8_192
+MAX_CHARACTERS = 8_192
 """Of a text; what follows would hardly turn the mean of two thousand tokens."""
 
 INLINE_TEXTS = 8
@@ -87,7 +87,7 @@ class LocalEmbedder:
 
         Only the first 8,192 characters of a text count. A text without tokens gets the vector of `blank`.
         """
-        cleaned = [clean(text, MOST_CHARACTERS) for text in texts]
+        cleaned = [clean(text, MAX_CHARACTERS) for text in texts]
         if len(cleaned) <= INLINE_TEXTS and sum(map(len, cleaned)) <= INLINE_CHARACTERS:
             return self._embed(cleaned)
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._embed, cleaned)

@@ -13,7 +13,7 @@ from daemon.cli.failure import explain, sentences
 from daemon.cli.output import as_json, number
 
 if TYPE_CHECKING:
-    from daemon.health.checks import Check
+    from daemon.health.check import Check
     from daemon.settings import Settings
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
@@ -47,7 +47,8 @@ async def _collect(settings: Settings, *, tell: bool) -> list[Check]:
 
 
 async def _examine(settings: Settings) -> AsyncIterator[Check]:
-    from daemon.health.checks import Check, check_disk, split_advice
+    from daemon.health.check import Check, split_advice
+    from daemon.health.checks import check_disk
     from daemon.health.doctor import examine
 
     try:

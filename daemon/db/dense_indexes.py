@@ -27,9 +27,9 @@ OUTGROWN = 2
 """Times as many rows as it was built of: then the lists no longer fit."""
 OVERDUE = 2
 """Times as many rows as it is to be built of: then it is not put off any more."""
-FEWEST_LISTS, MOST_LISTS = 50, 1_500
+MIN_LISTS, MAX_LISTS = 50, 1_500
 """Fifteen hundred lists are made in 450 MB; the memory grows with their square."""
-MOST_DIMENSIONS = 4_000
+MAX_DIMENSIONS = 4_000
 """What pgvector indexes of type halfvec: half the size of vector, half the time, and nothing lost."""
 BUILD_MEMORY = "512MB"
 A_DAY = 86_400.0
@@ -159,9 +159,9 @@ async def _build(
 ) -> None:
     table, column = TABLES[source]
     dimensions = int(await connection.fetchval(READ_SETTING, "dimensions"))
-    if dimensions > MOST_DIMENSIONS:
+    if dimensions > MAX_DIMENSIONS:
         return
-    lists = max(FEWEST_LISTS, min(MOST_LISTS, isqrt(rows) * 3 // 2))
+    lists = max(MIN_LISTS, min(MAX_LISTS, isqrt(rows) * 3 // 2))
     name = f"{table}_lists_{rows}"
     began = time.perf_counter()
     await connection.execute(f"set maintenance_work_mem = '{BUILD_MEMORY}'; set statement_timeout = 0")

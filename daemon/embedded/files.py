@@ -46,11 +46,6 @@ class Folder:
         finally:
             os.close(handle)
 
-    def make(self, name: str) -> None:
-        """Makes a folder in it for its owner alone, unless there is one."""
-        with suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=self.handle)
-
     def give(self, uid: int, gid: int) -> None:
         """Makes it that user's."""
         os.fchown(self.handle, uid, gid)

@@ -1,17 +1,15 @@
-"""What the doctor makes of what it finds: pure functions from facts to findings.
+"""What the doctor makes of what it finds of server and database; of rights see `access_checks.py`.
 
-Promise: every finding that is not ok says what to do about it. `problem` means that memoryd does not work,
-or works wrongly; `warning`, that it works less well than it could.
+Promise: pure functions from facts to findings; every finding that is not ok says what to do about it. `problem` means that
+memoryd does not work, or works wrongly; `warning`, that it works less well than it could.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
 
 from daemon.db.migrator import OLDEST_POSTGRES
+from daemon.health.check import Check, Facts, split_advice
 from daemon.health.status import Status
 from daemon.settings import Settings
 
@@ -24,24 +22,9 @@ NO_WARNINGS = ("error", "log", "fatal", "panic")
 FULL_QUEUE = 0.1
 """Of the server's notification queue; from one half on memoryd notifies nobody, lest an insert fail."""
 SPARE_CONNECTIONS = 2
-"""Beside the pool: the doorbell's, and one for whoever looks."""
+"""Beside the pool: the listener's, and one for whoever looks."""
 
 NO_ROOM_BYTES, LITTLE_ROOM_BYTES = 100_000_000, 1_000_000_000
-
-Verdict = Literal["ok", "warning", "problem"]
-Facts: TypeAlias = Mapping[str, Any]
-"""What doctor.READ_SERVER or doctor.READ_MEMORY answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at, what was found, and what to do about it."""
-
-    name: str
-    verdict: Verdict
-    found: str
-    advice: str | None = None
-
 
 # --- The server.
 
@@ -74,92 +57,6 @@ def check_vector(server: Facts) -> Check:
         found = f"pgvector {vector['version']} is older than {'.'.join(map(str, OLDEST_VECTOR))}."
         return Check("pgvector", "problem", found, "Install a newer one, then: alter extension vector update")
     return Check("pgvector", "ok", f"pgvector {vector['version']} in schema {vector['schema']}.")
-
-
-def check_roles(server: Facts) -> list[Check]:
-    """Our two roles, and whether the one that asks may be memoryd."""
-    me, missing = server["role"], {"memoryd_service", "memoryd_user"} - set(server["roles"])
-    if missing:
-        names = " and ".join(sorted(missing))
-        advice = "; ".join(f"create role {name} nologin" for name in sorted(missing))
-        if not server["has_schema"]:
-            return [
-                Check(
-                    "roles", "warning", f"There is no role {names} yet.", "memoryd migrate creates the roles."
-                )
-            ]
-        return [
-            Check(
-                "roles",
-                "problem",
-                f"There is no role {names}.",
-                f"An administrator runs: {advice}, and their grants.",
-            )
-        ]
-    checks = [Check("roles", "ok", f"memoryd_service and memoryd_user exist; {me} works as memoryd_service.")]
-    if not server["member"]:
-        advice = f"An administrator runs: grant memoryd_service to {_quoted(me)}"
-        checks = [Check("roles", "problem", f"{me} is not a member of memoryd_service.", advice)]
-    owner = server["owner"]
-    if owner is not None and not owner["mine"]:
-        found = f"Schema memoryd belongs to {owner['name']}, and this is {me}."
-        checks.append(Check("owner", "problem", found, f"Give DATABASE_URL the user {owner['name']}."))
-    return checks
-
-
-def check_row_security(server: Facts) -> Check:
-    """Row-level security on every table of ours."""
-    if not server["open_tables"]:
-        return Check("row security", "ok", "Enabled and forced on every table.")
-    advice = "; ".join(
-        f"alter table public.{name} enable row level security, force row level security"
-        for name in server["open_tables"]
-    )
-    return Check(
-        "row security", "problem", f"Not forced on: {', '.join(server['open_tables'])}.", f"Run: {advice}"
-    )
-
-
-def check_schemas(server: Facts) -> Check:
-    """Whether end users may put functions before ours, in a schema that the owner's functions look into."""
-    if not server["open_schemas"]:
-        return Check("schemas", "ok", "End users create nothing where memoryd's functions look.")
-    names = ", ".join(_quoted(name) for name in server["open_schemas"])
-    return Check(
-        "schemas",
-        "problem",
-        f"End users may create objects in schema {names}, and so put theirs before memoryd's.",
-        f"Run: revoke create on schema {names} from public",
-    )
-
-
-def check_rights(server: Facts) -> Check:
-    """Whether others than services may write, and so lock or empty, whole tables: policies stop neither."""
-    wide = server["wide_rights"]
-    if not wide:
-        return Check("table rights", "ok", "Nobody but services may lock, write or empty whole tables.")
-    held = "; ".join(f"{one['role']}: {', '.join(one['tables'])}" for one in wide)
-    advice = "; ".join(
-        f"revoke insert, update, delete, truncate on {', '.join(one['tables'])} from {one['role']}"
-        for one in wide
-    )
-    if any(one["role"] == "memoryd_user" for one in wide):
-        advice += " (then its rights by column again, as the migrations grant them)"
-    found = f"These may lock and write whole tables, past row-level security: {held}."
-    return Check("table rights", "problem", found, f"Run: {advice}")
-
-
-def check_logins(logins: Sequence[str]) -> Check:
-    """Whether somebody logs in as an end user, and so says themselves which one."""
-    if not logins:
-        return Check("logins", "ok", "No login is an end user of its own choosing.")
-    names = ", ".join(_quoted(name) for name in logins)
-    advice = (
-        "Claims are a setting that any login may set. Run: revoke memoryd_user from <login>, and let a gateway such "
-        "as PostgREST set the claims; or say who it is: "
-        "insert into memoryd.logins (login, user_id) values ('<login>', '<user_id>')"
-    )
-    return Check("logins", "problem", f"These logins are whichever user they say they are: {names}.", advice)
 
 
 def check_connections(server: Facts, pool_size: int) -> Check:
@@ -340,13 +237,3 @@ def check_vectors(memory: Facts, *, name: str, dimensions: int) -> Check:
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text))
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
-
-
-def split_advice(text: str) -> tuple[str, str | None]:
-    """A failure's message in two: what is wrong, and its last sentence, which says what to do."""
-    wrong, dot, advice = text.rpartition(". ")
-    return (wrong + ".", advice) if dot else (text, None)

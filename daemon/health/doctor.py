@@ -15,8 +15,8 @@ import asyncpg
 from daemon.db.migrator import load_migrations
 from daemon.db.pool import connect
 from daemon.db.pooler import hears_notifications
-from daemon.health import checks
-from daemon.health.checks import Check, Facts
+from daemon.health import access_checks, checks
+from daemon.health.check import Check, Facts, split_advice
 from daemon.health.status import Status, read_status, schema_trouble
 from daemon.settings import Settings
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
@@ -114,7 +114,7 @@ async def examine(
         server: Facts = json.loads(await connection.fetchval(READ_SERVER, our_tables()))
         yield checks.check_postgres(server)
         yield checks.check_vector(server)
-        for check in checks.check_roles(server):
+        for check in access_checks.check_roles(server):
             yield check
         status: Status | None = None
         memory: Facts | None = None
@@ -124,10 +124,10 @@ async def examine(
             if trouble is None:
                 status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
                 memory = json.loads(await connection.fetchval(READ_MEMORY))
-                yield checks.check_row_security(server)
-                yield checks.check_schemas(server)
-                yield checks.check_rights(server)
-                yield checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
+                yield access_checks.check_row_security(server)
+                yield access_checks.check_schemas(server)
+                yield access_checks.check_rights(server)
+                yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
         yield checks.check_schema(server, status, trouble)
         for check in await _ask_embedder(memory, build_embedder):
             yield check
@@ -165,7 +165,7 @@ async def _ask_embedder(memory: Facts | None, build: Callable[[], Embedder]) -> 
     try:
         embedder = build()
     except (ValueError, RuntimeError) as error:
-        return [Check("embedder", "problem", *checks.split_advice(str(error)))]
+        return [Check("embedder", "problem", *split_advice(str(error)))]
     found: list[Check] = []
     if memory is not None:
         found.append(checks.check_vectors(memory, name=embedder.name, dimensions=embedder.dimensions))
@@ -190,7 +190,7 @@ async def _ask_language_model(build: Callable[[], LanguageModel | None]) -> Chec
     try:
         model = build()
     except ValueError as error:
-        return Check("language model", "problem", *checks.split_advice(str(error)))
+        return Check("language model", "problem", *split_advice(str(error)))
     if model is None:
         return Check("language model", "ok", "None is set: rules write the insights.")
     await model.close()
