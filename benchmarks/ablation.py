@@ -20,10 +20,10 @@ from pgvector.asyncpg import register_vector
 
 from benchmarks.harness import daemon, database, wait_for
 from benchmarks.locomo import CUTS, IDLE, WRITE, read_conversations, rows_of
-from daemon.database import Database
+from daemon.db.pool import Database
 from daemon.logs import get_logger
-from handlers.embedding import Embedding
-from handlers.recall import Question, Questions, search
+from handlers.shared.embedding import Embedding
+from handlers.shared.question import Question, Questions, search
 from providers.local_embedder import LocalEmbedder
 
 DEPTH = 100

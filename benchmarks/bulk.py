@@ -19,8 +19,8 @@ from pgvector import Vector
 
 from benchmarks.corpus import Corpus
 from benchmarks.harness import daemon, wait_for
-from daemon.database import Database
-from daemon.dense_indexes import build_dense_indexes
+from daemon.db.dense_indexes import build_dense_indexes
+from daemon.db.pool import Database
 from daemon.logs import get_logger
 from providers.local_embedder import LocalEmbedder
 from providers.ports import Vectors

@@ -17,11 +17,11 @@ from pgvector.asyncpg import register_vector
 
 from benchmarks.harness import EMBEDDER, arguments, database, report
 from benchmarks.pipeline import texts
-from daemon.database import Database
-from daemon.lifecycle import build_dreamer
+from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
+from daemon.parts import build_dreamer
 from daemon.settings import load_settings
-from handlers.embedding import Embedding
+from handlers.shared.embedding import Embedding
 from providers.build import build_embedder
 from providers.circuit import log_change
 

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import asyncpg
 
-from daemon.embedded_postgres import EmbeddedPostgres
-from daemon.migrator import migrate
+from daemon.db.migrator import migrate
+from daemon.embedded.server import EmbeddedPostgres
 
 EMBEDDER = "local/wordllama-256"
 DIMENSIONS = 256

@@ -17,7 +17,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.harness import arguments, database, report
-from daemon.database import Database
+from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
 from handlers.lexicon import LexiconHandler
 from providers.local_embedder import LocalEmbedder

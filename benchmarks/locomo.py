@@ -23,10 +23,10 @@ from typing import Any
 import asyncpg
 
 from benchmarks.harness import arguments, daemon, database, percentiles, report, wait_for
-from daemon.database import Database
+from daemon.db.pool import Database
 from daemon.logs import get_logger
-from handlers.embedding import Embedding
-from handlers.recall import Questions, search
+from handlers.shared.embedding import Embedding
+from handlers.shared.question import Questions, search
 from providers.local_embedder import LocalEmbedder
 
 CUTS = (5, 10, 20)

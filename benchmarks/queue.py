@@ -16,10 +16,11 @@ from collections.abc import Sequence
 import asyncpg
 
 from benchmarks.harness import arguments, database, report
-from daemon.database import Database
+from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
-from daemon.worker import Topic, Worker
-from handlers.ports import AnyConnection, Commit, Job
+from daemon.queue.topic import Topic
+from daemon.queue.worker import Worker
+from handlers.shared.ports import AnyConnection, Commit, Job
 
 ENQUEUE = """
 insert into memoryd.jobs (topic, lane, payload)

@@ -13,9 +13,10 @@ from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.database import DATABASE_FAULTS, Database, is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
 from daemon.logs import describe
-from handlers.dream import Dreamer
+from handlers.dream.dreamer import Dreamer
 
 BEAT = """
 insert into memoryd.daemons (id, host, pid, version, doorbell, number, backend)

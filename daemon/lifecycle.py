@@ -13,39 +13,32 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from importlib import metadata
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon import queue
-from daemon.confinement import Confinement, confine
-from daemon.database import DATABASE_FAULTS, Database, host_of, is_gone, patiently
-from daemon.dense_indexes import build_dense_indexes
-from daemon.doorbell import Doorbell, hears_notifications
-from daemon.embedded_account import server_uid
-from daemon.embedded_supervisor import Supervisor
-from daemon.executor import Executor
+from daemon import parts
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
+from daemon.db.pool import Database, host_of, patiently
+from daemon.db.pooler import is_pooled
+from daemon.embedded.supervisor import Supervisor
+from daemon.executor.executor import Executor
 from daemon.heartbeat import Heartbeat
-from daemon.lifecycle_errors import PartFailed
 from daemon.logs import describe, frames
-from daemon.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
-from daemon.presence import Presence
-from daemon.program import words_of
-from daemon.schedule import Schedule, Tick, Upkeep
+from daemon.queue import queue
+from daemon.queue.listener import Listener
+from daemon.queue.presence import Presence
+from daemon.queue.worker import Worker
+from daemon.refusal import PartFailed
 from daemon.settings import Settings
-from daemon.topics import build_topics
-from daemon.worker import Worker
-from handlers.dream import Dreamer
-from handlers.embedding import Embedding
-from providers.build import build_word_embedder
+from handlers.dream.dreamer import Dreamer
+from handlers.shared.embedding import Embedding
 from providers.ports import Embedder, LanguageModel
 
-OVERDUE_EVERY_SECONDS = 60.0
 CANCEL_SECONDS = 1.0
-DENSE_EVERY_SECONDS = 30.0
-SWEEP_EVERY_SECONDS = 3600.0
 
 
 class Daemon:
@@ -87,7 +80,7 @@ class Daemon:
             if embedded_by not in (None, self._embedder.name):
                 self._log.warning("embedder_changed", was=embedded_by, now=self._embedder.name)
             embedding = Embedding(self._embedder, database)
-            dreamer = build_dreamer(settings, database, embedding, self._model, self._log)
+            dreamer = parts.build_dreamer(settings, database, embedding, self._model, self._log)
             heartbeat = Heartbeat(
                 database=database,
                 daemon_id=self._id,
@@ -99,7 +92,7 @@ class Daemon:
             )
             heartbeat.doorbell = "listen" if listen else "poll"
             tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
-            schedule = self._build_schedule(database)
+            schedule = parts.build_schedule(settings, database, daemon_id=self._id, logger=self._log)
             running = [asyncio.create_task(task) for task in tasks]
             schedule.start()
             self._log.info(
@@ -152,42 +145,18 @@ class Daemon:
         listen: bool,
     ) -> list[Coroutine[Any, Any, None]]:
         settings = self._settings
-        wait: Callable[[], float] = getattr(self._embedder, "retry_in", lambda: 0.0)
-        topics = build_topics(
+        self._workers = parts.build_workers(
+            settings,
             database,
-            embedding,
-            dreamer,
-            words=build_word_embedder(self._embedder),
-            remote=self._embedder.remote,
-            embedder_wait=wait,
+            embedding=embedding,
+            dreamer=dreamer,
+            embedder=self._embedder,
+            holder=self._number,
+            # With a listener the follow-ups' own notification is quicker than a second claim is cheap.
+            wake_others=(lambda _topics: None) if listen else self.wake,
+            logger=self._log,
         )
-        for topic in topics:
-            self._workers[topic.name] = Worker(
-                topic,
-                database=database,
-                claim_seconds=settings.claim_seconds,
-                max_attempts=settings.max_attempts,
-                retry_max_seconds=settings.retry_max_seconds,
-                holder=self._number,
-                logger=self._log,
-                # With a doorbell the follow-ups' own notification is quicker than a second claim is cheap.
-                wake_others=(lambda _topics: None) if listen else self.wake,
-            )
-        if settings.executor_command:
-            for name in sorted(names_of(settings.executor_environment) - os.environ.keys()):
-                self._log.warning("executor_variable_unset", variable=name)
-            self._executor = Executor(
-                words_of(settings.executor_command),
-                confinement=confinement_of(settings),
-                database=database,
-                daemon_id=self._id,
-                lease_seconds=settings.claim_seconds,
-                parallel=settings.executor_parallel,
-                total=settings.executor_total,
-                timeout_seconds=settings.executor_timeout_seconds,
-                output_bytes=settings.executor_output_bytes,
-                logger=self._log,
-            )
+        self._executor = parts.build_executor(settings, database, daemon_id=self._id, logger=self._log)
         tasks = [worker.run() for worker in self._workers.values()]
         presence = Presence(database=database, daemon_id=self._id, wake=self.wake, logger=self._log)
         tasks += [heartbeat.run(), presence.run(), self._poll(database), self._keep_claims(database)]
@@ -197,42 +166,20 @@ class Daemon:
             tasks.append(self._supervisor.run())
         if listen:
             tasks.append(
-                Doorbell(
+                Listener(
                     self._url,
-                    ring=self._ring,
-                    ready=self._ready,
+                    wake=self._wake_topic,
+                    command_ready=self._wake_executor,
                     listens_on=heartbeat.listens_on,
                     logger=self._log,
                 ).run()
             )
         return tasks
 
-    def _build_schedule(self, database: Database) -> Schedule:
-        settings = self._settings
-        upkeep = Upkeep(
-            database=database,
-            logger=self._log,
-            command_hours=settings.command_hours,
-            query_log_days=settings.query_log_days,
-            audit_days=settings.audit_days,
-            conversation_minutes=settings.conversation_retention_minutes,
-        )
-        schedule = Schedule(database=database, daemon_id=self._id, logger=self._log)
-        schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))
-        schedule.add(Tick("expire_conversations", settings.cleanup_seconds, upkeep.expire_conversations))
-        schedule.add(Tick("archive_knowledge", settings.cleanup_seconds, upkeep.archive_knowledge))
-        schedule.add(Tick("forget_answers", settings.cleanup_seconds, upkeep.forget_answers))
-        schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
-        schedule.add(
-            Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, self._log))
-        )
-        schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
-        return schedule
-
-    def _ring(self, topic: str | None) -> None:
+    def _wake_topic(self, topic: str | None) -> None:
         self.wake(None if topic is None else (topic,))
 
-    def _ready(self) -> None:
+    def _wake_executor(self) -> None:
         if self._executor is not None:
             self._executor.wake()
 
@@ -308,51 +255,6 @@ class Daemon:
         await asyncio.gather(*running, return_exceptions=True)
         with contextlib.suppress(*DATABASE_FAULTS):
             await asyncio.wait_for(heartbeat.leave(), 2.0)
-
-
-def build_dreamer(
-    settings: Settings,
-    database: Database,
-    embedding: Embedding,
-    language_model: LanguageModel | None,
-    logger: FilteringBoundLogger,
-) -> Dreamer:
-    """The dreamer that these settings ask for."""
-    return Dreamer(
-        store=database,
-        embedding=embedding,
-        language_model=language_model,
-        logger=logger,
-        idle_hours=settings.dream_idle_hours,
-        every_hours=settings.dream_every_hours,
-        window_hours=settings.dream_window_hours,
-    )
-
-
-def confinement_of(settings: Settings) -> Confinement:
-    """How the executor's programs are run. Raises ValueError with what to do."""
-    forbidden: dict[int, str] = {}
-    if settings.database_url is None and (server := server_uid(settings.data_dir)) is not None:
-        forbidden[server] = "the embedded Postgres runs as that user, so its data would lie open"
-    return confine(
-        user=settings.executor_user,
-        folder=settings.executor_dir,
-        also=names_of(settings.executor_environment),
-        environment=os.environ,
-        forbidden=forbidden,
-    )
-
-
-def names_of(text: str) -> frozenset[str]:
-    """The names of a list with commas."""
-    return frozenset(name.strip() for name in text.split(",") if name.strip())
-
-
-async def is_pooled(settings: Settings, url: str) -> bool:
-    """Whether the URL leads through a transaction pooler, where LISTEN and prepared statements are of no use."""
-    if settings.pool != "auto":
-        return settings.pool == "transaction"
-    return not await hears_notifications(url)
 
 
 async def write_settings(connection: Any, settings: Settings) -> None:

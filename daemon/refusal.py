@@ -1,4 +1,4 @@
-"""How `memoryd run` ends when it cannot start, and what libraries say by themselves: in the form of the log.
+"""How `memoryd run` ends when it cannot start or go on, and what libraries say by themselves: in the form of the log.
 
 Promise: where the log is JSON, every line on stderr is a JSON object, up to and including the last.
 """
@@ -17,9 +17,13 @@ from typing import TextIO
 
 from daemon.logs import configure_logs, describe, frames, get_logger, is_console
 
-MOST_SAID = 500
+MAX_MESSAGE_LENGTH = 500
 # What others warn of may quote a value that they were given.
 _PLAIN = (RuntimeWarning, DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning)
+
+
+class PartFailed(Exception):  # noqa: N818 - what happened, not what was wrong
+    """A part of the daemon ended before it was told to; the log has said why. The process ends, to be started anew."""
 
 
 def refuse(sentence: str, show: Callable[[str], None], style: str | None) -> None:
@@ -59,7 +63,7 @@ def _warned(
     line: str | None = None,
 ) -> None:
     del file, line
-    said = {"said": str(message)[:MOST_SAID]} if issubclass(category, _PLAIN) else {}
+    said = {"said": str(message)[:MAX_MESSAGE_LENGTH]} if issubclass(category, _PLAIN) else {}
     at = f"{Path(filename).name}:{lineno}"
     get_logger().warning("python_warning", category=category.__name__, at=at, **said)
 
@@ -86,7 +90,7 @@ def foreign_lines_logged(style: str) -> Iterator[None]:
                 if line.startswith("{"):
                     print(line, file=sys.stderr)  # noqa: T201 - our own line, on its way to where it was going
                 elif line:
-                    get_logger().warning("library_said", said=line[:MOST_SAID])
+                    get_logger().warning("library_said", said=line[:MAX_MESSAGE_LENGTH])
 
 
 def _style() -> str:

@@ -15,7 +15,8 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from structlog.typing import FilteringBoundLogger
 
-from daemon.database import DATABASE_FAULTS, Database, is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
 from daemon.logs import describe
 
 LAST_TICK_SECONDS = 2.0

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from daemon.database import Database
-from daemon.worker import Topic
+from daemon.db.pool import Database
+from daemon.queue.topic import Topic
 from handlers.associate import AssociateHandler
 from handlers.capture import CaptureHandler
 from handlers.context import ContextHandler
-from handlers.dream import Dreamer, DreamHandler
-from handlers.embedding import Embedding
+from handlers.dream.dreamer import Dreamer
+from handlers.dream.handler import DreamHandler
 from handlers.index import IndexHandler
 from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
+from handlers.shared.embedding import Embedding
 from handlers.statistics import StatisticsHandler
 from providers.ports import Embedder
 
@@ -49,7 +50,7 @@ def build_topics(
             waits_for=embedder_wait,
         ),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
-        Topic("associate", AssociateHandler(reader=database), batch=512, lanes=32),
+        Topic("associate", AssociateHandler(reader=database, floors=embedding.floors), batch=512, lanes=32),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
         Topic("lexicon", LexiconHandler(reader=database, embedder=words), batch=1000, lanes=1),
         Topic(
@@ -59,6 +60,6 @@ def build_topics(
             parallel=calls,
         ),
         # What reads or deletes all about a user: one at a time, so that a user's exports never fill the places of recalls.
-        Topic("user_data", RequestHandler(reader=database, embedding=embedding), batch=1),
+        Topic("user_data", RequestHandler(reader=database, embedding=embedding, words=words), batch=1),
         Topic("dream", DreamHandler(dreamer=dreamer), batch=16),
     ]

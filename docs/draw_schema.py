@@ -17,8 +17,8 @@ from pathlib import Path
 
 import asyncpg
 
-from daemon.embedded_postgres import EmbeddedPostgres
-from daemon.migrator import migrate
+from daemon.db.migrator import migrate
+from daemon.embedded.server import EmbeddedPostgres
 
 DOCUMENT = Path(__file__).with_name("schema.md")
 DIMENSIONS = 256

@@ -19,16 +19,15 @@ from uuid import UUID
 import asyncpg
 import numpy as np
 
-from handlers.ports import AnyConnection, Commit, Held, Job, Reader
+from handlers.shared.ports import AnyConnection, Commit, Held, Job, Reader
 from memory.linking import Link, Linkable, link_batch
-from providers.ports import Vectors
+from memory.neighbours import nearest_earlier
+from memory.vectors import unpacked
+from providers.ports import SimilarityFloors
 
 WINDOW = 30
 REACH = 500
 NEIGHBOURS = 5
-NEAR = 0.5
-"""Cosine similarity from which a memory is a neighbour."""
-EPOCH_ROUNDING = 1e-6
 
 # updated_at is when the words were last changed: a version of them.
 READ_NEW = """
@@ -86,7 +85,7 @@ where m.id in (
 
 # A foreign key waits for whoever is deleting the memory, or has locked it: that agent's links wait, not everybody's.
 # Shorter than a deadlock takes to be found: of a client that holds one of them and waits for another it is this that gives way.
-MOST_WAITING = "set local lock_timeout = '300ms'"
+LOCK_TIMEOUT = "set local lock_timeout = '300ms'"
 
 # Compared with the memories as they are once locked; whoever changes the words of one waits for this, and then unlinks it. A
 # memory whose own words have changed is left to the job of that change; one whose related memory has is linked once more.
@@ -153,8 +152,9 @@ select memoryd.associate_again(array(
 class AssociateHandler:
     """An indexed memory gets up to five links."""
 
-    def __init__(self, *, reader: Reader) -> None:
+    def __init__(self, *, reader: Reader, floors: SimilarityFloors) -> None:
         self._reader = reader
+        self._floors = floors
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Computes the links of the batch."""
@@ -165,7 +165,7 @@ class AssociateHandler:
         near = list({other for found in neighbours.values() for other in found})
         candidates = await self._reader.fetch(READ_CANDIDATES, [r["id"] for r in new], near) if new else []
         links: dict[UUID, list[Link]] = defaultdict(list)
-        for link in _link(new, candidates, neighbours):
+        for link in self._links(new, candidates, neighbours):
             links[link.memory_id].append(link)
         versions = {r["id"]: r["updated_at"] for r in (*candidates, *new)}
         read = {r["id"] for r in new}
@@ -174,7 +174,7 @@ class AssociateHandler:
             mine = [ref for ref in dict.fromkeys(j.ref for j in ours) if ref in read and ref is not None]
             if not mine:
                 return
-            await connection.execute(MOST_WAITING)
+            await connection.execute(LOCK_TIMEOUT)
             try:
                 await connection.execute(WRITE, *_columns(mine, links, versions))
             except asyncpg.LockNotAvailableError as error:
@@ -188,7 +188,7 @@ class AssociateHandler:
     async def _neighbours(
         self, agent: str, user: UUID | None, new: Sequence[Any]
     ) -> dict[UUID, dict[UUID, float]]:
-        """For each new memory of one owner the cosine similarity of its nearest earlier ones, above NEAR."""
+        """For each new memory of one owner the cosine similarity of its nearest earlier ones, above the embedder's floor."""
         if not new:
             return {}
         (reach,) = await self._reader.fetch(READ_REACH, agent, user, max(r["created_at"] for r in new))
@@ -196,22 +196,41 @@ class AssociateHandler:
             return {}
         ids: bytes = reach["ids"]
         times = np.frombuffer(reach["times"], dtype=">f8")
-        # vector_send: two 16-bit numbers, the dimensions and a zero, then the values.
-        pool = (
-            np.frombuffer(reach["embeddings"], dtype=">f4").reshape(len(times), -1)[:, 1:].astype(np.float32)
+        found = nearest_earlier(
+            np.stack([r["embedding"].to_numpy() for r in new]),
+            np.array([r["created_at"].timestamp() for r in new]),
+            pool=unpacked(reach["embeddings"], len(times)),
+            pool_born=times,
+            # A memory may be its own neighbour.
+            limit=NEIGHBOURS + 1,
+            above=self._floors.related,
         )
-        similarity = _unit(np.stack([r["embedding"].to_numpy() for r in new])) @ _unit(pool).T
-        born = np.array([r["created_at"].timestamp() for r in new])
-        similarity[times[np.newaxis, :] > born[:, np.newaxis] + EPOCH_ROUNDING] = -1.0
-        found: dict[UUID, dict[UUID, float]] = {}
-        most = min(NEIGHBOURS + 1, similarity.shape[1])
-        best = np.argpartition(-similarity, most - 1, axis=1)[:, :most]
-        for row, memory in enumerate(new):
-            near = ((UUID(bytes=ids[16 * i : 16 * i + 16]), float(similarity[row, i])) for i in best[row])
-            found[memory["id"]] = {
-                other: cosine for other, cosine in near if cosine > NEAR and other != memory["id"]
-            }
-        return found
+        neighbours: dict[UUID, dict[UUID, float]] = {}
+        for memory, places in zip(new, found, strict=True):
+            near = {UUID(bytes=ids[16 * i : 16 * i + 16]): cosine for i, cosine in places}
+            near.pop(memory["id"], None)
+            neighbours[memory["id"]] = near
+        return neighbours
+
+    def _links(
+        self,
+        new: Sequence[Any],
+        candidates: Sequence[Any],
+        neighbours: Mapping[UUID, Mapping[UUID, float]],
+    ) -> Iterator[Link]:
+        for (agent, user), rows in _by_owner(new).items():
+            visible = (
+                r
+                for r in candidates
+                if r["agent_id"] in (agent, "_shared") and (r["user_id"] is None or r["user_id"] == user)
+            )
+            yield from link_batch(
+                [_linkable(r) for r in rows],
+                [_linkable(r) for r in visible],
+                neighbours=neighbours,
+                related=self._floors.related,
+                window=WINDOW,
+            )
 
 
 def _columns(
@@ -232,34 +251,11 @@ def _columns(
     )
 
 
-def _unit(rows: Vectors) -> Vectors:
-    """Rows of length 1: an embedding that a user brought along may have any length."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32, copy=False)
-
-
 def _by_owner(rows: Sequence[Any]) -> dict[tuple[str, UUID | None], list[Any]]:
     owners: defaultdict[tuple[str, UUID | None], list[Any]] = defaultdict(list)
     for row in rows:
         owners[row["agent_id"], row["user_id"]].append(row)
     return owners
-
-
-def _link(
-    new: Sequence[Any], candidates: Sequence[Any], neighbours: Mapping[UUID, Mapping[UUID, float]]
-) -> Iterator[Link]:
-    for (agent, user), rows in _by_owner(new).items():
-        visible = (
-            r
-            for r in candidates
-            if r["agent_id"] in (agent, "_shared") and (r["user_id"] is None or r["user_id"] == user)
-        )
-        yield from link_batch(
-            [_linkable(r) for r in rows],
-            [_linkable(r) for r in visible],
-            neighbours=neighbours,
-            window=WINDOW,
-        )
 
 
 def _linkable(row: Any) -> Linkable:

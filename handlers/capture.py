@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from handlers.embedding import Embedding
-from handlers.index_words import learn_words, unknown_words
-from handlers.ports import AnyConnection, Commit, Job, Reader
+from handlers.indexing.words import learn_words, unknown_words
+from handlers.shared.embedding import Embedding
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 from memory.outcome import summarise_outcome
 
 # Only the tail of an output can matter to its summary.

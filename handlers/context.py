@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from handlers.embedding import Embedding
-from handlers.later import ask_again
-from handlers.ports import AnyConnection, Commit, Job, Reader
+from handlers.shared.embedding import Embedding
+from handlers.shared.locked_rows import ask_again
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 
 READ = """
 select c.id, left(c.message, 32768) as message,

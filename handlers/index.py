@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from uuid import UUID
 
-from handlers.embedding import Embedding
-from handlers.index_messages import MessageIndex
-from handlers.index_rows import RowIndex
-from handlers.index_words import learn_words, unknown_words
-from handlers.later import ask_again
-from handlers.ports import AnyConnection, Commit, Index, Job, Store
+from handlers.indexing.messages import MessageIndex
+from handlers.indexing.rows import RowIndex
+from handlers.indexing.words import learn_words, unknown_words
+from handlers.shared.embedding import Embedding
+from handlers.shared.locked_rows import ask_again
+from handlers.shared.ports import AnyConnection, Commit, Index, Job, Store
 from providers.ports import Unavailable
 
 INDEXES: Mapping[str, Index] = MappingProxyType(

@@ -15,12 +15,12 @@ from uuid import UUID
 import asyncpg
 from pgvector import Vector
 
-from handlers.embedding import Embedding
-from handlers.ports import AnyConnection, Commit, Job, Reader
-from handlers.recall import Questions
+from handlers.shared.embedding import Embedding
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader
+from handlers.shared.question import Questions
 from providers.ports import Embedder
 
-MOST_MATCHES = 2**31 - 1
+MAX_MATCHES = 2**31 - 1
 
 READ = """
 select r.id, r.kind, r.agent_id, r.user_id, left(r.query, 32768) as query,
@@ -74,14 +74,13 @@ ASKERS_TO_MEND = (
 
 
 class RequestHandler:
-    """pending -> done | failed. With `words` (the local embedder) a recall's new words are looked up by their neighbours."""
+    """pending -> done | failed."""
 
-    def __init__(self, *, reader: Reader, embedding: Embedding, words: Embedder | None = None) -> None:
+    def __init__(self, *, reader: Reader, embedding: Embedding, words: Embedder) -> None:
+        """`words`: the embedder (the local one) by which a recall's new words are looked up by their neighbours."""
         self._reader = reader
         self._embedding = embedding
-        self._questions = (
-            None if words is None else Questions(reader=reader, embedding=embedding, words=words)
-        )
+        self._questions = Questions(reader=reader, embedding=embedding, words=words)
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Embeds the queries, where that is possible; by words alone is better than late.
@@ -110,12 +109,9 @@ class RequestHandler:
     async def _embed(self, rows: Sequence[Any]) -> dict[UUID, tuple[Vector | None, str | None]]:
         """Of each query its embedding, and its new words' neighbours; see memoryd.question()."""
         asked: dict[UUID, tuple[Vector | None, str | None]] = {}
-        if self._questions is not None:
-            for row in [r for r in rows if r["kind"] == "recall"]:
-                question = await self._questions.read(
-                    row["query"], agent=row["agent_id"], user=row["user_id"]
-                )
-                asked[row["id"]] = (question.embedding, question.near)
+        for row in [r for r in rows if r["kind"] == "recall"]:
+            question = await self._questions.read(row["query"], agent=row["agent_id"], user=row["user_id"])
+            asked[row["id"]] = (question.embedding, question.near)
         texts = {r["id"]: r["query"] for r in rows if r["id"] not in asked}
         embeddings = await self._embedding.if_possible(texts)
         return asked | {i: (embeddings.get(i), None) for i in texts}
@@ -172,7 +168,7 @@ def _complaint_of_options(options: Mapping[str, Any]) -> str | None:
     count, sources, condition = (options.get(name) for name in ("match_count", "sources", "filter"))
     if isinstance(count, str) and count.isascii() and count.isdigit():
         count = int(count)
-    if count is not None and (type(count) is not int or not 0 <= count <= MOST_MATCHES):
+    if count is not None and (type(count) is not int or not 0 <= count <= MAX_MATCHES):
         return (
             f"match_count is {json.dumps(count)}. Give how many results you want, a whole number, 0 or more."
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from handlers.ports import AnyConnection, Commit, Job
+from handlers.shared.ports import AnyConnection, Commit, Job
 
-MOST = 5_000
+MAX_CHANGES = 5_000
 """Statements' changes that one transaction counts in."""
 
 FOLD = "select memoryd.fold_lexeme_changes($1)"
@@ -20,7 +20,7 @@ class StatisticsHandler:
         """Nothing to prepare: the database counts."""
 
         async def commit(connection: AnyConnection, _ours: Sequence[Job]) -> None:
-            if await connection.fetchval(FOLD, MOST) == MOST:
+            if await connection.fetchval(FOLD, MAX_CHANGES) == MAX_CHANGES:
                 await connection.execute(MORE)
 
         return commit

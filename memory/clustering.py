@@ -32,8 +32,6 @@ from numpy.typing import NDArray
 SHARED_KEYWORDS = 2.0
 SHARED_PART = 0.4
 NEAR_COPY_PART = 0.5
-# High, because the frame that outcome summaries share makes unrelated ones alike to small static embeddings.
-SAME_TOPIC_COSINE = 0.75
 COMMON_PART = 0.2
 COMMON_FROM = 50  # memories; in fewer, a common keyword is what they are about
 
@@ -80,12 +78,14 @@ def cluster(
     memories: Sequence[Dreamable],
     embeddings: Vectors | None = None,
     *,
+    same_topic: float,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Cluster]:
     """The clusters of two and more memories, the largest first, then the oldest.
 
     `embeddings` has shape (len(memories), dimensions), one row a memory, of any length; a row of zeros or NaN
-    stands for a memory without one. `should_stop` is asked every few milliseconds of work. Raises
+    stands for a memory without one. `same_topic` is the embedder's floor: the cosine similarity from which two
+    texts are about the same thing. `should_stop` is asked every few milliseconds of work. Raises
     ClusteringStoppedError when it says yes, ValueError when the embeddings are not one row a memory.
     """
     if embeddings is not None and (embeddings.ndim != 2 or len(embeddings) != len(memories)):
@@ -101,7 +101,7 @@ def cluster(
         leaders = _Leaders([memories[row] for row in rows])
         groups = leaders.gather(should_stop)
         if embeddings is not None:
-            groups = _join_by_embedding(groups, embeddings, rows, should_stop)
+            groups = _join_by_embedding(groups, embeddings, rows, same_topic, should_stop)
         for group in groups:
             if len(group) > 1:
                 members = tuple(memories[rows[index]] for index in sorted(group))
@@ -242,7 +242,11 @@ def _common_weights(counts: Counter[str], total: int) -> dict[str, float]:
 
 
 def _join_by_embedding(
-    groups: list[list[int]], embeddings: Vectors, rows: Sequence[int], should_stop: Callable[[], bool]
+    groups: list[list[int]],
+    embeddings: Vectors,
+    rows: Sequence[int],
+    same_topic: float,
+    should_stop: Callable[[], bool],
 ) -> list[list[int]]:
     """The groups after each lone memory joined the seed nearest to it, if one is near enough.
 
@@ -256,15 +260,15 @@ def _join_by_embedding(
     for start in range(0, len(lone), BLOCK):
         _pause(should_stop)
         block, vectors = _with_vectors(lone[start : start + BLOCK], embeddings, rows)
-        block, vectors = _join(block, vectors, seeds, seed_vectors)
-        block, vectors = _join(block, vectors, leaders, leader_vectors)
+        block, vectors = _join(block, vectors, seeds, seed_vectors, same_topic)
+        block, vectors = _join(block, vectors, leaders, leader_vectors, same_topic)
         cosines = vectors @ vectors.T
         barred = np.full(len(block), -np.inf, np.float32)
         planted: list[int] = []
         for position, group in enumerate(block):
             to_planted = cosines[position] + barred
             nearest = int(to_planted.argmax())
-            if to_planted[nearest] >= SAME_TOPIC_COSINE:
+            if to_planted[nearest] >= same_topic:
                 block[nearest].extend(group)
             else:
                 planted.append(position)
@@ -290,13 +294,14 @@ def _join(
     vectors: NDArray[np.float32],
     seeds: Sequence[list[int]],
     seed_vectors: NDArray[np.float32],
+    same_topic: float,
 ) -> tuple[list[list[int]], NDArray[np.float32]]:
     """Extend the seeds' groups by these groups where near enough; return what is left over."""
     if not groups or not seeds:
         return groups, vectors
     cosines = vectors @ seed_vectors.T
     nearest = cosines.argmax(axis=1)
-    near = cosines[np.arange(len(groups)), nearest] >= SAME_TOPIC_COSINE
+    near = cosines[np.arange(len(groups)), nearest] >= same_topic
     for position in np.flatnonzero(near).tolist():
         seeds[int(nearest[position])].extend(groups[position])
     left = np.flatnonzero(~near)

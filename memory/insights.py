@@ -22,7 +22,7 @@ Category = Literal["pattern", "recommendation", "summary", "correction"]
 TEXT_LENGTH = 400
 CORE_KEYWORDS = 5
 CORE_PART = 0.2
-MOST_CONFIDENT = 0.9
+MAX_CONFIDENCE = 0.9
 SUMMARY_FROM = 4
 SUMMARY_CONFIDENCE = 0.5
 # A later success on something else is no cure.
@@ -101,7 +101,7 @@ def core_keywords(cluster: Cluster, most: int = CORE_KEYWORDS) -> list[str]:
 
 
 def _confidence(evidence: int) -> float:
-    return round(min(MOST_CONFIDENT, 0.4 + 0.1 * evidence), 2)
+    return round(min(MAX_CONFIDENCE, 0.4 + 0.1 * evidence), 2)
 
 
 # --- the sentences

@@ -17,12 +17,9 @@ from uuid import UUID
 AssociationType = Literal["causal", "similar", "sequential", "related"]
 
 WINDOW = 30
-MOST_LINKS = 5
-WEAKEST_LINK = 0.15
+MAX_LINKS = 5
+MIN_STRENGTH = 0.15
 SIMILAR_OVERLAP = 0.5
-# Below this cosine two texts have nothing to do with each other; from here to 1 it counts like a share of
-# keywords.
-UNRELATED_COSINE = 0.5
 SEQUENTIAL_WITHIN = timedelta(hours=1)
 SEQUENTIAL_BONUS = 0.2
 NEAR_WITHIN = timedelta(hours=6)
@@ -55,16 +52,21 @@ _NO_NEIGHBOURS: Mapping[UUID, float] = {}
 
 
 def link(
-    memory: Linkable, earlier: Iterable[Linkable], *, neighbours: Mapping[UUID, float] = _NO_NEIGHBOURS
+    memory: Linkable,
+    earlier: Iterable[Linkable],
+    *,
+    related: float,
+    neighbours: Mapping[UUID, float] = _NO_NEIGHBOURS,
 ) -> list[Link]:
     """The strongest links of one memory, the strongest first, then the newer related memory, then its id.
 
     `earlier` are the candidates, each compared once: the last 30 of the agent and `_shared`, and those that
-    embedding search found. `neighbours` gives the cosine similarity (-1 to 1) of the latter by id.
+    embedding search found. `neighbours` gives the cosine similarity (-1 to 1) of the latter by id; `related` is the
+    embedder's floor: below it two texts have nothing to do with each other.
 
     strength = overlap + 0.2 under 1 h apart, + 0.1 under 6 h; capped at 1, dropped under 0.15 (source design
     004), so two memories of the same hour are linked by time alone. overlap = shared / max(|a|, |b|) keywords
-    or, beyond the source and when larger, (cosine - 0.5) / 0.5.
+    or, beyond the source and when larger, (cosine - related) / (1 - related).
 
     `causal`: a success follows a failure of the same agent within 6 h on the same keywords: two at least, and
     more than half of the smaller set (an error's text is longer than the success's, so the larger set would
@@ -80,11 +82,11 @@ def link(
         apart = abs(memory.created_at - other.created_at)
         shared = len(memory.keywords & other.keywords)
         overlap = shared / max(len(memory.keywords), len(other.keywords)) if shared else 0.0
-        if neighbours and (cosine := neighbours.get(other.id, 0.0)) > UNRELATED_COSINE:
-            overlap = max(overlap, (cosine - UNRELATED_COSINE) / (1 - UNRELATED_COSINE))
+        if neighbours and (cosine := neighbours.get(other.id, 0.0)) > related:
+            overlap = max(overlap, (cosine - related) / (1 - related))
         bonus = SEQUENTIAL_BONUS if apart < SEQUENTIAL_WITHIN else NEAR_BONUS if apart < NEAR_WITHIN else 0.0
         strength = min(1.0, overlap + bonus)
-        if strength < WEAKEST_LINK:
+        if strength < MIN_STRENGTH:
             continue
         kind: AssociationType
         if apart < NEAR_WITHIN and shared >= CAUSAL_KEYWORDS and _recovers(memory, other, shared):
@@ -96,7 +98,7 @@ def link(
         made = Link(memory.id, other.id, kind, strength)
         found.append((-strength, -other.created_at.timestamp(), other.id.int, made))
     found.sort()
-    return [strongest for *_, strongest in found[:MOST_LINKS]]
+    return [strongest for *_, strongest in found[:MAX_LINKS]]
 
 
 def link_batch(
@@ -104,6 +106,7 @@ def link_batch(
     earlier: Iterable[Linkable],
     *,
     neighbours: Mapping[UUID, Mapping[UUID, float]],
+    related: float,
     window: int = WINDOW,
 ) -> list[Link]:
     """The links of many new memories of one lane, by memory in order of creation.
@@ -125,7 +128,7 @@ def link_batch(
         if near:
             named = (by_id[other] for other in near if other in by_id)
             candidates = [*candidates, *(other for other in named if _place(other) < own_place)]
-        links.extend(link(memory, candidates, neighbours=near))
+        links.extend(link(memory, candidates, related=related, neighbours=near))
     return links
 
 

@@ -41,7 +41,7 @@ _STAMPED_LEVEL = re.compile(
     rf"({_NAMES.upper()})(?=[\s|:,\-\[])[\s|:,\-]*|((?i:{_NAMES})) ?[|:][\s|:,\-]*",
 )
 _CHATTER = frozenset({"debug", "trace", "verbose"})
-_MOST_PREFIXES = 6
+_MAX_PREFIXES = 6
 
 _WORD = re.compile(r"[^\W_]")
 _RULES = "=-*#~_─━═"
@@ -141,7 +141,7 @@ def _meaningful(lines: Iterator[str]) -> Iterator[str]:
 def _without_log_prefix(line: str) -> str | None:
     """The line without leading time stamps, levels and process ids; None for debug and trace lines."""
     position, stamped = 0, False
-    for _ in range(_MOST_PREFIXES):
+    for _ in range(_MAX_PREFIXES):
         level = None
         if found := _STAMP.match(line, position):
             stamped = True

@@ -23,7 +23,7 @@ NATIVE_DIMENSIONS = {
     "text-embedding-ada-002": 1536,
 }
 SHORTENABLE = frozenset({"text-embedding-3-small", "text-embedding-3-large"})
-MOST_DIMENSIONS = 16_000
+MAX_DIMENSIONS = 16_000
 """What a pgvector column can store; an index takes no more than 2,000 of type vector."""
 
 
@@ -45,9 +45,9 @@ def build_embedder(
     `dimensions` None means the model's own number, which must be given for a model not known here. Raises
     ValueError that names the setting to change, RuntimeError if the package of the local model is missing.
     """
-    if dimensions is not None and not 1 <= dimensions <= MOST_DIMENSIONS:
+    if dimensions is not None and not 1 <= dimensions <= MAX_DIMENSIONS:
         raise ValueError(
-            f"MEMORYD_EMBEDDING_DIMENSIONS is {dimensions}: it must be from 1 to {MOST_DIMENSIONS}"
+            f"MEMORYD_EMBEDDING_DIMENSIONS is {dimensions}: it must be from 1 to {MAX_DIMENSIONS}"
         )
     if name == LOCAL:
         from providers.local_embedder import LocalEmbedder  # noqa: PLC0415

@@ -152,6 +152,7 @@ class CircuitEmbedder:
         self.name = inner.name
         self.dimensions = inner.dimensions
         self.remote = inner.remote
+        self.floors = inner.floors
         self._inner = inner
         self._circuit = Circuit(inner.name, clock=clock, rng=rng, on_change=on_change, first=first, most=most)
 

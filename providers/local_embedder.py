@@ -25,13 +25,13 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from providers.ports import Vectors
+from providers.ports import SimilarityFloors, Vectors
 from providers.vectors import clean, unit
 
 NAME = "local/wordllama-256"
 DIMENSIONS = (64, 128, 256)
 
-MOST_CHARACTERS = 8_192
+MAX_CHARACTERS = 8_192
 """Of a text; what follows would hardly turn the mean of two thousand tokens."""
 
 INLINE_TEXTS = 8
@@ -40,6 +40,10 @@ INLINE_CHARACTERS = 4_096
 
 GROUP_BYTES = 16_384
 PIECE_TOKENS = 4_096
+
+
+FLOORS = SimilarityFloors(related=0.5, same_topic=0.75)
+"""The second is high, because the frame that outcome summaries share makes unrelated ones alike to small static embeddings."""
 
 
 class LocalEmbedder:
@@ -62,6 +66,7 @@ class LocalEmbedder:
         self.name = NAME
         self.dimensions = dimensions
         self.remote = False
+        self.floors = FLOORS
         self._weights = _mapped_weights(folder / "weights" / "l2_supercat_256.safetensors")[:, :dimensions]
         self._tokenizer = Tokenizer.from_file(
             str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json")
@@ -73,12 +78,16 @@ class LocalEmbedder:
         # One thread: a second would double the memory of a batch and gain nothing beside a busy Postgres.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embed")
 
+    def retry_in(self) -> float:
+        """Answer 0.0: it runs in this process."""
+        return 0.0
+
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Answer one unit vector for each text, shape (len(texts), dimensions); see `Embedder.embed`.
 
         Only the first 8,192 characters of a text count. A text without tokens gets the vector of `blank`.
         """
-        cleaned = [clean(text, MOST_CHARACTERS) for text in texts]
+        cleaned = [clean(text, MAX_CHARACTERS) for text in texts]
         if len(cleaned) <= INLINE_TEXTS and sum(map(len, cleaned)) <= INLINE_CHARACTERS:
             return self._embed(cleaned)
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._embed, cleaned)

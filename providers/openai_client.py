@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-MOST_RETRY_AFTER_SECONDS = 3_600.0
+MAX_RETRY_AFTER_SECONDS = 3_600.0
 
 TRANSIENT = frozenset({408, 409, 425, 429})
 SETTINGS = {
@@ -141,5 +141,5 @@ def retry_after(headers: Mapping[str, str], *, now: float) -> float:
             except ValueError:
                 continue
         if not math.isnan(seconds):
-            return min(max(seconds, 0.0), MOST_RETRY_AFTER_SECONDS)
+            return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
     return 0.0

@@ -15,20 +15,24 @@ from operator import itemgetter
 import numpy as np
 
 from providers.openai_client import connect, misunderstood, translated
-from providers.ports import Rejected, Unavailable, Vectors
+from providers.ports import Rejected, SimilarityFloors, Unavailable, Vectors
 from providers.vectors import blank, clean, unit
 
 SETTING = "MEMORYD_EMBEDDER"
 
-MOST_CHARACTERS = 24_000
+MAX_CHARACTERS = 24_000
 """Of a text: English prose of this length stays below the 8,191 tokens that OpenAI's models take."""
 
 SHORTER_BYTES = (8_000, 1_500)
 """What a refused text is cut to: below 8,191 tokens in any language, and below the 512 of small local
 models."""
 
-MOST_CHARACTERS_PER_REQUEST = 250_000
+MAX_CHARACTERS_PER_REQUEST = 250_000
 """A request may hold 300,000 tokens; a character is hardly ever more than one."""
+
+
+FLOORS = SimilarityFloors(related=0.5, same_topic=0.75)
+"""Those of the local embedder: for these models none were measured."""
 
 
 class OpenAIEmbedder:
@@ -53,6 +57,7 @@ class OpenAIEmbedder:
         self.name = f"openai/{model}"
         self.dimensions = dimensions
         self.remote = True
+        self.floors = FLOORS
         self._model = model
         self._timeout_seconds = timeout_seconds
         self._batch = batch
@@ -61,6 +66,10 @@ class OpenAIEmbedder:
         )
         self._client = connect(base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds)
 
+    def retry_in(self) -> float:
+        """Answer 0.0: when to ask again is known to the circuit around it."""
+        return 0.0
+
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Answer one unit vector for each text, shape (len(texts), dimensions); see `Embedder.embed`.
 
@@ -68,7 +77,7 @@ class OpenAIEmbedder:
         `blank`. A text that is refused alone is tried again cut shorter, since it may have had too many
         tokens.
         """
-        cleaned = [clean(text, MOST_CHARACTERS) for text in texts]
+        cleaned = [clean(text, MAX_CHARACTERS) for text in texts]
         distinct = list(dict.fromkeys(text for text in cleaned if text.strip()))
         answers = {text: blank(self.dimensions) for text in cleaned if not text.strip()}
         for request in self._requests(distinct):
@@ -85,7 +94,7 @@ class OpenAIEmbedder:
         request: list[str] = []
         size = 0
         for text in texts:
-            if request and (len(request) == self._batch or size + len(text) > MOST_CHARACTERS_PER_REQUEST):
+            if request and (len(request) == self._batch or size + len(text) > MAX_CHARACTERS_PER_REQUEST):
                 yield request
                 request, size = [], 0
             request.append(text)

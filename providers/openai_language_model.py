@@ -16,9 +16,9 @@ from providers.vectors import clean
 
 SETTING = "MEMORYD_LANGUAGE_MODEL"
 
-MOST_MEMORIES = 60
-MOST_CHARACTERS_OF_MEMORY = 1_000
-MOST_CHARACTERS_OF_INSIGHT = 1_000
+MAX_MEMORIES = 60
+MAX_CHARACTERS_OF_MEMORY = 1_000
+MAX_CHARACTERS_OF_INSIGHT = 1_000
 
 SYSTEM = """\
 You keep the memory of a fleet of software agents.
@@ -75,13 +75,13 @@ class OpenAILanguageModel:
 
         Reads the first 60 memories, and the first 1,000 characters of each.
         """
-        shown = [clean(memory, MOST_CHARACTERS_OF_MEMORY) for memory in memories[:MOST_MEMORIES]]
+        shown = [clean(memory, MAX_CHARACTERS_OF_MEMORY) for memory in memories[:MAX_MEMORIES]]
         async with translated(self.name, setting=SETTING, timeout_seconds=self._timeout_seconds):
             reply = await self._client.chat.completions.create(
                 model=self._model,
                 messages=[
                     {"role": "system", "content": SYSTEM},
-                    {"role": "user", "content": _fenced(shown, clean(draft, MOST_CHARACTERS_OF_INSIGHT))},
+                    {"role": "user", "content": _fenced(shown, clean(draft, MAX_CHARACTERS_OF_INSIGHT))},
                 ],
                 response_format={
                     "type": "json_schema",
@@ -139,7 +139,7 @@ def _sentence(value: object) -> str | None:
         raise _UselessError("a sentence is not a string")
     # JSON can spell NUL and lone surrogates, and Postgres stores neither.
     text = clean(value, len(value)).strip()
-    if len(text) > MOST_CHARACTERS_OF_INSIGHT:
+    if len(text) > MAX_CHARACTERS_OF_INSIGHT:
         raise _UselessError("a sentence is longer than 1,000 characters")
     return text or None
 

@@ -46,6 +46,16 @@ class Rejected(Exception):  # noqa: N818 - a verdict on the input
         self.provider = provider
 
 
+@dataclass(frozen=True, slots=True)
+class SimilarityFloors:
+    """From which cosine similarity on two texts have something to do with each other; every embedder has its own."""
+
+    related: float
+    """Below this they have nothing to do with each other; from here to 1 a similarity counts like a share of keywords."""
+    same_topic: float
+    """From here on they are about the same thing."""
+
+
 class Embedder(Protocol):
     """Turns texts into vectors. Any `str` is welcome: empty, with NUL, with lone surrogates, of any
     length."""
@@ -63,6 +73,15 @@ class Embedder(Protocol):
     @property
     def remote(self) -> bool:
         """True if a call costs money or a network: its answers are worth caching."""
+        ...
+
+    @property
+    def floors(self) -> SimilarityFloors:
+        """What a cosine similarity of two of its vectors says."""
+        ...
+
+    def retry_in(self) -> float:
+        """Answer the seconds until a call may succeed again: 0.0 if one may be tried now."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> Vectors:

@@ -18,7 +18,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from daemon.migrator import migrate
+from daemon.db.migrator import migrate
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.servers import Run, Server, wanted
 from tests.support.templates import EMPTY, make_once, repeatedly

@@ -24,7 +24,7 @@ from benchmarks.soak.account import account
 from benchmarks.soak.faults import Daemons, Faults
 from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.writers import BROKEN, Writers
-from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.embedded.server import EmbeddedPostgres
 
 DRAIN_SECONDS = 180.0
 WAITING = "select count(*) from memoryd.jobs"

@@ -17,7 +17,7 @@ from typing import IO
 import asyncpg
 
 from benchmarks.soak.writers import BROKEN
-from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.embedded.server import EmbeddedPostgres
 
 HOLD = (
     "select from agent_commands order by random() limit 20 for update",

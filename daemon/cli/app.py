@@ -9,7 +9,7 @@ import typer
 
 from daemon.cli.context import context
 from daemon.cli.dead import dead
-from daemon.cli.demo import demo
+from daemon.cli.demo.command import demo
 from daemon.cli.doctor import doctor
 from daemon.cli.dream import dream
 from daemon.cli.erase import erase
@@ -18,7 +18,7 @@ from daemon.cli.import_ import import_
 from daemon.cli.migrate import migrate
 from daemon.cli.psql import psql
 from daemon.cli.recall import recall
-from daemon.cli.replay import replay
+from daemon.cli.replay.command import replay
 from daemon.cli.run import run
 from daemon.cli.status import status
 from daemon.cli.url import url

@@ -1,34 +1,27 @@
-"""What the commands share: settings, the way to the database, and how a failure ends in one sentence.
+"""What the commands share: settings, the way to the database, and the providers.
 
-Promise: no command shows a traceback for something that its user can mend.
+Promise: a setting that is wrong, or a database that is not there, ends the command with one sentence that says what to do.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from daemon.cli.failure import sentences, show_sentence
+
 if TYPE_CHECKING:
-    from daemon.database import Database
-    from daemon.embedded_postgres import EmbeddedPostgres
+    from daemon.db.pool import Database
+    from daemon.embedded.server import EmbeddedPostgres
     from daemon.settings import Settings
     from providers.ports import Embedder, LanguageModel
 
 Result = TypeVar("Result")
-
-
-class Failure(Exception):  # noqa: N818 - the end of a command, told to its user
-    """Ends the command with this sentence and exit code 1."""
-
-
-def show_sentence(sentence: str) -> None:
-    """To a person."""
-    typer.secho(sentence, err=True, fg="red")
 
 
 def settings_or_exit(
@@ -53,67 +46,6 @@ def settings_or_exit(
     for name, meant in unknown_settings().items():
         get_logger().warning("setting_unknown", variable=name, nearest=meant)
     return settings
-
-
-def run_async(main: Coroutine[Any, Any, Result], *, tell: Callable[[str], None] = show_sentence) -> Result:
-    """Runs a command's coroutine; failures that have a sentence end with it, exit code 1."""
-    with sentences(tell):
-        return asyncio.run(main)
-
-
-@contextmanager
-def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
-    """Turns known failures into one sentence on stderr and exit code 1."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise  # the reader of our output has gone: nobody is left to be told
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    except Exception as error:
-        sentence = explain(error)
-        if sentence is None:
-            raise
-        tell(sentence)
-        raise typer.Exit(1) from None
-
-
-def explain(error: Exception) -> str | None:
-    """What went wrong and what to do, for a failure that the user can mend; None for a bug."""
-    if isinstance(error, Failure):
-        return str(error)  # without a look at libraries, one of which may be the reason
-    import asyncpg
-
-    from daemon.embedded_account import EmbeddedPostgresError
-    from daemon.migrator import MigrationError
-    from providers.ports import Rejected, Unavailable
-
-    # Of a PostgresError only the message: details and hints stand on lines of their own, and may hold rows.
-    said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
-    match error:
-        case MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError():
-            return said
-        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            return f"The database refused to let us in: {said}. Check user and password in DATABASE_URL."
-        case asyncpg.InvalidCatalogNameError():
-            return f"{said}. Create it, or correct DATABASE_URL."
-        case (
-            asyncpg.UndefinedTableError()
-            | asyncpg.InvalidSchemaNameError()
-            | asyncpg.UndefinedFunctionError()
-        ):
-            return f"This database has no memoryd schema yet ({said}). Run: memoryd migrate"
-        case asyncpg.UndefinedObjectError():
-            return f"{said}. Run: memoryd migrate"
-        case asyncpg.InsufficientPrivilegeError():
-            return f"{said}. Connect as the role that ran memoryd migrate, or as a superuser."
-        case asyncpg.PostgresError():
-            hint = getattr(error, "hint", None)
-            return f"The database said: {said}." + (f" {hint}" if hint else "")
-        case OSError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
-            reason = said or type(error).__name__
-            return f"The database cannot be reached: {reason}. Is it running, and is DATABASE_URL right?"
-    return None
 
 
 @contextmanager
@@ -151,13 +83,13 @@ async def open_database(
     settings: Settings, url: str, *, application: str = "memoryd cli"
 ) -> AsyncIterator[Database]:
     """A small pool for one command."""
-    from daemon.database import Database
-    from daemon.doorbell import hears_notifications
+    from daemon.db.pool import Database
+    from daemon.db.pooler import is_pooled
     from daemon.logs import get_logger
 
-    pooled = settings.pool == "transaction"
-    if settings.pool == "auto" and settings.database_url is not None:
-        pooled = not await hears_notifications(url)
+    # The embedded server has no pooler before it.
+    own = settings.pool == "auto" and settings.database_url is None
+    pooled = not own and await is_pooled(settings, url)
     database = await Database.open(url, size=3, pooled=pooled, logger=get_logger(), application=application)
     try:
         yield database

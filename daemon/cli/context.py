@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import Failure, embedder_of, with_database
+from daemon.cli.common import embedder_of, with_database
+from daemon.cli.failure import Failure
 from daemon.cli.output import remark, say
 
 if TYPE_CHECKING:
-    from daemon.database import Database
+    from daemon.db.pool import Database
     from daemon.settings import Settings
 
 KNOWN = "select exists (select from public.agents where agent_id = $1)"
@@ -27,7 +28,7 @@ def context(
     """Print the context that this task would get now."""
 
     async def compose(settings: Settings, database: Database) -> str:
-        from handlers.embedding import Embedding
+        from handlers.shared.embedding import Embedding
 
         if not await database.fetchval(KNOWN, agent):
             raise Failure(await _unknown(database, agent))

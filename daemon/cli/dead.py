@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from daemon.cli.common import Failure, sentences, with_database
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import age, as_json, number, say, table
 
 if TYPE_CHECKING:
-    from daemon.database import Database
+    from daemon.db.pool import Database
     from daemon.settings import Settings
 
 LIST = """
@@ -83,7 +84,7 @@ def requeue(
             raise Failure("Say which jobs: ids, or --topic, or --all. To see them: memoryd dead")
 
     async def bring_back(_settings: Settings, database: Database) -> int:
-        from daemon import queue
+        from daemon.queue import queue
 
         back = await queue.requeue(database, ids=ids or None, topic=topic)
         if ids and back < len(set(ids)):

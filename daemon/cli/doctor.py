@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import embedder_of, explain, language_model_of, postgres, sentences, settings_or_exit
+from daemon.cli.common import embedder_of, language_model_of, postgres, settings_or_exit
+from daemon.cli.failure import explain, sentences
 from daemon.cli.output import as_json, number
 
 if TYPE_CHECKING:
-    from daemon.checks import Check
+    from daemon.health.check import Check
     from daemon.settings import Settings
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
@@ -46,8 +47,9 @@ async def _collect(settings: Settings, *, tell: bool) -> list[Check]:
 
 
 async def _examine(settings: Settings) -> AsyncIterator[Check]:
-    from daemon.checks import Check, check_disk, split_advice
-    from daemon.doctor import examine
+    from daemon.health.check import Check, split_advice
+    from daemon.health.checks import check_disk
+    from daemon.health.doctor import examine
 
     try:
         with postgres(settings, existing=True) as (url, server):

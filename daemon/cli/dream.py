@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from daemon.cli.common import Failure, embedder_of, language_model_of, with_database
+from daemon.cli.common import embedder_of, language_model_of, with_database
+from daemon.cli.failure import Failure
 from daemon.cli.output import age, as_json, number, say, table
 
 if TYPE_CHECKING:
-    from daemon.database import Database
+    from daemon.db.pool import Database
     from daemon.settings import Settings
-    from handlers.dream import DreamReport
+    from handlers.dream.report import DreamReport
 
 RUNNING = """
 select trigger, extract(epoch from now() - started_at)::float8 as seconds
@@ -44,10 +45,10 @@ def dream(
 
 
 async def _dream(settings: Settings, database: Database) -> tuple[DreamReport, list[Any]]:
-    from daemon.lifecycle import build_dreamer
+    from daemon.db.migrator import check_schema
     from daemon.logs import get_logger
-    from daemon.migrator import check_schema
-    from handlers.embedding import Embedding
+    from daemon.parts import build_dreamer
+    from handlers.shared.embedding import Embedding
 
     embedder = embedder_of(settings)
     model = language_model_of(settings)

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from daemon.cli.common import Failure
-from daemon.embedded_account import server_uid
-from daemon.embedded_files import open_folder
-from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.cli.failure import Failure
+from daemon.embedded.account import server_uid
+from daemon.embedded.files import open_folder
+from daemon.embedded.server import EmbeddedPostgres
 from daemon.settings import Settings
 
 LOCK = "in-use"

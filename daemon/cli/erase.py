@@ -9,11 +9,12 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import Failure, sentences, with_database
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, remark, say, table
 
 if TYPE_CHECKING:
-    from daemon.database import Database
+    from daemon.db.pool import Database
     from daemon.settings import Settings
 
 ERASE = "select public.erase_user_memory($1)"

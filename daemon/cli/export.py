@@ -17,13 +17,14 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import Failure, with_database
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure
 from daemon.cli.output import number, remark
 
 if TYPE_CHECKING:
-    from daemon.database import Database
+    from daemon.db.pool import Database
     from daemon.settings import Settings
-    from handlers.ports import AnyConnection
+    from handlers.shared.ports import AnyConnection
 
 FORMAT = "memoryd-export"
 VERSION = 1

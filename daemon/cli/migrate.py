@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import embedder_of, postgres, run_async, sentences, settings_or_exit
+from daemon.cli.common import embedder_of, postgres, settings_or_exit
+from daemon.cli.failure import run_async, sentences
 
 if TYPE_CHECKING:
-    from daemon.migrator import Upgrade
+    from daemon.db.plan import Upgrade
     from daemon.settings import Settings
 
 
@@ -17,7 +18,7 @@ def migrate(
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be applied, and change nothing."),
 ) -> None:
     """Bring the schema up to date: numbered files once, files of functions again when changed, all in one transaction."""
-    from daemon.migrator import describe
+    from daemon.db.plan import describe
 
     settings = settings_or_exit()
     with sentences(), postgres(settings) as (url, _server):
@@ -30,8 +31,8 @@ def migrate(
 
 async def migrate_database(settings: Settings, url: str, *, dry_run: bool = False) -> Upgrade:
     """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
-    from daemon.database import connect
-    from daemon.migrator import migrate as apply
+    from daemon.db.migrator import migrate as apply
+    from daemon.db.pool import connect
 
     embedder = embedder_of(settings)
     # What works behind a transaction pooler works everywhere, and here nothing is asked twice.

@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
 
-from daemon.cli.common import Failure, sentences, settings_or_exit
+from daemon.cli.common import settings_or_exit
+from daemon.cli.failure import Failure, sentences
 
 if TYPE_CHECKING:
     from daemon.settings import Settings
@@ -32,7 +33,7 @@ def psql(
 
 
 def _program_and_url(settings: Settings) -> tuple[Path, str]:
-    from daemon.embedded_postgres import EmbeddedPostgres
+    from daemon.embedded.server import EmbeddedPostgres
 
     server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
     if settings.database_url is not None:

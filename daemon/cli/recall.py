@@ -12,7 +12,7 @@ from daemon.cli.common import embedder_of, with_database
 from daemon.cli.output import age, as_json, remark, say, table
 
 if TYPE_CHECKING:
-    from daemon.database import Database
+    from daemon.db.pool import Database
     from daemon.settings import Settings
 
 RECALLED = ("source", "id", "content", "score", "similarity", "metadata", "created_at")
@@ -41,8 +41,8 @@ def recall(
     """
 
     async def ask(settings: Settings, database: Database) -> list[Any]:
-        from handlers.embedding import Embedding
-        from handlers.recall import Questions, search
+        from handlers.shared.embedding import Embedding
+        from handlers.shared.question import Questions, search
         from providers.build import build_word_embedder
 
         embedder = embedder_of(settings)

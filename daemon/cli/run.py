@@ -6,20 +6,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import (
-    Failure,
-    embedder_of,
-    language_model_of,
-    postgres,
-    run_async,
-    sentences,
-    settings_or_exit,
-    show_sentence,
-)
+from daemon.cli.common import embedder_of, language_model_of, postgres, settings_or_exit
+from daemon.cli.failure import Failure, run_async, sentences, show_sentence
 from daemon.cli.migrate import migrate_database
 
 if TYPE_CHECKING:
-    from daemon.embedded_postgres import EmbeddedPostgres
+    from daemon.embedded.server import EmbeddedPostgres
     from daemon.settings import Settings
 
 
@@ -29,8 +21,7 @@ def run(
     ),
 ) -> None:
     """Run the daemon until SIGTERM or Ctrl-C. Without DATABASE_URL it brings its own Postgres."""
-    from daemon.lifecycle_errors import PartFailed
-    from daemon.refusal import capture_warnings, crash, refuse
+    from daemon.refusal import PartFailed, capture_warnings, crash, refuse
 
     style: str | None = None
 
@@ -59,8 +50,8 @@ def run(
 
 
 async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, *, migrate: bool) -> None:
-    from daemon.database import patiently
-    from daemon.embedded_supervisor import Supervisor
+    from daemon.db.pool import patiently
+    from daemon.embedded.supervisor import Supervisor
     from daemon.lifecycle import Daemon
     from daemon.logs import get_logger
 
@@ -103,12 +94,12 @@ def _load_libraries(settings: Settings) -> None:
 
 def _check_programs(settings: Settings) -> None:
     """What the settings name must exist, before a server is started for it. Raises ValueError."""
-    from daemon.program import words_of
+    from daemon.executor.program import words_of
     from providers.build import check_names
 
     check_names(settings.embedder, settings.language_model)
     if settings.executor_command:
-        from daemon.lifecycle import confinement_of
+        from daemon.parts import confinement_of
 
         words_of(settings.executor_command)
         confinement_of(settings)
@@ -116,7 +107,7 @@ def _check_programs(settings: Settings) -> None:
 
 def _seal(settings: Settings) -> None:
     """Closes the daemon to the programs that it is going to run. Before the URL of its own server is known to it."""
-    from daemon.confinement import is_root, seal
+    from daemon.executor.confinement import is_root, seal
 
     if settings.executor_command:
         seal(privileges=settings.executor_user is not None and is_root(settings.executor_user))

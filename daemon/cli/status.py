@@ -12,9 +12,9 @@ from daemon.cli.output import age, as_json, number, say, table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.database import Database
+    from daemon.db.pool import Database
+    from daemon.health.status import LastDream, Status
     from daemon.settings import Settings
-    from daemon.status import LastDream, Status
 
 
 def status(
@@ -31,7 +31,7 @@ def status(
 
 
 async def _read(settings: Settings, database: Database) -> Status:
-    from daemon.status import read_status
+    from daemon.health.status import read_status
 
     return await read_status(database, heartbeat_seconds=settings.heartbeat_seconds)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from daemon.cli.common import Failure, sentences, settings_or_exit
+from daemon.cli.common import settings_or_exit
+from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import remark, say
 
 
@@ -22,7 +23,7 @@ def url(
         return
     with sentences():
         from daemon.cli.embedded import missing
-        from daemon.embedded_postgres import EmbeddedPostgres
+        from daemon.embedded.server import EmbeddedPostgres
 
         folder = settings.data_dir.expanduser().resolve()
         if not (folder / "pg").exists():

@@ -11,7 +11,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from daemon import checks
+from daemon.health import checks
+from daemon.health.check import Check, Facts
 from daemon.settings import Settings
 from tests.support.commands import Commands, Finished
 from tests.support.daemons import DaemonProcess
@@ -254,7 +255,7 @@ SERVERS = [
 
 @pytest.mark.parametrize(("look", "server", "verdict"), SERVERS)
 def test_servers_that_cannot_be_had_in_a_test(
-    look: Callable[[checks.Facts], checks.Check], server: dict[str, Any], verdict: str
+    look: Callable[[Facts], Check], server: dict[str, Any], verdict: str
 ) -> None:
     found = look(server)
     assert found.verdict == verdict

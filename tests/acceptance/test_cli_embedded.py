@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
 from tests.support.folders import server_folder

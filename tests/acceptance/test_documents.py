@@ -12,7 +12,7 @@ from pathlib import Path
 
 import asyncpg
 
-from daemon.migrator import migrate
+from daemon.db.migrator import migrate
 from daemon.settings import PREFIX, Settings
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess

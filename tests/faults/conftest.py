@@ -13,8 +13,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from daemon.embedded_postgres import EmbeddedPostgres
-from daemon.migrator import migrate
+from daemon.db.migrator import migrate
+from daemon.embedded.server import EmbeddedPostgres
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.support.daemons import Daemons
 from tests.support.folders import server_folder

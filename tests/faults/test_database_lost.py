@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from daemon.database import DATABASE_FAULTS, Database, is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
 from daemon.logs import get_logger
-from handlers.ports import AnyConnection, Job
+from handlers.shared.ports import AnyConnection, Job
 from tests.faults.conftest import OwnPostgres
 from tests.support.daemons import Daemons
 from tests.support.facts import all_done

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 import asyncpg
 import pytest
 
-from daemon import queue
-from daemon.database import Database
-from handlers.ports import AnyConnection, Job
+from daemon.db.pool import Database
+from daemon.queue import queue
+from handlers.shared.ports import AnyConnection, Job
 from tests.support.waiting import IDLE, until
 from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 
@@ -38,13 +38,13 @@ async def test_a_claim_that_ran_out_settles_nothing_once_another_has_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 3)
-    zombie = await queue.claim(database, "test", most=3, seconds=30)
+    zombie = await queue.claim(database, "test", limit=3, seconds=30)
     assert [job.id for job in zombie] == ids
-    assert await queue.claim(database, "test", most=3, seconds=30) == []
+    assert await queue.claim(database, "test", limit=3, seconds=30) == []
     await queue.renew(database, zombie, seconds=0.1)
     await until(connection, CLAIMS_OVER)
 
-    heirs = [(await queue.claim(database, "test", most=3, seconds=30))[0] for _ in ids]
+    heirs = [(await queue.claim(database, "test", limit=3, seconds=30))[0] for _ in ids]
     assert [job.id for job in heirs] == ids
     assert all(job.suspect for job in heirs)
     before = await connection.fetch("select * from memoryd.jobs order by id")
@@ -65,7 +65,7 @@ async def test_a_claim_that_ran_out_still_settles_when_nobody_else_took_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 2)
-    slow = await queue.claim(database, "test", most=2, seconds=0.1)
+    slow = await queue.claim(database, "test", limit=2, seconds=0.1)
     await until(connection, CLAIMS_OVER)
     assert await settle(database, slow) == ids
 
@@ -74,13 +74,13 @@ async def test_a_lease_that_ran_out_settles_nothing_once_another_has_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 3, lanes=["a"] * 3)
-    zombie = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
+    zombie = await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30)
     assert [job.id for job in zombie] == ids
-    assert await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30) == []
+    assert await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30) == []
     await queue.renew(database, zombie, seconds=0.1)
     await until(connection, LEASES_OVER)
 
-    heir = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
+    heir = await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30)
     assert [job.id for job in heir] == ids[:2], "what did not come back once is tried by halves"
     before = await connection.fetch("select * from memoryd.lanes")
 
@@ -91,7 +91,7 @@ async def test_a_lease_that_ran_out_settles_nothing_once_another_has_it(
     assert await connection.fetchval("select count(*) from memoryd.jobs") == 3
 
     assert await settle(database, heir) == ids[:2]
-    rest = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
+    rest = await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30)
     assert [job.id for job in rest] == ids[2:]
 
 
@@ -99,12 +99,12 @@ async def test_a_lane_is_nobodys_until_its_effects_are_visible(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     first, second = await enqueue(connection, "test", [None, None], lanes=["a", "a"])
-    held = await queue.claim_lanes(database, "test", lanes=4, most=1, seconds=30)
+    held = await queue.claim_lanes(database, "test", lanes=4, limit=1, seconds=30)
     assert [job.id for job in held] == [first]
     async with database.transaction() as unfinished:
         await queue.settle(unfinished, held)
-        assert await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30) == []
-    after = await queue.claim_lanes(database, "test", lanes=4, most=4, seconds=30)
+        assert await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30) == []
+    after = await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30)
     assert [job.id for job in after] == [second]
 
 

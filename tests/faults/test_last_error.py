@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from handlers.ports import Commit, Job
+from handlers.shared.ports import Commit, Job
 from tests.support.waiting import IDLE, until
 from tests.support.workers import CREATE_DONE, enqueue, open_database, worker_on, working
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import asyncpg
 import pytest
 
-from daemon.database import Database
-from handlers.ports import AnyConnection, Job, Poison
+from daemon.db.pool import Database
+from handlers.shared.ports import AnyConnection, Job, Poison
 from providers.ports import Unavailable
 from tests.support.daemons import Daemons
 from tests.support.waiting import IDLE, until

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon.doorbell import hears_notifications
+from daemon.db.pooler import hears_notifications
 from tests.support.commands import memoryd
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.transaction_pooler import TransactionPooler

@@ -13,7 +13,7 @@ from typing import Any, cast
 import asyncpg
 import pytest
 
-from daemon.database import Database
+from daemon.db.pool import Database
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.facts import all_done
 from tests.support.load import load_on

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from daemon.migrator import load_migrations, migrate
+from daemon.db.migrator import load_migrations, migrate
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.faults.conftest import OwnPostgres
 from tests.support.commands import memoryd

@@ -13,8 +13,8 @@ import asyncpg
 import psutil
 import pytest
 
-from daemon.embedded_causes import cause_of_end
-from daemon.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
+from daemon.embedded.causes import EmbeddedPostgresError, cause_of_end
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
 from tests.support.folders import server_folder

@@ -8,9 +8,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from daemon import queue
-from daemon.database import Database
-from handlers.ports import Job
+from daemon.db.pool import Database
+from daemon.queue import queue
+from handlers.shared.ports import Job
 from tests.support.daemons import Daemons
 from tests.support.rows import ask
 from tests.support.waiting import IDLE, until
@@ -32,9 +32,9 @@ async def claim(database: Database, *, lanes: int, max_attempts: int = 5) -> lis
     """A batch of up to 64."""
     if lanes:
         return await queue.claim_lanes(
-            database, "test", lanes=lanes, most=64, seconds=30, max_attempts=max_attempts
+            database, "test", lanes=lanes, limit=64, seconds=30, max_attempts=max_attempts
         )
-    return await queue.claim(database, "test", most=64, seconds=30, max_attempts=max_attempts)
+    return await queue.claim(database, "test", limit=64, seconds=30, max_attempts=max_attempts)
 
 
 @pytest.mark.parametrize("lanes", [0, 1])

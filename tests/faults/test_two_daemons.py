@@ -10,13 +10,13 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from daemon.database import Database
-from daemon.lifecycle import build_dreamer
+from daemon.db.pool import Database
 from daemon.logs import get_logger
+from daemon.parts import build_dreamer
 from daemon.schedule import Schedule, Tick
 from daemon.settings import load_settings
-from handlers.dream import Dreamer
-from handlers.embedding import Embedding
+from handlers.dream.dreamer import Dreamer
+from handlers.shared.embedding import Embedding
 from providers.local_embedder import LocalEmbedder
 from tests.support.daemons import Daemons
 from tests.support.facts import all_done

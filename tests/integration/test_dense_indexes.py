@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from daemon.database import Database
-from daemon.dense_indexes import build_dense_indexes
+from daemon.db.dense_indexes import build_dense_indexes
+from daemon.db.pool import Database
 from daemon.logs import get_logger
 from tests.support.rows import column
 from tests.support.waiting import MUCH_WORK

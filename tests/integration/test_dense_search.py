@@ -8,7 +8,7 @@ import pytest
 from pgvector import Vector
 from pgvector.asyncpg import register_vector
 
-from daemon.migrator import migrate
+from daemon.db.migrator import migrate
 from tests.support.rows import DIMENSIONS, column
 from tests.support.schemas import connected
 

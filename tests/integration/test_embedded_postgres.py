@@ -22,9 +22,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon import embedded_account
-from daemon.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
-from daemon.embedded_programs import find_programs
+from daemon.embedded import account as embedded_account
+from daemon.embedded.causes import EmbeddedPostgresError
+from daemon.embedded.programs import find_programs
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.folders import server_folder
 
 LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}
@@ -32,13 +33,13 @@ LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}
 START_ONE = """
 import sys
 from pathlib import Path
-from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.embedded.server import EmbeddedPostgres
 print(EmbeddedPostgres(Path(sys.argv[1]), options={"shared_buffers": "16MB"}).start())
 """
 
 FIND_USER = """
 import sys
-from daemon import embedded_account
+from daemon.embedded import account as embedded_account
 embedded_account.SYSTEM_USER = sys.argv[1]
 sys.stdin.readline()
 print(embedded_account._system_user(sys.argv[1]).pw_uid)

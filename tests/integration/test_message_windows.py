@@ -12,7 +12,7 @@ import asyncpg
 import numpy as np
 import pytest
 
-from handlers.index_messages import LOCK
+from handlers.indexing.messages import LOCK
 from providers.local_embedder import LocalEmbedder
 from tests.support.daemons import Daemons
 from tests.support.rows import column

@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon.migrator import Migration, MigrationError, load_migrations, migrate
+from daemon.db.migrator import Migration, MigrationError, load_migrations, migrate
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.support.daemons import Daemons
 from tests.support.rows import column, remember

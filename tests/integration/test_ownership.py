@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from daemon.embedded_postgres import EmbeddedPostgres
-from daemon.migrator import MigrationError, load_migrations
+from daemon.db.migrator import MigrationError, load_migrations
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.daemons import Daemons
 from tests.support.folders import server_folder
 from tests.support.rows import column, remember

@@ -13,9 +13,13 @@ import pgvector.asyncpg
 import pytest
 import pytest_asyncio
 
-from daemon import executor, queue, schedule
-from handlers import associate, capture, context, dream, index, index_messages, lexicon, request
-from handlers.index_rows import RowIndex
+from daemon import schedule
+from daemon.executor import commands
+from daemon.queue import queue
+from handlers import associate, capture, context, index, lexicon, request
+from handlers.dream import lease, reader, writer
+from handlers.indexing import messages as index_messages
+from handlers.indexing.rows import RowIndex
 from tests.support.servers import Server
 from tests.support.templates import make_once
 from tests.support.users import acting_as
@@ -193,22 +197,22 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "lexicon lock": (lexicon.LOCK, (["word5", "word6"],)),
     "lexicon write": (lexicon.WRITE_VECTORS, (["word5", "word6"], [None, None])),
     "unknown words": ("select memoryd.unknown_words($1)", (["word5", "word6"],)),
-    "executor complete": (executor.COMPLETE, (UUID(int=1), UUID(int=2), "x", 0, None)),
-    "executor give back": (executor.GIVE_BACK, (UUID(int=1), IDS)),
+    "executor complete": (commands.COMPLETE, (UUID(int=1), UUID(int=2), "x", 0, None)),
+    "executor give back": (commands.GIVE_BACK, (UUID(int=1), IDS)),
     "request read": (request.READ, (IDS,)),
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
-    "dream due": (dream.DUE, (21600.0, 21600.0, 172800.0, 3)),
-    "dream find dead": (dream.FIND_DEAD, ()),
-    "dream end dead": (dream.END_DEAD, ()),
-    "dream hold": (dream.HOLD, (UUID(int=1), 20.0)),
+    "dream due": (lease.DUE, (21600.0, 21600.0, 172800.0, 3)),
+    "dream find dead": (lease.FIND_DEAD, ()),
+    "dream end dead": (lease.END_DEAD, ()),
+    "dream hold": (lease.HOLD, (UUID(int=1), 20.0)),
     "dream read page": (
-        dream.READ_PAGE,
+        reader.READ_PAGE,
         (TIME - timedelta(days=2), TIME - timedelta(days=1), UUID(int=1), 50),
     ),
-    "dream prune": (dream.PRUNE, ()),
+    "dream prune": (writer.PRUNE, ()),
     "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
     "forget answers": (schedule.FORGET_ANSWERS, (100,)),
-    "executor claim": (executor.CLAIM, (UUID(int=1), 2, 4, 30.0)),
+    "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
 }
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from daemon.migrator import migrate
+from daemon.db.migrator import migrate
 from providers.local_embedder import LocalEmbedder
 from tests.support.commands import memoryd
 from tests.support.daemons import Daemons

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.clients import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.refusals import refused

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from daemon.migrator import migrate
+from daemon.db.migrator import migrate
 from tests.support.daemons import Daemons
 from tests.support.openai_server import HANG, OpenAIServer
 from tests.support.rows import ask, column, insert, one_row, remember

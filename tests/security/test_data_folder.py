@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
+from daemon.embedded.causes import EmbeddedPostgresError
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.folders import server_folder
 

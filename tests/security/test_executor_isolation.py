@@ -15,7 +15,7 @@ import asyncpg
 import psutil
 import pytest
 
-from daemon.embedded_postgres import EmbeddedPostgres
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.folders import server_folder
@@ -54,8 +54,8 @@ print("home", os.environ["HOME"], os.environ["USER"])
 # As a program of the same user would find it, whatever user that is; forgetting root makes a process unreadable of itself.
 SAME_USER = """
 import asyncio, ctypes, os, sys
-from daemon.confinement import confine, seal
-from daemon.program import Output, run_program
+from daemon.executor.confinement import confine, seal
+from daemon.executor.program import Output, run_program
 def run(user):
     held = confine(user=user, folder=None, also=frozenset(), environment={"PATH": os.environ["PATH"]}, forbidden={})
     output = Output(10_000)

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from daemon import queue
+from daemon.queue import queue
 from tests.support.daemons import Daemons
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, one_row
@@ -121,7 +121,7 @@ async def test_a_user_with_much_to_ask_is_not_starved_by_ever_new_users(
         while await connection.fetchval(mine, ONE):
             for _ in range(2):
                 await ask(connection, RECALLS, next(newcomers), 1)
-            jobs = await queue.claim(database, "request", most=2, seconds=30)
+            jobs = await queue.claim(database, "request", limit=2, seconds=30)
             async with database.transaction() as settling:
                 assert await queue.settle(settling, jobs) == jobs
     assert await connection.fetchval("select count(*) from memoryd.jobs") > 0
@@ -137,7 +137,7 @@ async def test_what_a_user_asks_is_claimed_in_the_order_in_which_it_was_asked(
     claimed: list[int] = []
     async with open_database(database_url) as database:
         for _ in range(9):
-            [job] = await queue.claim(database, "request", most=1, seconds=30)
+            [job] = await queue.claim(database, "request", limit=1, seconds=30)
             if await connection.fetchval(whose, job.ref) == ONE:
                 claimed.append(job.id)
     assert len(claimed) == 6

@@ -9,9 +9,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon import queue
-from daemon.embedded_postgres import EmbeddedPostgres
-from daemon.migrator import migrate
+from daemon.db.migrator import migrate
+from daemon.embedded.server import EmbeddedPostgres
+from daemon.queue import queue
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.support.daemons import Daemons
 from tests.support.folders import server_folder

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from daemon.database import Database
-from daemon.dense_indexes import build_dense_indexes
+from daemon.db.dense_indexes import build_dense_indexes
+from daemon.db.pool import Database
 from daemon.logs import get_logger
-from handlers.ports import AnyConnection, Job
+from handlers.shared.ports import AnyConnection, Job
 from tests.support.daemons import Daemons
 from tests.support.facts import all_done
 from tests.support.rows import ask, column, remember

@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from daemon import queue
-from daemon.database import Database
+from daemon.db.pool import Database
+from daemon.queue.failures import backoff
 from daemon.settings import load_settings
-from handlers.ports import AnyConnection, Job
+from handlers.shared.ports import AnyConnection, Job
 from tests.support.daemons import Daemons
 from tests.support.rows import ask
 from tests.support.waiting import IDLE, until
@@ -120,8 +120,7 @@ def test_what_fails_for_another_reason_has_a_quarter_of_an_hour(monkeypatch: pyt
     monkeypatch.setattr(random, "uniform", lambda low, _high: low)
     settings = load_settings()
     pauses = [
-        queue.backoff(failures, most=settings.retry_max_seconds)
-        for failures in range(1, settings.max_attempts)
+        backoff(failures, maximum=settings.retry_max_seconds) for failures in range(1, settings.max_attempts)
     ]
     assert sum(pauses) >= A_QUARTER
     assert max(pauses) <= settings.retry_max_seconds

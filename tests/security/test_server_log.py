@@ -8,7 +8,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon.embedded_postgres import LOG_BYTES, EmbeddedPostgres
+from daemon.embedded.server import EmbeddedPostgres
+from daemon.embedded.server_log import LOG_BYTES
 from tests.support.commands import Commands
 from tests.support.folders import server_folder
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from daemon.database import DATABASE_FAULTS
+from daemon.db.errors import DATABASE_FAULTS
 
 # One statement each, as an application would: outcomes of an executor of the user's, tasks for the built-in one, notes.
 OUTCOMES = """

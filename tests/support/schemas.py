@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from daemon.migrator import Migration, migrate
+from daemon.db.migrator import Migration, migrate
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.support.rows import ask, insert, remember
 from tests.support.waiting import IDLE, until

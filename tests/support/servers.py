@@ -25,8 +25,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from daemon.embedded_postgres import EmbeddedPostgres
-from daemon.embedded_programs import Programs, find_programs
+from daemon.embedded.programs import Programs, find_programs
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.folders import make_folder
 
 NEWEST, OLDEST = "postgres 18", "postgres 16"

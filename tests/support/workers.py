@@ -18,10 +18,11 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from daemon.database import Database
+from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
-from daemon.worker import Topic, Worker
-from handlers.ports import AnyConnection, Commit, Handler, Job
+from daemon.queue.topic import Topic
+from daemon.queue.worker import Worker
+from handlers.shared.ports import AnyConnection, Commit, Handler, Job
 
 CREATE_DONE = """
 create table if not exists done (

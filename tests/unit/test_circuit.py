@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from providers.circuit import CircuitEmbedder, CircuitLanguageModel, log_change
-from providers.ports import Rejected, Unavailable, Vectors, WrittenInsight
+from providers.ports import Rejected, SimilarityFloors, Unavailable, Vectors, WrittenInsight
 
 Change = tuple[str, str, float]
 
@@ -30,11 +30,15 @@ class Provider:
     name = "test/provider"
     dimensions = 2
     remote = True
+    floors = SimilarityFloors(related=0.5, same_topic=0.75)
 
     def __init__(self) -> None:
         self.calls = 0
         self.closed = False
         self.answers: list[Callable[[], Awaitable[None]]] = []
+
+    def retry_in(self) -> float:
+        return 0.0
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         await self._answer()

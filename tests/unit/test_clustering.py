@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 from uuid import UUID
 
@@ -12,7 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.clustering import Cluster, ClusteringStoppedError, Dreamable, cluster
+from memory import clustering
+from memory.clustering import Cluster, ClusteringStoppedError, Dreamable
+
+cluster = partial(clustering.cluster, same_topic=0.75)
 
 MIDNIGHT = datetime(2026, 5, 6, tzinfo=UTC)
 ANNA, BEN = UUID(int=1 << 100), UUID(int=2 << 100)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from daemon.embedded_memory import memory_settings
+from daemon.embedded.ram import memory_settings
 
 GIGABYTE = 1 << 30
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.linking import Link, Linkable, link, link_batch
+from memory import linking
+from memory.linking import Link, Linkable
+
+link = partial(linking.link, related=0.5)
+link_batch = partial(linking.link_batch, related=0.5)
 
 NOON = datetime(2026, 5, 6, 12, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handlers.lexicon import BLOCK, NEAR, NEIGHBOURS, PAGE, Nearest
-from providers.ports import Vectors
+from memory.nearest_words import BLOCK, MIN_SIMILARITY, NEIGHBOURS, PAGE, NearestWords
+from memory.vectors import Vectors, unpacked
 
 
 def unit(count: int, seed: int) -> Vectors:
@@ -28,11 +28,11 @@ def packed(vectors: Vectors) -> bytes:
 def test_page_by_page_is_as_at_once(new: int, known: int) -> None:
     vectors, others = unit(new, 1), unit(known, 2)
     names = [f"new{n}" for n in range(new)] + [f"old{n}" for n in range(known)]
-    nearest = Nearest(vectors)
+    nearest = NearestWords(vectors)
     nearest.see(names[:new], vectors)
     for start in range(0, known, PAGE):
         part = slice(start, start + PAGE)
-        nearest.see_packed(names[new:][part], packed(others[part]))
+        nearest.see(names[new:][part], unpacked(packed(others[part]), len(others[part])))
     found: dict[tuple[str, str], float] = {}
     rows = 0
     for start in range(0, new, BLOCK):
@@ -44,7 +44,7 @@ def test_page_by_page_is_as_at_once(new: int, known: int) -> None:
     wanted = set()
     for row in range(new):
         for place in np.argsort(-similarity[row], kind="stable")[:NEIGHBOURS]:
-            if similarity[row, place] >= NEAR:
+            if similarity[row, place] >= MIN_SIMILARITY:
                 wanted |= {(names[row], names[place]), (names[place], names[row])}
     assert set(found) == wanted
     assert rows == len(found), "a pair is there twice"
@@ -54,7 +54,7 @@ def test_page_by_page_is_as_at_once(new: int, known: int) -> None:
 
 def test_words_that_went_are_left_out() -> None:
     vectors = unit(5, 1)
-    nearest = Nearest(vectors)
+    nearest = NearestWords(vectors)
     nearest.see(list("abcde"), vectors)
     words, neighbours, _ = nearest.pairs(slice(0, 5), {"a", "b", "c"})
     assert set(words) | set(neighbours) <= {"a", "b", "c"}

@@ -1,0 +1,1 @@
+"""memoryd demo: what is done, what it is done with, where, and how it is shown."""

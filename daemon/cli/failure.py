@@ -1,0 +1,85 @@
+"""How a command that failed ends: with one sentence that says what to do.
+
+Promise: no command shows a traceback for something that its user can mend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import typer
+
+Result = TypeVar("Result")
+
+
+class Failure(Exception):  # noqa: N818 - the end of a command, told to its user
+    """Ends the command with this sentence and exit code 1."""
+
+
+def show_sentence(sentence: str) -> None:
+    """To a person."""
+    typer.secho(sentence, err=True, fg="red")
+
+
+def run_async(main: Coroutine[Any, Any, Result], *, tell: Callable[[str], None] = show_sentence) -> Result:
+    """Runs a command's coroutine; failures that have a sentence end with it, exit code 1."""
+    with sentences(tell):
+        return asyncio.run(main)
+
+
+@contextmanager
+def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
+    """Turns known failures into one sentence on stderr and exit code 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader of our output has gone: nobody is left to be told
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except Exception as error:
+        sentence = explain(error)
+        if sentence is None:
+            raise
+        tell(sentence)
+        raise typer.Exit(1) from None
+
+
+def explain(error: Exception) -> str | None:
+    """What went wrong and what to do, for a failure that the user can mend; None for a bug."""
+    if isinstance(error, Failure):
+        return str(error)  # without a look at libraries, one of which may be the reason
+    import asyncpg
+
+    from daemon.db.plan import MigrationError
+    from daemon.embedded.causes import EmbeddedPostgresError
+    from providers.ports import Rejected, Unavailable
+
+    # Of a PostgresError only the message: details and hints stand on lines of their own, and may hold rows.
+    said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
+    match error:
+        case MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError():
+            return said
+        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+            return f"The database refused to let us in: {said}. Check user and password in DATABASE_URL."
+        case asyncpg.InvalidCatalogNameError():
+            return f"{said}. Create it, or correct DATABASE_URL."
+        case (
+            asyncpg.UndefinedTableError()
+            | asyncpg.InvalidSchemaNameError()
+            | asyncpg.UndefinedFunctionError()
+        ):
+            return f"This database has no memoryd schema yet ({said}). Run: memoryd migrate"
+        case asyncpg.UndefinedObjectError():
+            return f"{said}. Run: memoryd migrate"
+        case asyncpg.InsufficientPrivilegeError():
+            return f"{said}. Connect as the role that ran memoryd migrate, or as a superuser."
+        case asyncpg.PostgresError():
+            hint = getattr(error, "hint", None)
+            return f"The database said: {said}." + (f" {hint}" if hint else "")
+        case OSError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
+            reason = said or type(error).__name__
+            return f"The database cannot be reached: {reason}. Is it running, and is DATABASE_URL right?"
+    return None

@@ -1,0 +1,1 @@
+"""memoryd replay: a history of finished tasks from a file."""

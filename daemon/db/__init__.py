@@ -1,0 +1,1 @@
+"""The way to the database: the pool, the migrator, and the indexes that are built aside."""

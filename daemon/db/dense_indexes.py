@@ -1,0 +1,188 @@
+"""The IVFFlat indexes by which recall searches big tables by meaning: built in bulk, and again when a table has outgrown them.
+
+Promise: never in the way of a write (concurrently, on a connection of its own), by one daemon at a time, and left out with one
+line where this role or this pooler may not build. Until there is one, recall looks through the codes of the embeddings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from math import isqrt
+from types import MappingProxyType
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.migrator import READ_SETTING
+from daemon.db.pool import Database, connect
+
+SMALLEST = 60_000
+"""Rows from which an index is worth having: before that, looking through the codes is as quick, and finds more."""
+OUTGROWN = 2
+"""Times as many rows as it was built of: then the lists no longer fit."""
+OVERDUE = 2
+"""Times as many rows as it is to be built of: then it is not put off any more."""
+MIN_LISTS, MAX_LISTS = 50, 1_500
+"""Fifteen hundred lists are made in 450 MB; the memory grows with their square."""
+MAX_DIMENSIONS = 4_000
+"""What pgvector indexes of type halfvec: half the size of vector, half the time, and nothing lost."""
+BUILD_MEMORY = "512MB"
+A_DAY = 86_400.0
+"""In seconds: more than any build takes."""
+
+TABLES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "memory": ("agent_memory", "embedding"),
+        "conversation": ("conversation_messages", "embedding"),
+        "document": ("memory_chunks", "dense_embedding"),
+        "knowledge": ("shared_knowledge", "embedding"),
+        "insight": ("dream_insights", "embedding"),
+    }
+)
+
+WANTED = """
+select w.source, w.rows
+from (select substr(s.lexeme, 2) as source, sum(s.rows)::bigint as rows
+      from memoryd.lexeme_statistics s
+      where s.lexeme >= '#' and s.lexeme < '$'
+      group by s.lexeme) w
+left join memoryd.dense_indexes d using (source)
+cross join lateral (select greatest($1::bigint, coalesce($2 * d.rows, 0)) as rows) due
+where w.rows >= due.rows
+  -- Built while rows stream in, it would slow them down, and be outgrown at once.
+  and (w.rows >= $3 * due.rows or not memoryd.is_busy())
+order by w.rows
+"""
+LEASE_SECONDS = 60.0
+# A lease, like that of a lane, and not a lock: no transaction stays open while an index is built.
+TAKE = """
+insert into memoryd.lanes as l (topic, lane, leased_until, token)
+values ('dense_indexes', 'build', now() + make_interval(secs => $1), 1)
+on conflict (topic, lane) do update
+set leased_until = excluded.leased_until, token = l.token + 1
+where l.leased_until <= now()
+returning token
+"""
+HOLD = """
+update memoryd.lanes
+set leased_until = now() + make_interval(secs => $2)
+where topic = 'dense_indexes' and lane = 'build' and token = $1
+"""
+LEFT_OVER = """
+select c.relname
+from pg_index i join pg_class c on c.oid = i.indexrelid
+where i.indrelid = to_regclass('public.' || $1) and c.relname like $1 || '_lists_%'
+"""
+NOTE = """
+insert into memoryd.dense_indexes (source, index_name, lists, rows) values ($1, $2, $3, $4)
+on conflict (source) do update
+set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.rows, built_at = now()
+"""
+
+
+async def build_dense_indexes(
+    database: Database, logger: FilteringBoundLogger, *, smallest: int = SMALLEST
+) -> None:
+    """Builds the indexes of tables of `smallest` rows and more that have none, or have outgrown theirs.
+
+    While much work waits it is put off, until there are `OVERDUE` times as many.
+
+    Raises what `DATABASE_FAULTS` names when the database is gone.
+    """
+    due = await database.fetch(WANTED, smallest, OUTGROWN, OVERDUE)
+    wanted = [r for r in due if r["source"] in TABLES]
+    if not wanted or database.pooled:
+        return
+    async with _alone(database) as alone:
+        if not alone:
+            return
+        connection = await connect(database.url, application="memoryd dense index")
+        try:
+            for row in wanted:
+                await _try_to_build(connection, row, database.vector_schema, logger)
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def _alone(database: Database) -> AsyncIterator[bool]:
+    """Whether this is the one daemon that builds; its lease is renewed meanwhile and given up at the end.
+
+    Where a lease is lost all the same, two builds of a table wait for each other: Postgres makes one at a time.
+    """
+    try:
+        token = await database.fetchval(TAKE, LEASE_SECONDS)
+    except asyncpg.InsufficientPrivilegeError:
+        # Then it may not build either, which is for the build to say.
+        yield True
+        return
+    if token is None:
+        yield False
+        return
+    holding = asyncio.create_task(_hold(database, token))
+    try:
+        yield True
+    finally:
+        holding.cancel()
+        await database.execute(HOLD, token, 0.0)
+
+
+async def _hold(database: Database, token: int) -> None:
+    while True:
+        await asyncio.sleep(LEASE_SECONDS / 3)
+        with contextlib.suppress(*DATABASE_FAULTS):
+            await database.execute(HOLD, token, LEASE_SECONDS)
+
+
+async def _try_to_build(
+    connection: asyncpg.Connection, row: asyncpg.Record, schema: str, logger: FilteringBoundLogger
+) -> None:
+    try:
+        await _build(connection, row["source"], row["rows"], schema, logger)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.ProgramLimitExceededError) as error:
+        logger.warning(
+            "dense_index_not_built",
+            source=row["source"],
+            rows=row["rows"],
+            error=type(error).__name__,
+            hint="run one daemon as the owner of the tables",
+        )
+
+
+async def _build(
+    connection: asyncpg.Connection, source: str, rows: int, schema: str, logger: FilteringBoundLogger
+) -> None:
+    table, column = TABLES[source]
+    dimensions = int(await connection.fetchval(READ_SETTING, "dimensions"))
+    if dimensions > MAX_DIMENSIONS:
+        return
+    lists = max(MIN_LISTS, min(MAX_LISTS, isqrt(rows) * 3 // 2))
+    name = f"{table}_lists_{rows}"
+    began = time.perf_counter()
+    await connection.execute(f"set maintenance_work_mem = '{BUILD_MEMORY}'; set statement_timeout = 0")
+    old = [r["relname"] for r in await connection.fetch(LEFT_OVER, table)]
+    if name in old:
+        # Begun once, and not ended: a name that is taken is of no use.
+        await connection.execute(f'drop index concurrently if exists public."{name}"', timeout=A_DAY)
+    await connection.execute(
+        f'create index concurrently "{name}" on public.{table} '
+        # Of unit length: a half float ends at 65,504, and users bring embeddings of their own.
+        f'using ivfflat (("{schema}".l2_normalize({column})::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
+        f"with (lists = {lists})",
+        timeout=A_DAY,
+    )
+    await connection.execute(NOTE, source, name, lists, rows)
+    for leftover in (n for n in old if n != name):
+        await connection.execute(f'drop index concurrently if exists public."{leftover}"', timeout=A_DAY)
+    logger.info(
+        "dense_index_built",
+        source=source,
+        rows=rows,
+        lists=lists,
+        seconds=round(time.perf_counter() - began, 1),
+    )

@@ -1,0 +1,116 @@
+"""What the files of migrations/functions/ made in a database, and dropping what they no longer make.
+
+After each file the catalog tells what it made: whatever this transaction wrote and the file names in a `create`. That is
+kept in memoryd.function_files, so that the next upgrade can drop what is gone from the files, and nothing that a user made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from daemon.db.migration_files import FunctionFile
+from handlers.shared.ports import AnyConnection
+
+_NAMES = re.compile(r"^create (?:or replace )?(?:function|view|trigger|policy) (?:\w+\.)?(\w+)", re.MULTILINE)
+
+CREATE_FILES = """
+create table if not exists memoryd.function_files (
+    name text primary key,
+    checksum text not null,
+    objects text[] not null,
+    applied_by text not null,
+    applied_at timestamptz not null default now()
+)
+"""
+READ_FILES = "select name, checksum, objects, applied_by from memoryd.function_files"
+_WRITE_FILE = """
+insert into memoryd.function_files (name, checksum, objects, applied_by)
+values ($1, $2, $3, $4)
+on conflict (name) do update
+set checksum = excluded.checksum, objects = excluded.objects, applied_by = excluded.applied_by, applied_at = now()
+"""
+_DELETE_FILES = "delete from memoryd.function_files where name = any($1)"
+
+# Rows of the catalog that this transaction wrote. A savepoint would have a transaction id of its own: there is none.
+_MADE = """
+select 'function ' || p.oid::regprocedure as object
+from pg_proc p
+where p.pronamespace in ('memoryd'::regnamespace, 'public'::regnamespace)
+  and p.xmin = pg_current_xact_id()::xid and p.proname = any($1)
+union all
+select 'view ' || c.oid::regclass
+from pg_class c
+where c.relkind = 'v' and c.relnamespace in ('memoryd'::regnamespace, 'public'::regnamespace)
+  and c.xmin = pg_current_xact_id()::xid and c.relname = any($1)
+union all
+select format('trigger %I on %s', t.tgname, t.tgrelid::regclass)
+from pg_trigger t
+where not t.tgisinternal and t.xmin = pg_current_xact_id()::xid and t.tgname = any($1)
+union all
+select format('policy %I on %s', p.polname, p.polrelid::regclass)
+from pg_policy p
+where p.xmin = pg_current_xact_id()::xid and p.polname = any($1)
+order by 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedFile:
+    """A row of memoryd.function_files."""
+
+    checksum: str
+    objects: tuple[str, ...]
+    applied_by: str
+
+
+async def read_applied(connection: AnyConnection) -> dict[str, AppliedFile]:
+    """The files that the database has, by name; none where it has no such table."""
+    if await connection.fetchval("select to_regclass('memoryd.function_files')") is None:
+        return {}
+    rows = await connection.fetch(READ_FILES)
+    return {r["name"]: AppliedFile(r["checksum"], tuple(r["objects"]), r["applied_by"]) for r in rows}
+
+
+async def drop_policies(connection: asyncpg.Connection, before: AppliedFile) -> None:
+    """Drops the policies of a file that is about to be applied again: a policy cannot be replaced."""
+    await _drop(connection, (one for one in before.objects if one.startswith("policy ")))
+
+
+async def drop_functions(connection: asyncpg.Connection, before: AppliedFile) -> None:
+    """Drops the functions of a file that is about to be applied again, all at once: they may use one another."""
+    names = [one.removeprefix("function ") for one in before.objects if one.startswith("function ")]
+    await connection.execute(f"drop function if exists {', '.join(names)}")
+
+
+async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:
+    """Notes that this transaction has applied the file; returns what the file made."""
+    names = sorted(set(_NAMES.findall(file.sql)))
+    made = [row["object"] for row in await connection.fetch(_MADE, names)]
+    await connection.execute(_WRITE_FILE, file.name, file.checksum, made, version)
+    return made
+
+
+async def drop_gone(
+    connection: asyncpg.Connection,
+    before: dict[str, AppliedFile],
+    *,
+    now: Sequence[FunctionFile],
+    made: Iterable[str],
+) -> list[str]:
+    """Drops what the files made before and no longer make; returns what that was. `made`: by the files applied now."""
+    present = set(made)
+    old = {one for file in before.values() for one in file.objects}
+    # What hangs on a function goes before the function.
+    gone = sorted(old - present, key=lambda one: (one.startswith("function "), one))
+    await _drop(connection, gone)
+    await connection.execute(_DELETE_FILES, sorted(before.keys() - {file.name for file in now}))
+    return gone
+
+
+async def _drop(connection: asyncpg.Connection, objects: Iterable[str]) -> None:
+    for one in objects:
+        await connection.execute(f"drop {one.replace(' ', ' if exists ', 1)}")

@@ -1,0 +1,106 @@
+"""The SQL files of package `migrations`: numbered ones, those of functions, and what carries an old database over.
+
+schema/NNNN_name.sql     tables, columns, indexes, roles: each applied once, frozen by schema/checksums.txt
+functions/**/*.sql       functions, views, triggers, policies: in the order of functions/order.txt, applied again when changed
+    first_edition/           checksums of the seventeen files that came before these, and the SQL that carries such a database over
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+_NUMBERED = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered file."""
+
+    version: int
+    name: str
+    sql: str
+    checksum: str
+
+    def __str__(self) -> str:
+        return f"{self.version:04d}_{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFile:
+    """One file of functions/; `name` is its path within that folder, without `.sql`."""
+
+    name: str
+    sql: str
+    checksum: str
+
+    @property
+    def hangs_on_tables(self) -> bool:
+        """Whether it holds views, triggers or policies: to apply it locks tables."""
+        return self.name.startswith("tables/")
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationFiles:
+    """All that a database is made of. `first_edition` has the checksum of each of the seventeen files by version."""
+
+    schema: tuple[Migration, ...]
+    functions: tuple[FunctionFile, ...]
+    first_edition: dict[int, str]
+    carry_over: str
+
+
+@cache
+def load_files() -> MigrationFiles:
+    """The files of package `migrations`."""
+    root = resources.files("migrations")
+    first = root / "first_edition"
+    return MigrationFiles(
+        schema=tuple(load_migrations()),
+        functions=tuple(_function_files(root / "functions")),
+        first_edition={int(name[:4]): checksum for name, checksum in _pairs(first / "checksums.txt")},
+        carry_over=(first / "carry_over.sql").read_text(encoding="utf-8"),
+    )
+
+
+def load_migrations() -> list[Migration]:
+    """The numbered files, in order."""
+    found = []
+    for entry in (resources.files("migrations") / "schema").iterdir():
+        match = _NUMBERED.match(entry.name)
+        if match:
+            text = entry.read_text(encoding="utf-8")
+            found.append(Migration(int(match[1]), match[2], text, checksum_of(text)))
+    return sorted(found, key=lambda m: m.version)
+
+
+def frozen_checksums() -> dict[str, str]:
+    """What schema/checksums.txt says of the numbered files that may not change any more, by name."""
+    return dict(_pairs(resources.files("migrations") / "schema" / "checksums.txt"))
+
+
+def checksum_of(text: str) -> str:
+    """SHA-256 in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _function_files(folder: Traversable) -> list[FunctionFile]:
+    files = []
+    for line in _lines(folder / "order.txt"):
+        text = folder.joinpath(line).read_text(encoding="utf-8")
+        files.append(FunctionFile(line.removesuffix(".sql"), text, checksum_of(text)))
+    return files
+
+
+def _pairs(file: Traversable) -> list[tuple[str, str]]:
+    return [(line.split()[0], line.split()[1]) for line in _lines(file)]
+
+
+def _lines(file: Traversable) -> list[str]:
+    """The lines that say something: a `#` begins a comment."""
+    stripped = (line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
+    return [line for line in stripped if line]

@@ -1,0 +1,125 @@
+"""What a database lacks: the numbered files and the files of functions held against what it says that it has.
+
+Promise: no database is asked here. Where the two do not agree, MigrationError says in one sentence what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version as package_version
+
+from daemon.db.functions import AppliedFile
+from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, load_files
+
+
+class MigrationError(Exception):
+    """The schema cannot be brought, or is not, where this code needs it; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What an upgrade applied, or would: numbered files and changed files of functions. What it dropped is known afterwards."""
+
+    carried_over: bool = False
+    schema: tuple[Migration, ...] = ()
+    functions: tuple[FunctionFile, ...] = ()
+    gone: tuple[str, ...] = ()
+    """Names of files of functions that are gone."""
+    dropped: tuple[str, ...] = field(default=(), compare=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.carried_over or self.schema or self.functions or self.gone)
+
+
+def plan(
+    files: MigrationFiles, ledger: Sequence[tuple[int, str, str]], applied: Mapping[str, AppliedFile]
+) -> Upgrade:
+    """What the database lacks. Raises MigrationError where files and database do not agree."""
+    if is_first_edition(files, ledger):
+        return Upgrade(carried_over=True, functions=files.functions)
+    todo = pending(files.schema, ledger)
+    _check_not_newer(applied)
+    changed = tuple(
+        f for f in files.functions if f.name not in applied or applied[f.name].checksum != f.checksum
+    )
+    gone = tuple(sorted(applied.keys() - {file.name for file in files.functions}))
+    return Upgrade(schema=tuple(todo), functions=changed, gone=gone)
+
+
+def is_first_edition(files: MigrationFiles, ledger: Sequence[tuple[int, str, str]]) -> bool:
+    """Whether the database was made by the seventeen files of before. Raises MigrationError where it has not all of them."""
+    have = {version: checksum for version, _, checksum in ledger}
+    if not have or files.first_edition.get(1) != have.get(1):
+        return False
+    if have != files.first_edition:
+        raise MigrationError(
+            "This database's migration by an earlier memoryd was not finished, or its files were changed. "
+            f"It has {len(have)} of {len(files.first_edition)}. Finish it with that memoryd, then run this one."
+        )
+    return True
+
+
+def pending(files: Sequence[Migration], ledger: Sequence[tuple[int, str, str]]) -> list[Migration]:
+    """Numbered files that the database does not have yet. Raises MigrationError where the two do not agree."""
+    known = {m.version: m for m in files}
+    for version, name, checksum in ledger:
+        file = known.get(version)
+        if file is None:
+            raise MigrationError(
+                f"The database's schema is newer than this memoryd: it has migration {version:04d}_{name}, "
+                f"this code ends at {max(known, default=0):04d}. Upgrade memoryd."
+            )
+        if file.checksum != checksum:
+            raise MigrationError(
+                f"Migration {version:04d}_{name}.sql was changed after it was applied. "
+                "Restore the file, and put the change into a new migration."
+            )
+    have = {version for version, _, _ in ledger}
+    return [m for m in files if m.version not in have]
+
+
+def _check_not_newer(applied: Mapping[str, AppliedFile]) -> None:
+    """Without it a daemon of before would take the functions of a newer one back."""
+    mine = package_version("memoryd")
+    newest = max((file.applied_by for file in applied.values()), key=_ordered, default=mine)
+    if _ordered(newest) > _ordered(mine):
+        raise MigrationError(
+            f"The database's functions are of memoryd {newest}, newer than this one ({mine}). Upgrade memoryd."
+        )
+
+
+def _ordered(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def describe(upgrade: Upgrade, *, does: str) -> list[str]:
+    """The upgrade in lines for people; `does` is "applied" or "would apply"."""
+    lines = []
+    if upgrade.carried_over:
+        lines.append(f"{does} first_edition/carry_over: from seventeen files to schema/ and functions/")
+    lines += [f"{does} schema/{migration}" for migration in upgrade.schema]
+    lines += [f"{does} functions/{file.name}" for file in upgrade.functions]
+    lines += [f"{does} the removal of functions/{name}" for name in upgrade.gone]
+    lines += [f"dropped {one}" for one in upgrade.dropped]
+    return lines
+
+
+def schema_trouble(ledger: Sequence[tuple[int, str, str]], applied: Mapping[str, AppliedFile]) -> str | None:
+    """What is wrong with a schema that has these files, and what to do; or None."""
+    try:
+        lacking = plan(load_files(), ledger, applied)
+    except MigrationError as error:
+        return str(error)
+    if not lacking:
+        return None
+    names = ", ".join(str(migration) for migration in lacking.schema)
+    if not names:
+        files = [file.name for file in lacking.functions] or list(lacking.gone)
+        names = (
+            f"{len(files)} changed files of functions, the first {files[0]}"
+            if len(files) > 1
+            else f"functions/{files[0]}"
+        )
+    return f"The database lacks {names}. Run: memoryd migrate"

@@ -1,0 +1,249 @@
+"""The way to Postgres: the pool, vectors on the wire, and what happens when the database goes away.
+
+Promise: losing the database is not fatal. One line when it goes, one when it comes back; everybody who asks waits.
+
+Behind a transaction pooler (`pooled`) nothing of a session survives between transactions: there every statement runs in
+a transaction of its own that first sets the search path, and no statement is prepared by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+import pgvector.asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.logs import describe
+from handlers.shared.ports import AnyConnection
+
+Result = TypeVar("Result")
+
+FIND_VECTOR_SCHEMA = """
+select n.nspname
+from pg_catalog.pg_extension e
+join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+where e.extname = 'vector'
+"""
+
+MAX_LOCK_WAIT = "10s"
+"""What somebody's transaction holds is waited for no longer than this, and then tried again later."""
+
+MAX_IDLE_IN_TRANSACTION = "30s"
+"""A daemon whose machine vanished in the middle of a transaction holds its locks no longer than this."""
+
+
+class _Session(asyncpg.Connection):
+    """A pooled connection that leaves nothing behind in its session, so that giving it back costs no round trip."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class Database:
+    """A pool of connections to one database. Build it with `Database.open`."""
+
+    def __init__(
+        self, pool: asyncpg.Pool, *, url: str, vector_schema: str, pooled: bool, logger: FilteringBoundLogger
+    ) -> None:
+        self.url = url
+        self.vector_schema = vector_schema
+        self.pooled = pooled
+        self._pool = pool
+        self._log = logger
+        self._recovery: asyncio.Task[bool] | None = None
+
+    @classmethod
+    async def open(
+        cls, url: str, *, size: int, pooled: bool, logger: FilteringBoundLogger, application: str = "memoryd"
+    ) -> Database:
+        """Connects. Raises OSError or asyncpg.PostgresError when that fails; UndefinedObjectError without pgvector."""
+        connection = await connect(url, pooled=pooled, application=application)
+        try:
+            schema = await connection.fetchval(FIND_VECTOR_SCHEMA)
+        finally:
+            await connection.close()
+        if schema is None:
+            raise asyncpg.UndefinedObjectError("extension vector is not installed in this database")
+
+        async def prepare(connection: asyncpg.Connection) -> None:
+            async with connection.transaction():
+                await pgvector.asyncpg.register_vector(connection, schema=schema)
+
+        pool = await asyncpg.create_pool(
+            url,
+            # With a floor to keep, the pool would write lines of its own for every outage.
+            min_size=0,
+            max_size=size,
+            init=prepare,
+            connection_class=_Session,
+            max_inactive_connection_lifetime=60.0,
+            **_options(pooled, application, search_path(schema), lock_timeout=MAX_LOCK_WAIT),
+        )
+        return cls(pool, url=url, vector_schema=schema, pooled=pooled, logger=logger)
+
+    async def close(self) -> None:
+        """Closes every connection; waits two seconds for those in use."""
+        if self._recovery is not None:
+            self._recovery.cancel()
+        try:
+            await asyncio.wait_for(self._pool.close(), 2.0)
+        except TimeoutError:
+            self._pool.terminate()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AnyConnection]:
+        """A connection for a few statements."""
+        async with self._pool.acquire() as connection:
+            if not self.pooled:
+                yield connection
+                return
+            async with connection.transaction():
+                await connection.execute(
+                    f"set local search_path = {search_path(self.vector_schema)}; "
+                    f"set local lock_timeout = '{MAX_LOCK_WAIT}'; "
+                    f"set local idle_in_transaction_session_timeout = '{MAX_IDLE_IN_TRANSACTION}'"
+                )
+                yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AnyConnection]:
+        """A connection in a transaction: committed at the end, rolled back on an exception."""
+        async with self.connection() as connection:
+            if self.pooled:
+                yield connection
+                return
+            async with connection.transaction():
+                yield connection
+
+    async def fetch(self, sql: str, *args: object) -> list[asyncpg.Record]:
+        """The rows of one statement."""
+        async with self.connection() as connection:
+            rows: list[asyncpg.Record] = await connection.fetch(sql, *args)
+            return rows
+
+    async def fetchrow(self, sql: str, *args: object) -> asyncpg.Record | None:
+        """The first row of one statement."""
+        async with self.connection() as connection:
+            return await connection.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: object) -> Any:
+        """The first value of the first row."""
+        async with self.connection() as connection:
+            return await connection.fetchval(sql, *args)
+
+    async def execute(self, sql: str, *args: object) -> None:
+        """One statement without a result."""
+        async with self.connection() as connection:
+            await connection.execute(sql, *args)
+
+    async def reconnect_after_failover(self, error: BaseException) -> None:
+        """Lets go of all connections when the server is read-only now: the next ones may lead to the one that took over."""
+        if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            await self._pool.expire_connections()
+
+    async def recover(self, error: BaseException) -> bool:
+        """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one asks.
+
+        False when it answered at once: then it was perhaps not the database that was gone.
+        """
+        if self._recovery is None or self._recovery.done():
+            self._recovery = asyncio.create_task(self._wait_for_answer(error))
+        return await asyncio.shield(self._recovery)
+
+    async def _wait_for_answer(self, error: BaseException) -> bool:
+        loop = asyncio.get_running_loop()
+        began, told, pause = loop.time(), False, 0.05
+        while True:
+            try:
+                connection = await connect(self.url, pooled=self.pooled, application="memoryd", timeout=3.0)
+                await connection.close()
+                break
+            except DATABASE_FAULTS:
+                if not told:
+                    self._log.warning("database_lost", error=type(error).__name__)
+                    told = True
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, 1.0)
+        if told:
+            # Connections that the pool still holds died with the server.
+            await self._pool.expire_connections()
+            self._log.info("database_back", seconds=round(loop.time() - began, 2))
+        return told
+
+
+async def patiently(
+    work: Callable[[], Awaitable[Result]], *, seconds: float, logger: FilteringBoundLogger
+) -> Result:
+    """Does what a start needs of the database, again and again for so many seconds while that is away or coming up.
+
+    Raises what the work raises, of a database that is gone only after that time.
+    """
+    loop = asyncio.get_running_loop()
+    until, told = loop.time() + seconds, False
+    while True:
+        try:
+            return await work()
+        except DATABASE_FAULTS as error:
+            if not is_gone(error) or loop.time() >= until:
+                raise
+            if not told:
+                logger.warning("database_awaited", error=describe(error), seconds=seconds)
+                told = True
+            await asyncio.sleep(min(0.5, max(0.0, until - loop.time())))
+
+
+async def connect(
+    url: str, *, pooled: bool = False, application: str = "memoryd", timeout: float = 10.0
+) -> asyncpg.Connection:
+    """One connection outside the pool. Raises ValueError when the URL cannot be read, else as asyncpg does."""
+    try:
+        return await asyncpg.connect(url, timeout=timeout, **_options(pooled, application, None))
+    except ValueError as error:
+        # A plain one quotes what it took for the port: of a password that holds a slash, its beginning.
+        said = f" ({error})" if isinstance(error, asyncpg.ClientConfigurationError) else ""
+        raise ValueError(
+            f"DATABASE_URL cannot be read{said}. It has the form postgresql://user:password@host:port/database; "
+            "in the password write %23 for #, %2F for /, %3F for ?, %40 for @."
+        ) from None
+
+
+def search_path(vector_schema: str) -> str:
+    """The search path our statements are written for."""
+    return "public" if vector_schema == "public" else f'public, "{vector_schema}"'
+
+
+def host_of(url: str) -> str:
+    """Where a URL points, without user, password or parameters: fit for a log line."""
+    try:
+        parts = urlsplit(url)
+        return f"{parts.hostname or 'local'}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    except ValueError:
+        return "?"
+
+
+def _options(
+    pooled: bool, application: str, path: str | None, *, lock_timeout: str | None = None
+) -> dict[str, Any]:
+    options: dict[str, Any] = {"command_timeout": 120.0}
+    if pooled:
+        options["statement_cache_size"] = 0
+        return options
+    options["server_settings"] = {
+        "application_name": application,
+        "jit": "off",
+        # A statement after a lock must see what was written before the lock was got.
+        "default_transaction_isolation": "read committed",
+        "idle_in_transaction_session_timeout": MAX_IDLE_IN_TRANSACTION,
+    }
+    if path is not None:
+        options["server_settings"]["search_path"] = path
+    if lock_timeout is not None:
+        options["server_settings"]["lock_timeout"] = lock_timeout
+    return options

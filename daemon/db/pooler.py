@@ -1,0 +1,59 @@
+"""Whether a URL leads through a transaction pooler, where LISTEN and prepared statements are of no use.
+
+Promise: found out by trying, and not by the look of the URL: a notification is sent over one connection and awaited on another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+import asyncpg
+
+from daemon.db.errors import is_gone
+from daemon.db.pool import connect
+from daemon.settings import Settings
+
+
+async def is_pooled(settings: Settings, url: str) -> bool:
+    """Whether there is a pooler: as MEMORYD_POOL says, or found out where it says auto."""
+    if settings.pool != "auto":
+        return settings.pool == "transaction"
+    return not await hears_notifications(url)
+
+
+async def hears_notifications(url: str, *, timeout: float = 2.0) -> bool:
+    """Whether a notification sent over one connection reaches another: false behind a transaction pooler."""
+    channel = f"memoryd_test_{uuid.uuid4().hex}"
+    heard = asyncio.Event()
+    listener = await connect(url, pooled=True)
+    try:
+        await listener.add_listener(channel, lambda *_: heard.set())
+        sender = await connect(url, pooled=True)
+        try:
+            # Several short transactions: a pooler hands its server connections round.
+            try:
+                for _ in range(3):
+                    async with sender.transaction():
+                        await sender.execute(f"notify {channel}")
+            except asyncpg.ProgramLimitExceededError:
+                # The server's queue is full, and will not be for ever: then what counts is whose the connections are.
+                return await _have_backends_of_their_own(listener, sender)
+            await asyncio.wait_for(heard.wait(), timeout)
+        finally:
+            await sender.close()
+        return True
+    except TimeoutError:
+        return False
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        if is_gone(error):
+            raise  # a database that comes up or goes down is no pooler
+        return False
+    finally:
+        listener.terminate()
+
+
+async def _have_backends_of_their_own(one: asyncpg.Connection, other: asyncpg.Connection) -> bool:
+    """A transaction pooler gives both what server connection is free, mostly the same one."""
+    seen = [[await c.fetchval("select pg_backend_pid()") for _ in range(3)] for c in (one, other, one)]
+    return [len(set(pids)) for pids in seen] == [1, 1, 1] and seen[0][0] == seen[2][0] != seen[1][0]

@@ -1,0 +1,1 @@
+"""The Postgres that memoryd brings along, for those who have none."""

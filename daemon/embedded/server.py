@@ -1,0 +1,310 @@
+"""The Postgres that memoryd brings along: a server of its own in a data folder, for those who have none.
+
+Promise: `start` gives a server that takes connections, whatever a crash, a power cut or another process
+starting at the same moment left behind; and nothing here ever trades durability for speed.
+
+    <data folder>/pg/           the database cluster
+    <data folder>/run/          the unix socket: no password, but only the server's own user and root get in
+    <data folder>/password      for TCP on 127.0.0.1, mode 0600
+    <data folder>/port          remembered from one start to the next
+    <data folder>/postgres.log  what the server says, never what memories say
+    <data folder>/pg/memoryd.conf  its settings, written at each start
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from daemon.embedded import server_log
+from daemon.embedded.account import Account, account_for
+from daemon.embedded.causes import ADVICE, Cause, EmbeddedPostgresError, cause_of_end, failure, free_bytes
+from daemon.embedded.cluster import CLUSTER, check_cluster, make_or_adopt_cluster
+from daemon.embedded.configuration import settings_with, write_configuration
+from daemon.embedded.files import Folder, open_folder, read_in
+from daemon.embedded.ports import USUAL_PORT, ports_to_try, remember_port, remembered_port, socket_folder
+from daemon.embedded.process import Postmaster, clear_leftovers, find_postmaster
+from daemon.embedded.programs import Programs, find_programs
+
+if sys.platform != "win32":
+    import fcntl
+
+DATABASE = "memoryd"
+_WAIT_SECONDS = 600  # recovery after a crash replays up to max_wal_size
+
+# From template0, into which nobody connects: of template1 no copy is made while somebody, or autovacuum, is in it.
+_CREATE_DATABASE = """
+select 'create database memoryd template template0'
+where not exists (select from pg_database where datname = 'memoryd')
+\\gexec
+"""
+
+
+class EmbeddedPostgres:
+    """One server in one data folder. Makes nothing before `start`; several processes may use it at once."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        port: int | None = None,
+        options: Mapping[str, str] | None = None,
+        programs: Programs | None = None,
+        started: Callable[[int | None], None] = lambda _pid: None,
+    ) -> None:
+        """`port`: None is the last one, else 54329, else any free one. `options`: go over `SETTINGS`.
+        `programs`: None is the newest version that is brought along. `started`: told the process id of a server that this
+        object started.
+
+        Raises EmbeddedPostgresError when there is none here, ValueError for what cannot be an option.
+        """
+        self._settings = settings_with(options or {})
+        self._programs = programs or find_programs()
+        self._given = data_dir.expanduser().absolute()
+        self._folder = self._given.resolve()
+        self._cluster = self._folder / CLUSTER
+        self._wanted_port = port
+        self._started = started
+
+    # --- What it is called.
+
+    @property
+    def bin_dir(self) -> Path:
+        """Where the server's programs are: psql, pg_dump, pg_isready ..."""
+        return self._programs.bin
+
+    @property
+    def psql_path(self) -> Path:
+        return self._programs.bin / "psql"
+
+    @property
+    def log_path(self) -> Path:
+        return self._folder / server_log.FILE
+
+    @property
+    def socket_url(self) -> str:
+        """For the server's own user and root, without a password.
+
+        Raises EmbeddedPostgresError before the first start.
+        """
+        folder, port = self._address()
+        return f"postgresql://postgres@/{DATABASE}?host={quote(str(folder))}&port={port}"
+
+    @property
+    def tcp_url(self) -> str:
+        """For any user of this machine who may know the password in it.
+
+        Raises EmbeddedPostgresError before the first start.
+        """
+        _, port = self._address()
+        password = (read_in(self._folder, "password") or "").strip()
+        return f"postgresql://postgres:{password}@127.0.0.1:{port}/{DATABASE}"
+
+    # --- What it does.
+
+    def is_running(self) -> bool:
+        """Whether a server of this folder lives, ready for connections or not yet."""
+        return find_postmaster(self._cluster) is not None
+
+    def postmaster_pid(self) -> int | None:
+        """The process id of the server, None when there is none."""
+        running = find_postmaster(self._cluster)
+        return running.pid if running is not None else None
+
+    def why_gone(self) -> Cause:
+        """Why the last server of this folder ended, as far as its log and the disk tell."""
+        with suppress(OSError, EmbeddedPostgresError), self._open() as place:
+            return cause_of_end(server_log.end_of_log(place), self._folder)
+        return "other"
+
+    @property
+    def free_bytes(self) -> int:
+        """Room on the disk of the data folder. Raises OSError."""
+        return free_bytes(self._folder)
+
+    def start(self, *, same_port: bool = False) -> bool:
+        """Brings the server up, and makes the cluster, the password and the database where they are missing.
+
+        Returns when connections are taken: True when this call started it, False when it was running already. `same_port`:
+        never on another port than the last time. Raises EmbeddedPostgresError with its cause and what to do.
+        """
+        with self._exclusively() as place:
+            return self._start(place, same_port=same_port)
+
+    def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
+        """Shuts the server down and returns when it is gone; does nothing when none runs.
+
+        `immediate` is a crash in all but name: the next start recovers. Raises EmbeddedPostgresError.
+        """
+        if self._cluster.exists():
+            with self._exclusively():
+                self._stop(mode)
+
+    def restart(self) -> None:
+        """Stops the server, if one runs, and starts it with this object's port and options."""
+        with self._exclusively() as place:
+            self._stop("fast")
+            self._start(place)
+
+    def kill(self) -> None:
+        """Immediate shutdown, as a crash would: for tests of recovery."""
+        self.stop("immediate")
+
+    def turn_log(self) -> None:
+        """Moves the log's newest lines to postgres.log.1 when it has grown to 16 MB, while the server goes on writing.
+
+        Raises OSError when the disk takes no copy; then the log is emptied all the same, which makes room.
+        """
+        with self._open() as place:
+            server_log.turn_log(place)
+
+    # --- How.
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[Folder]:
+        """Holds the folder against other processes that start or stop its server."""
+        try:
+            with self._open() as place:
+                fcntl.flock(place.handle, fcntl.LOCK_EX)
+                yield place
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise EmbeddedPostgresError(
+                    f"The embedded Postgres cannot write to {self._folder}. {ADVICE['disk_full']}",
+                    "disk_full",
+                ) from error
+            if error.errno in (errno.ENOMEM, errno.EAGAIN):
+                raise EmbeddedPostgresError(
+                    f"The embedded Postgres could not be started ({error}). {ADVICE['out_of_memory']}",
+                    "out_of_memory",
+                ) from error
+            raise EmbeddedPostgresError(
+                f"The embedded Postgres cannot use {self._folder} ({error}): "
+                "make it writable, or choose another data folder."
+            ) from error
+
+    @contextmanager
+    def _open(self) -> Iterator[Folder]:
+        given = self._given
+        if given.is_symlink() and given.lstat().st_uid not in (os.geteuid(), 0):
+            raise EmbeddedPostgresError(
+                f"{given} is a link that somebody else made (user id {given.lstat().st_uid}): "
+                "name the folder itself, or choose another data folder (MEMORYD_DATA_DIR)."
+            )
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open_folder(self._folder, server=account_for(self._cluster).uid) as place:
+            yield place
+
+    def _start(self, place: Folder, *, same_port: bool = False) -> bool:
+        account = account_for(self._cluster)
+        check_cluster(place, self._programs)
+        account.let_through(self._folder)
+        self._programs.open_to(account)
+        running = self._wait_while_changing()
+        if running is None:
+            make_or_adopt_cluster(place, account, self._programs)
+            self._launch(place, account, ports_to_try(self._folder, self._wanted_port, same=same_port))
+            self._started(self.postmaster_pid())
+        self._settle(place, account)
+        with suppress(OSError):
+            server_log.turn_log(place)
+        return running is None
+
+    def _stop(self, mode: str) -> None:
+        if find_postmaster(self._cluster) is None:
+            return
+        done = self._programs.run(
+            "pg_ctl",
+            *("stop", "--silent", f"--mode={mode}", f"--timeout={_WAIT_SECONDS}"),
+            account=account_for(self._cluster),
+            cluster=self._cluster,
+        )
+        if done.returncode != 0:
+            raise EmbeddedPostgresError(f"Postgres did not stop: {done.stderr.strip()} See {self.log_path}.")
+
+    def _wait_while_changing(self) -> Postmaster | None:
+        """The server that runs, once it is ready; None once it is certain that none does."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while (running := find_postmaster(self._cluster)) is not None and not running.ready:
+            if time.monotonic() > deadline:
+                raise EmbeddedPostgresError(f"Postgres is still not ready: {self.log_path} says why.")
+            time.sleep(0.02)
+        return running
+
+    def _launch(self, place: Folder, account: Account, ports: Iterable[int]) -> None:
+        """Starts the server, on the next port if another program takes ours at the last moment."""
+        sockets = socket_folder(self._folder)
+        sockets.mkdir(mode=0o700, exist_ok=True)
+        with open_folder(sockets, server=account.uid) as opened, place.within(CLUSTER) as cluster:
+            if opened.owner[0] not in (os.geteuid(), account.uid):
+                raise EmbeddedPostgresError(
+                    f"{sockets} is somebody else's: remove it, or choose another data folder."
+                )
+            if account.switch:
+                opened.give(account.uid, account.gid)
+            clear_leftovers(cluster, opened)
+        for port in ports:
+            with place.within(CLUSTER) as cluster:
+                write_configuration(cluster, self._settings, sockets=sockets, port=port, owner=account.owner)
+            with os.fdopen(place.open_own(server_log.FILE, append=True), "a+b") as log:
+                before = log.seek(0, os.SEEK_END)
+                done = self._programs.run(
+                    "pg_ctl",
+                    *("start", "--silent", "--wait", f"--timeout={_WAIT_SECONDS}"),
+                    account=account,
+                    cluster=self._cluster,
+                    output=log,
+                )
+                log.seek(before)
+                said = log.read().decode("utf-8", "replace").splitlines()
+            if done.returncode == 0:
+                remember_port(place, port)
+                return
+            if self._wait_while_changing() is not None:
+                return  # somebody else's pg_ctl was quicker
+            if not any("could not create any TCP/IP sockets" in line for line in said):
+                reasons = " ".join([line for line in said if not line.startswith("pg_ctl:")][-3:])
+                raise failure(f"Postgres did not start: {reasons} (from {self.log_path})", said, self._folder)
+        taken = self._wanted_port or remembered_port(self._folder) or USUAL_PORT
+        raise EmbeddedPostgresError(
+            f"Port {taken} of 127.0.0.1 is taken by another program: "
+            "end that program, or choose another port.",
+            "port_taken",
+        )
+
+    def _settle(self, place: Folder, account: Account) -> None:
+        """Makes the database, and a password where there is none: it may also have been lost."""
+        folder, port = self._address()
+        fresh = None if place.read("password") else secrets.token_urlsafe(24)
+        statement = f"alter role postgres password '{fresh}';" if fresh is not None else ""
+        done = self._programs.run(
+            "psql",
+            *("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--username=postgres", "--dbname=postgres"),
+            *(f"--host={folder}", f"--port={port}"),
+            account=account,
+            cluster=self._cluster,
+            stdin=statement + _CREATE_DATABASE,
+        )
+        if done.returncode != 0:
+            trouble = f"Postgres runs but cannot be set up: {done.stderr.strip()}"
+            raise failure(trouble, done.stderr.splitlines(), self._folder)
+        if fresh is not None:
+            place.write("password", f"{fresh}\n")
+
+    def _address(self) -> tuple[Path, int]:
+        """Folder of the socket, and port: of the server that runs, else of the one that ran last."""
+        running = find_postmaster(self._cluster)
+        if running is not None and running.socket_folder is not None:
+            return running.socket_folder, running.port
+        port = remembered_port(self._folder)
+        if port is None:
+            raise EmbeddedPostgresError(f"No Postgres was started in {self._folder} yet: run memoryd once.")
+        return socket_folder(self._folder), port

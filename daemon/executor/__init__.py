@@ -1,0 +1,1 @@
+"""The built-in executor: commands run by a program of the user's, in confinement."""

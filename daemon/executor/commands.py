@@ -1,0 +1,182 @@
+"""Commands in Postgres, as the built-in executor takes and ends them. One function a statement, the statement beside it.
+
+Promise: at most N commands of an agent at once across all daemons; whoever lost the lease writes nothing; a command whose
+daemon died is tried again by another, three times in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+
+from daemon.db.pool import Database
+
+MAX_TRIES = 3
+
+# Up to $2 at once for each agent, counting those that other daemons run. One statement claims for all agents.
+CLAIM = """
+with room as materialized (
+    select a.agent_id, $2 - (
+        select count(*) from public.agent_commands r where r.status = 'running' and r.agent_id = a.agent_id) as places
+    from (select distinct c.agent_id from public.agent_commands c where c.status = 'ready') a
+), next as materialized (
+    select n.id
+    from room
+    cross join lateral (
+        select c.id, c.created_at from public.agent_commands c
+        where c.agent_id = room.agent_id and c.status = 'ready'
+        order by c.created_at, c.id
+        limit greatest(0, room.places)
+        for update skip locked
+    ) n
+    order by n.created_at, n.id
+    limit $3
+), started as (
+    update public.agent_commands c
+    set status = 'running', started_at = clock_timestamp()
+    from next
+    where c.id = next.id
+    returning c.id, c.agent_id, c.session_id, c.message, c.context
+), leased as (
+    insert into memoryd.executions (command_id, daemon_id, lease_until)
+    select id, $1, now() + make_interval(secs => $4) from started
+    on conflict (command_id) do update
+    set daemon_id = excluded.daemon_id, tries = executions.tries + 1, lease_until = excluded.lease_until
+    returning command_id, tries
+)
+select s.*, l.tries from started s join leased l on l.command_id = s.id
+"""
+
+# One daemon at a time counts the places of the agents; claims are short.
+LOCK = "select memoryd.lock('executor')"
+
+RENEW = """
+update memoryd.executions
+set lease_until = now() + make_interval(secs => $2)
+where daemon_id = $1 and command_id = any($3)
+returning command_id
+"""
+
+STREAM = """
+update public.agent_commands
+set output = $3
+where id = $1 and status = 'running'
+  and exists (select from memoryd.executions e where e.command_id = $1 and e.daemon_id = $2)
+"""
+
+# Who lost the lease writes nothing. Commands are locked before executions, here and wherever both are (see THE ORDER OF LOCKS
+# in the user controls' migration): an erasure does so, too.
+COMPLETE = """
+with command as materialized (
+    select c.id from public.agent_commands c where c.id = $1 for no key update
+), mine as (
+    delete from memoryd.executions e using command k
+    where e.command_id = k.id and e.daemon_id = $2
+    returning e.command_id
+)
+update public.agent_commands c
+set status = case when $4 = 0 then 'completed' else 'failed' end, output = $3, exit_code = $4, error = $5,
+    finished_at = clock_timestamp()
+from mine
+where c.id = mine.command_id and c.status = 'running'
+returning 1
+"""
+
+GIVE_BACK = """
+with commands as materialized (
+    select c.id from public.agent_commands c where c.id = any($2) order by c.id for no key update
+), mine as (
+    delete from memoryd.executions e using commands k
+    where e.command_id = k.id and e.daemon_id = $1
+    returning e.command_id
+)
+update public.agent_commands c
+set status = 'ready', started_at = null, output = null
+from mine
+where c.id = mine.command_id and c.status = 'running'
+"""
+
+# The row of executions stays where the command is tried again: it counts the tries. It is nobody's until the next
+# claim, so that a daemon that was only slow does not complete what was taken from it. A command that somebody holds is left
+# for the next time.
+RESCUE = """
+with held as materialized (
+    select c.id, c.status
+    from memoryd.executions e
+    join public.agent_commands c on c.id = e.command_id
+    where e.lease_until < now() or (e.lease_until = 'infinity' and c.status <> 'ready')
+    order by c.id
+    for no key update of c skip locked
+), dead as materialized (
+    select e.command_id, e.tries, e.lease_until < now() as expired
+    from memoryd.executions e
+    left join held h on h.id = e.command_id
+    where (e.lease_until < now() or (e.lease_until = 'infinity' and h.status is distinct from 'ready'))
+      and (h.id is not null or not exists (select from public.agent_commands c where c.id = e.command_id))
+    for update of e skip locked
+), again as (
+    update public.agent_commands c
+    set status = 'ready', started_at = null, output = null
+    from dead
+    where c.id = dead.command_id and c.status = 'running' and dead.expired and dead.tries < $1
+    returning c.id
+), given_up as (
+    update public.agent_commands c
+    set status = 'failed', finished_at = clock_timestamp(),
+        error = 'the daemon running it died, ' || $1 || ' times over'
+    from dead
+    where c.id = dead.command_id and c.status = 'running' and dead.expired and dead.tries >= $1
+    returning c.id
+), waiting as (
+    update memoryd.executions e
+    set lease_until = 'infinity', daemon_id = '00000000-0000-0000-0000-000000000000'
+    from again
+    where e.command_id = again.id
+), ended as (
+    delete from memoryd.executions e
+    using dead
+    where e.command_id = dead.command_id and not exists (select from again where again.id = e.command_id)
+)
+select (select count(*) from again) as again, (select count(*) from given_up) as given_up
+"""
+
+
+async def claim(
+    database: Database, *, daemon: UUID, parallel: int, limit: int, seconds: float
+) -> list[asyncpg.Record]:
+    """Up to `limit` ready commands, now running under a lease of this daemon; no agent has more than `parallel` at once."""
+    async with database.transaction() as connection:
+        await connection.execute(LOCK)
+        rows: list[asyncpg.Record] = await connection.fetch(CLAIM, daemon, parallel, limit, seconds)
+        return rows
+
+
+async def renew(database: Database, commands: Sequence[UUID], *, daemon: UUID, seconds: float) -> set[UUID]:
+    """Holds on to these commands for another `seconds`; returns those that are still this daemon's."""
+    rows = await database.fetch(RENEW, daemon, seconds, list(commands))
+    return {r["command_id"] for r in rows}
+
+
+async def stream(database: Database, command: UUID, *, daemon: UUID, output: str) -> None:
+    """Shows the output of a command that still runs."""
+    await database.execute(STREAM, command, daemon, output)
+
+
+async def complete(
+    database: Database, command: UUID, *, daemon: UUID, output: str, exit_code: int, error: str | None
+) -> None:
+    """Writes the outcome of a command, if it is still this daemon's."""
+    await database.fetchval(COMPLETE, command, daemon, output, exit_code, error)
+
+
+async def give_back(database: Database, commands: Sequence[UUID], *, daemon: UUID) -> None:
+    """Makes these commands ready again, for any daemon; the try is not counted."""
+    await database.execute(GIVE_BACK, daemon, list(commands))
+
+
+async def rescue(database: Database) -> tuple[int, int]:
+    """Takes back what dead daemons left. How many commands are tried again, and how many were given up."""
+    row = await database.fetchrow(RESCUE, MAX_TRIES)
+    return (0, 0) if row is None else (row["again"], row["given_up"])

@@ -1,0 +1,238 @@
+"""The built-in executor: runs ready commands by a program of the user's, and completes them.
+
+The program (MEMORYD_EXECUTOR_COMMAND) is run once for each command. It gets the context and the message on stdin, with
+MEMORYD_COMMAND_ID, MEMORYD_AGENT_ID and MEMORYD_SESSION_ID in its environment; what it writes is the output, streamed into
+the row while it runs; its exit code decides between completed and failed. What it may reach: see
+`daemon/executor/confinement.py`.
+
+Promise: at most N commands of an agent at once across all daemons; a time limit that ends the whole process group; output
+of any bytes and any size is kept (NUL and invalid UTF-8 replaced, the middle left out past the limit). A command whose daemon
+died is run again by another, three times in all: outside effects are at-least-once, its memory exactly-once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
+from daemon.executor import commands
+from daemon.executor.confinement import Confinement
+from daemon.executor.program import Output, run_program
+from daemon.logs import describe
+from memory.text import unframed
+
+OUT_OF_ROOM_SECONDS = 1.0
+STREAM_SECONDS = 1.0
+LAST_CLAIM_SECONDS = 2.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 5.0
+"""Between two tries to write an outcome."""
+
+CONTENDED = (
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.InsufficientResourcesError,
+)
+"""What passes by itself: a deadlock, a lock that is held too long, a full disk."""
+
+
+class Executor:
+    """Claims ready commands and runs them until told to stop."""
+
+    def __init__(  # noqa: PLR0913 - one setting each
+        self,
+        argv: Sequence[str],
+        *,
+        confinement: Confinement,
+        database: Database,
+        daemon_id: UUID,
+        lease_seconds: float,
+        parallel: int,
+        total: int,
+        timeout_seconds: float,
+        output_bytes: int,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._argv = argv
+        self._confinement = confinement
+        self._database = database
+        self._daemon_id = daemon_id
+        self._lease_seconds = lease_seconds
+        self._parallel = parallel
+        self._total = total
+        self._timeout = timeout_seconds
+        self._output_bytes = output_bytes
+        self._log = logger
+        self._woken = asyncio.Event()
+        self._running: dict[UUID, asyncio.Task[None]] = {}
+        self._claiming = asyncio.Lock()
+        self._stopping = False
+
+    def wake(self) -> None:
+        """A command may be ready."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Claims whenever woken; run it beside `renew_leases`."""
+        self._woken.set()
+        while not self._stopping:
+            await self._woken.wait()
+            self._woken.clear()
+            try:
+                async with self._claiming:
+                    await self._claim()
+            except DATABASE_FAULTS as error:
+                if not is_gone(error):
+                    self._log.error("executor_claim_failed", error=describe(error))
+                    await asyncio.sleep(1.0)
+                await self._database.recover(error)
+                self._woken.set()
+
+    async def renew_leases(self) -> None:
+        """Holds on to what runs here, and takes back what a dead daemon left; run it every third of the lease."""
+        if running := dict(self._running):
+            kept = await commands.renew(
+                self._database, list(running), daemon=self._daemon_id, seconds=self._lease_seconds
+            )
+            for command_id, task in running.items():
+                # Completed here in the meantime, or taken away: then another runs it, and this one must not go on.
+                if command_id not in kept and not task.done():
+                    self._log.warning("execution_lost", command=str(command_id))
+                    task.cancel()
+        again, given_up = await commands.rescue(self._database)
+        if again or given_up:
+            self._log.warning("executions_rescued", again=again, given_up=given_up)
+            self.wake()
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """Starts nothing more, lets programs finish for `grace_seconds`, ends the rest and gives their commands back."""
+        self._stopping = True
+        self._woken.set()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + grace_seconds
+        # A claim under way still starts programs, which would be left to themselves.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._claiming.acquire(), max(grace_seconds, LAST_CLAIM_SECONDS))
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=max(0.0, until - loop.time()))
+        left = dict(self._running)
+        for task in left.values():
+            task.cancel()
+        if left:
+            await asyncio.wait(list(left.values()))
+            await commands.give_back(self._database, list(left), daemon=self._daemon_id)
+            self._log.info("commands_given_back", commands=len(left))
+
+    async def _claim(self) -> None:
+        places = self._total - len(self._running)
+        if self._stopping or places <= 0:
+            return
+        rows = await commands.claim(
+            self._database,
+            daemon=self._daemon_id,
+            parallel=self._parallel,
+            limit=places,
+            seconds=self._lease_seconds,
+        )
+        for r in rows:
+            task = asyncio.create_task(self._execute(r))
+            self._running[r["id"]] = task
+            task.add_done_callback(functools.partial(self._ended, r["id"]))
+
+    def _ended(self, command_id: UUID, task: asyncio.Task[None]) -> None:
+        if self._running.get(command_id) is task:
+            del self._running[command_id]
+        self._woken.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The lease runs out, and the command is tried again.
+            self._log.error("execution_failed", command=str(command_id), error=describe(error))
+
+    async def _execute(self, row: asyncpg.Record) -> None:
+        began = time.perf_counter()
+        output = Output(self._output_bytes)
+        try:
+            exit_code, error = await self._run(row, output)
+        except OSError as fault:
+            # This machine has no room for one more process just now: another daemon may, or this one in a while.
+            self._log.warning("executor_out_of_room", command=str(row["id"]), error=describe(fault))
+            await asyncio.sleep(OUT_OF_ROOM_SECONDS)
+            # Where the database is away too, the lease runs out and brings the command back.
+            with contextlib.suppress(*DATABASE_FAULTS):
+                await commands.give_back(self._database, [row["id"]], daemon=self._daemon_id)
+            return
+        await self._complete(row["id"], output.text(), exit_code, error)
+        self._log.info(
+            "command_executed",
+            command=str(row["id"]),
+            agent=row["agent_id"],
+            exit_code=exit_code,
+            bytes=output.size,
+            ms=round((time.perf_counter() - began) * 1000),
+        )
+
+    async def _complete(self, command_id: UUID, output: str, exit_code: int, error: str | None) -> None:
+        """Writes the outcome. The work is done: it is tried until the row says so, or is gone."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await commands.complete(
+                    self._database,
+                    command_id,
+                    daemon=self._daemon_id,
+                    output=output,
+                    exit_code=exit_code,
+                    error=error,
+                )
+                return
+            except DATABASE_FAULTS as fault:
+                if is_gone(fault):
+                    await self._database.recover(fault)
+                elif not isinstance(fault, CONTENDED):
+                    raise
+                self._log.warning(
+                    "outcome_waits", command=str(command_id), error=describe(fault), retry_in=pause
+                )
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+
+    async def _run(self, row: asyncpg.Record, output: Output) -> tuple[int, str | None]:
+        streaming = asyncio.create_task(self._stream(row["id"], output))
+        try:
+            return await run_program(
+                self._argv,
+                given="\n\n".join(part for part in (row["context"], unframed(row["message"])) if part) + "\n",
+                environment={
+                    "MEMORYD_COMMAND_ID": str(row["id"]),
+                    "MEMORYD_AGENT_ID": row["agent_id"],
+                    "MEMORYD_SESSION_ID": str(row["session_id"] or ""),
+                },
+                confinement=self._confinement,
+                timeout_seconds=self._timeout,
+                output=output,
+            )
+        finally:
+            streaming.cancel()
+
+    async def _stream(self, command_id: UUID, output: Output) -> None:
+        written = 0
+        pause = STREAM_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            size = output.size
+            if size == written:
+                continue
+            written = size
+            with contextlib.suppress(*DATABASE_FAULTS):
+                await commands.stream(
+                    self._database, command_id, daemon=self._daemon_id, output=output.text()
+                )
+            # Each time the whole text is written anew: the longer it is, the seldomer.
+            pause = max(STREAM_SECONDS, size / 1_000_000)

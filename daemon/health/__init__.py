@@ -1,0 +1,1 @@
+"""How memoryd is doing: the status at a glance, and the doctor's checks."""

@@ -1,0 +1,101 @@
+"""What the doctor makes of roles, rights and logins: who may be memoryd, and who may do more than an end user should.
+
+Promise: pure functions from facts to findings; every finding that is not ok says what to do about it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from daemon.health.check import Check, Facts
+
+
+def check_roles(server: Facts) -> list[Check]:
+    """Our two roles, and whether the one that asks may be memoryd."""
+    me, missing = server["role"], {"memoryd_service", "memoryd_user"} - set(server["roles"])
+    if missing:
+        names = " and ".join(sorted(missing))
+        advice = "; ".join(f"create role {name} nologin" for name in sorted(missing))
+        if not server["has_schema"]:
+            return [
+                Check(
+                    "roles", "warning", f"There is no role {names} yet.", "memoryd migrate creates the roles."
+                )
+            ]
+        return [
+            Check(
+                "roles",
+                "problem",
+                f"There is no role {names}.",
+                f"An administrator runs: {advice}, and their grants.",
+            )
+        ]
+    checks = [Check("roles", "ok", f"memoryd_service and memoryd_user exist; {me} works as memoryd_service.")]
+    if not server["member"]:
+        advice = f"An administrator runs: grant memoryd_service to {_quoted(me)}"
+        checks = [Check("roles", "problem", f"{me} is not a member of memoryd_service.", advice)]
+    owner = server["owner"]
+    if owner is not None and not owner["mine"]:
+        found = f"Schema memoryd belongs to {owner['name']}, and this is {me}."
+        checks.append(Check("owner", "problem", found, f"Give DATABASE_URL the user {owner['name']}."))
+    return checks
+
+
+def check_row_security(server: Facts) -> Check:
+    """Row-level security on every table of ours."""
+    if not server["open_tables"]:
+        return Check("row security", "ok", "Enabled and forced on every table.")
+    advice = "; ".join(
+        f"alter table public.{name} enable row level security, force row level security"
+        for name in server["open_tables"]
+    )
+    return Check(
+        "row security", "problem", f"Not forced on: {', '.join(server['open_tables'])}.", f"Run: {advice}"
+    )
+
+
+def check_schemas(server: Facts) -> Check:
+    """Whether end users may put functions before ours, in a schema that the owner's functions look into."""
+    if not server["open_schemas"]:
+        return Check("schemas", "ok", "End users create nothing where memoryd's functions look.")
+    names = ", ".join(_quoted(name) for name in server["open_schemas"])
+    return Check(
+        "schemas",
+        "problem",
+        f"End users may create objects in schema {names}, and so put theirs before memoryd's.",
+        f"Run: revoke create on schema {names} from public",
+    )
+
+
+def check_rights(server: Facts) -> Check:
+    """Whether others than services may write, and so lock or empty, whole tables: policies stop neither."""
+    wide = server["wide_rights"]
+    if not wide:
+        return Check("table rights", "ok", "Nobody but services may lock, write or empty whole tables.")
+    held = "; ".join(f"{one['role']}: {', '.join(one['tables'])}" for one in wide)
+    advice = "; ".join(
+        f"revoke insert, update, delete, truncate on {', '.join(one['tables'])} from {one['role']}"
+        for one in wide
+    )
+    if any(one["role"] == "memoryd_user" for one in wide):
+        advice += " (then its rights by column again, as the migrations grant them)"
+    found = f"These may lock and write whole tables, past row-level security: {held}."
+    return Check("table rights", "problem", found, f"Run: {advice}")
+
+
+def check_logins(logins: Sequence[str]) -> Check:
+    """Whether somebody logs in as an end user, and so says themselves which one."""
+    if not logins:
+        return Check("logins", "ok", "No login is an end user of its own choosing.")
+    names = ", ".join(_quoted(name) for name in logins)
+    advice = (
+        "Claims are a setting that any login may set. Run: revoke memoryd_user from <login>, and let a gateway such "
+        "as PostgREST set the claims; or say who it is: "
+        "insert into memoryd.logins (login, user_id) values ('<login>', '<user_id>')"
+    )
+    return Check("logins", "problem", f"These logins are whichever user they say they are: {names}.", advice)
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'

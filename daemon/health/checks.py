@@ -1,0 +1,239 @@
+"""What the doctor makes of what it finds of server and database; of rights see `access_checks.py`.
+
+Promise: pure functions from facts to findings; every finding that is not ok says what to do about it. `problem` means that
+memoryd does not work, or works wrongly; `warning`, that it works less well than it could.
+"""
+
+from __future__ import annotations
+
+import re
+
+from daemon.db.migrator import OLDEST_POSTGRES
+from daemon.health.check import Check, Facts, split_advice
+from daemon.health.status import Status
+from daemon.settings import Settings
+
+OLDEST_VECTOR = (0, 8)
+CLOCK_SECONDS = 2.0
+LAG_SECONDS = 60.0
+IDLE_SECONDS = 60.0
+NO_WARNINGS = ("error", "log", "fatal", "panic")
+"""Values of log_min_messages that keep warnings out of the server's log."""
+FULL_QUEUE = 0.1
+"""Of the server's notification queue; from one half on memoryd notifies nobody, lest an insert fail."""
+SPARE_CONNECTIONS = 2
+"""Beside the pool: the listener's, and one for whoever looks."""
+
+NO_ROOM_BYTES, LITTLE_ROOM_BYTES = 100_000_000, 1_000_000_000
+
+# --- The server.
+
+
+def check_postgres(server: Facts) -> Check:
+    """Version of the server."""
+    if server["version_num"] >= OLDEST_POSTGRES:
+        return Check("postgres", "ok", f"Postgres {server['version']}.")
+    oldest = OLDEST_POSTGRES // 10000
+    advice = "Upgrade the server, or unset DATABASE_URL to use the Postgres that memoryd brings."
+    return Check(
+        "postgres",
+        "problem",
+        f"Postgres {server['version']} is older than {oldest}, the oldest supported.",
+        advice,
+    )
+
+
+def check_vector(server: Facts) -> Check:
+    """Extension pgvector: there, and new enough."""
+    vector = server["vector"]
+    available = server["vector_available"]
+    if vector is None and available is None:
+        advice = "Install it on the server (Debian: postgresql-18-pgvector; managed services have it ready)."
+        return Check("pgvector", "problem", "This Postgres has no pgvector.", advice)
+    if vector is None:
+        found = f"pgvector {available} is there, but not created in this database."
+        return Check("pgvector", "problem", found, "Run: memoryd migrate")
+    if _version(vector["version"]) < OLDEST_VECTOR:
+        found = f"pgvector {vector['version']} is older than {'.'.join(map(str, OLDEST_VECTOR))}."
+        return Check("pgvector", "problem", found, "Install a newer one, then: alter extension vector update")
+    return Check("pgvector", "ok", f"pgvector {vector['version']} in schema {vector['schema']}.")
+
+
+def check_connections(server: Facts, pool_size: int) -> Check:
+    """Whether a daemon finds the connections that it may take."""
+    free, wants = server["most"] - int(server["used"]), pool_size + SPARE_CONNECTIONS
+    found = f"{max(0, free)} of {server['most']} connections are free; a daemon takes up to {wants}."
+    if free >= wants:
+        return Check("connections", "ok", found)
+    return Check("connections", "warning", found, "Lower MEMORYD_POOL_SIZE, or raise max_connections.")
+
+
+def check_transactions(server: Facts) -> Check:
+    """Transactions that were begun and forgotten."""
+    idle = server["idle"]
+    if idle is None:
+        return Check("transactions", "ok", "No transaction that this role can see stands idle.")
+    found = (
+        f"The transaction of {idle['user']}, pid {idle['pid']}, has stood idle for {idle['seconds']:.0f} s."
+    )
+    if idle["seconds"] < IDLE_SECONDS:
+        return Check("transactions", "ok", found)
+    advice = (
+        f"What it holds waits, and the queue's dead rows stay: commit it, or select pg_terminate_backend({idle['pid']}). "
+        "Against the next one: alter database ... set idle_in_transaction_session_timeout = '1min'"
+    )
+    return Check("transactions", "warning", found, advice)
+
+
+def check_notifications(server: Facts) -> Check:
+    """Whether the queue of NOTIFY, which all databases of the server share, has room."""
+    used = float(server["notifications"])
+    found = f"The server's notification queue is {used:.0%} full."
+    if used < FULL_QUEUE:
+        return Check("notifications", "ok", found)
+    advice = (
+        "From 50% on work is found by MEMORYD_POLL_SECONDS alone, and clients hear nothing. A session that LISTENs stands in a "
+        "transaction: select pid, usename, xact_start from pg_stat_activity where xact_start is not null order by xact_start"
+    )
+    return Check("notifications", "warning", found, advice)
+
+
+def check_durability(server: Facts) -> Check:
+    """Whether a committed memory survives a power cut."""
+    commit = server["synchronous_commit"]
+    if not server["fsync"]:
+        found = "fsync or full_page_writes is off: a power cut can destroy the whole database."
+        return Check("durability", "warning", found, "Turn both on, unless losing everything is fine.")
+    if commit == "off":
+        found = "synchronous_commit is off: a crash can lose the last second of commits, but breaks nothing."
+        return Check("durability", "warning", found, "Turn it on, unless that second does not matter.")
+    return Check("durability", "ok", f"fsync is on, synchronous_commit is {commit}.")
+
+
+def check_log(server: Facts) -> Check:
+    """Whether the server's log keeps what memoryd puts on record there."""
+    level = server["log_min_messages"]
+    # The line is of level LOG where no statement is written beside it, else a warning: see memoryd.log_audit().
+    hiding = ("fatal", "panic") if server["log_min_error_statement"] in ("fatal", "panic") else NO_WARNINGS
+    if level not in hiding:
+        return Check("log", "ok", "The server's log takes what no table can: reads that may write nothing.")
+    found = f"log_min_messages is {level}: reads of support that are rolled back, and read-only ones, leave no line."
+    advice = "Set log_min_messages = warning, or log_min_messages = log and log_min_error_statement = panic."
+    return Check("log", "warning", found, advice)
+
+
+def check_clock(difference: float) -> Check:
+    """The clock of this machine against the database's, in seconds (positive: the database is ahead)."""
+    found = f"This machine and the database differ by {abs(difference):.1f} s."
+    if abs(difference) < CLOCK_SECONDS:
+        return Check("clock", "ok", found)
+    advice = "Only the database's clock counts, but logs will not match: synchronise both (NTP)."
+    return Check("clock", "warning", found, advice)
+
+
+def check_doorbell(settings: Settings, *, heard: bool) -> Check:
+    """Whether LISTEN works, or a transaction pooler is in the way."""
+    if heard:
+        if settings.doorbell == "poll" or settings.pool == "transaction":
+            advice = "Unset MEMORYD_DOORBELL and MEMORYD_POOL: work is then picked up in milliseconds."
+            found = (
+                f"The daemon polls every {settings.poll_seconds:g} s as it is told, though LISTEN would work."
+            )
+            return Check("doorbell", "ok", found, advice)
+        return Check("doorbell", "ok", "Notifications are heard: no transaction pooler is in the way.")
+    found = "Notifications do not arrive: DATABASE_URL leads through a transaction pooler"
+    direct = (
+        "give DATABASE_URL a direct or session connection (Supabase: port 5432) for pickup in milliseconds."
+    )
+    if settings.pool == "transaction":
+        return Check(
+            "doorbell", "ok", f"{found}, as MEMORYD_POOL says; polled every {settings.poll_seconds:g} s."
+        )
+    if settings.pool == "direct":
+        advice = f"Set MEMORYD_POOL=transaction and MEMORYD_DOORBELL=poll, or {direct}"
+        return Check("doorbell", "problem", f"{found}, but MEMORYD_POOL says direct.", advice)
+    advice = (
+        f"Set MEMORYD_POOL=transaction and MEMORYD_DOORBELL=poll to spare each start two seconds, or {direct}"
+    )
+    return Check("doorbell", "warning", f"{found}; polled every {settings.poll_seconds:g} s.", advice)
+
+
+def check_disk(free_bytes: int) -> Check:
+    """Room on the disk of the embedded server."""
+    found = f"{free_bytes / 1e9:.1f} GB are free for memoryd's own Postgres."
+    if free_bytes < NO_ROOM_BYTES:
+        return Check("disk", "problem", found, "Make room: Postgres stops when it can write no more.")
+    if free_bytes < LITTLE_ROOM_BYTES:
+        return Check("disk", "warning", found, "Make room: Postgres may need as much for one load.")
+    return Check("disk", "ok", found)
+
+
+# --- What is in the database.
+
+
+def check_schema(server: Facts, status: Status | None, trouble: str | None) -> Check:
+    """The migrations; `trouble` is what schema_trouble says of them."""
+    if not server["has_schema"]:
+        return Check("schema", "problem", "This database has no memoryd schema yet.", "Run: memoryd migrate")
+    if trouble is not None:
+        return Check("schema", "problem", *split_advice(trouble))
+    return Check(
+        "schema", "ok", f"Up to date{'' if status is None else f', version {status.schema_version}'}."
+    )
+
+
+def check_embeddings(memory: Facts) -> Check:
+    """Memories that similarity cannot find yet."""
+    count, forgotten = memory["without_embedding"], memory["forgotten"]
+    if not count:
+        return Check("embeddings", "ok", "Every memory has its embedding.")
+    if not forgotten:
+        return Check("embeddings", "ok", f"{count:,} memories wait for their embedding.")
+    advice = (
+        "memoryd dead requeue --topic index; should that not be all of them: "
+        "insert into memoryd.jobs (topic, ref) select 'index', id from agent_memory where embedding is null"
+    )
+    found = f"Memories without an embedding and without a job that would bring it: {forgotten:,}."
+    return Check("embeddings", "warning", found, advice)
+
+
+def check_daemons(status: Status) -> Check:
+    """Whether anybody works."""
+    alive = sum(one.alive for one in status.daemons)
+    dead = len(status.daemons) - alive
+    gone = f" {dead} died without a word." if dead else ""
+    if alive:
+        return Check("daemons", "ok", f"{alive} alive.{gone}")
+    return Check("daemons", "warning", f"No daemon is running.{gone}", "Start one: memoryd run")
+
+
+def check_queue(status: Status) -> Check:
+    """Jobs that were given up, or that nobody takes."""
+    if dead := sum(one.jobs for one in status.dead):
+        advice = "See why: memoryd dead. Once that is mended: memoryd dead requeue --all"
+        return Check("queue", "warning", f"Jobs that were given up: {dead:,}.", advice)
+    if (status.lag_seconds or 0.0) > LAG_SECONDS:
+        advice = "Start a daemon, or another one on another machine: memoryd run"
+        return Check("queue", "warning", f"The oldest job has waited for {status.lag_seconds:.0f} s.", advice)
+    return Check("queue", "ok", "No job was given up, and none waits for long.")
+
+
+def check_vectors(memory: Facts, *, name: str, dimensions: int) -> Check:
+    """Whether the embedder's vectors can stand beside those in the database."""
+    theirs, fixed = memory["embedder"], memory["dimensions"]
+    if fixed is not None and int(fixed) != dimensions:
+        found = f"The database holds vectors of {fixed} dimensions, {name} gives {dimensions}."
+        advice = (
+            f"Set MEMORYD_EMBEDDER to {theirs} (and MEMORYD_EMBEDDING_DIMENSIONS), or use a new database."
+        )
+        return Check("dimensions", "problem", found, advice)
+    if theirs is not None and theirs != name:
+        found = f"The database holds vectors of {theirs}, and those of {name} do not compare with them."
+        return Check(
+            "dimensions", "problem", found, f"Set MEMORYD_EMBEDDER to {theirs}, or use a new database."
+        )
+    return Check("dimensions", "ok", f"{dimensions}, as in the database.")
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text))

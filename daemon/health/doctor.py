@@ -1,0 +1,199 @@
+"""The doctor: everything around memoryd that can be wrong, looked at one by one.
+
+Promise: it changes nothing, and one thing that is wrong does not keep it from looking at the others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+
+import asyncpg
+
+from daemon.db.functions import read_applied
+from daemon.db.migration_files import load_migrations
+from daemon.db.migrator import read_ledger
+from daemon.db.plan import schema_trouble
+from daemon.db.pool import connect
+from daemon.db.pooler import hears_notifications
+from daemon.health import access_checks, checks
+from daemon.health.check import Check, Facts, split_advice
+from daemon.health.status import Status, read_status
+from daemon.settings import Settings
+from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
+
+# Of the catalogs alone: it works on any database, for any role.
+READ_SERVER = """
+select json_build_object(
+    'version_num', current_setting('server_version_num')::integer,
+    'version', current_setting('server_version'),
+    'vector', (select json_build_object('version', e.extversion, 'schema', n.nspname)
+               from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'),
+    'vector_available', (select default_version from pg_available_extensions where name = 'vector'),
+    'role', current_user,
+    'roles', (select coalesce(json_agg(rolname), '[]')
+              from pg_roles where rolname in ('memoryd_service', 'memoryd_user')),
+    'member', (select pg_has_role(current_user, oid, 'usage')
+               from pg_roles where rolname = 'memoryd_service'),
+    'owner', (select json_build_object('name', pg_get_userbyid(nspowner),
+                                       'mine', pg_has_role(current_user, nspowner, 'usage'))
+              from pg_namespace where nspname = 'memoryd'),
+    'has_schema', exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                          where n.nspname = 'memoryd' and c.relname = 'migrations'),
+    'open_tables', (select coalesce(json_agg(t.name order by t.name), '[]') from unnest($1::text[]) as t(name)
+                    where not exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                                      where n.nspname = 'public' and c.relname = t.name
+                                        and c.relrowsecurity and c.relforcerowsecurity)),
+    'open_schemas', (select coalesce(json_agg(n.nspname order by n.nspname), '[]') from pg_namespace n
+                     where (n.nspname = 'public'
+                            or n.oid = (select extnamespace from pg_extension where extname = 'vector'))
+                       and has_schema_privilege((select oid from pg_roles where rolname = 'memoryd_user'), n.oid, 'create')),
+    'wide_rights', (select coalesce(json_agg(w order by w.role), '[]') from (
+                        select case a.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as role,
+                               array_agg(distinct c.relname::text order by c.relname::text) as tables
+                        from pg_class c
+                        join pg_namespace n on n.oid = c.relnamespace
+                        cross join lateral aclexplode(c.relacl) a
+                        where n.nspname = 'public' and c.relname = any($1::text[]) and a.grantee <> c.relowner
+                          and a.privilege_type in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
+                          and not exists (select from pg_roles r join pg_roles s on s.rolname = 'memoryd_service'
+                                          where r.oid = a.grantee and (r.rolsuper or pg_has_role(r.oid, s.oid, 'member')))
+                        group by 1) w),
+    'most', current_setting('max_connections')::integer
+            - current_setting('superuser_reserved_connections')::integer
+            - coalesce(current_setting('reserved_connections', true)::integer, 0),
+    'used', (select sum(numbackends) from pg_stat_database),
+    -- Of other roles only pg_read_all_stats shows it.
+    'idle', (select json_build_object('pid', a.pid, 'user', a.usename,
+                                      'seconds', extract(epoch from clock_timestamp() - a.state_change))
+             from pg_stat_activity a
+             where a.datname = current_database() and a.state like 'idle in transaction%'
+             order by a.state_change limit 1),
+    'notifications', pg_notification_queue_usage(),
+    'fsync', current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on',
+    'synchronous_commit', current_setting('synchronous_commit'),
+    'log_min_messages', current_setting('log_min_messages'),
+    'log_min_error_statement', current_setting('log_min_error_statement')
+)
+"""
+
+# Behind a gateway nobody logs in as an end user: PostgREST's authenticator inherits nothing, and takes the role for a request.
+READ_LOGINS = """
+select coalesce(json_agg(r.rolname order by r.rolname), '[]')
+from pg_roles r
+where r.rolcanlogin and not r.rolsuper
+  and has_database_privilege(r.oid, current_database(), 'connect')
+  and pg_has_role(r.oid, 'memoryd_user', 'usage') and not pg_has_role(r.oid, 'memoryd_service', 'usage')
+  and not exists (select from memoryd.logins l where l.login = r.rolname)
+"""
+
+
+READ_MEMORY = """
+select json_build_object(
+    'dimensions', (select value from memoryd.settings where key = 'dimensions'),
+    'embedder', (select value from memoryd.settings where key = 'embedder'),
+    'without_embedding', (select count(*) from public.agent_memory where embedding is null),
+    'forgotten', (select count(*) from public.agent_memory m
+                  where m.embedding is null
+                    and not exists (select from memoryd.jobs j where j.topic = 'index' and j.ref = m.id))
+)
+"""
+
+
+async def examine(
+    settings: Settings,
+    url: str,
+    *,
+    build_embedder: Callable[[], Embedder],
+    build_language_model: Callable[[], LanguageModel | None],
+) -> AsyncIterator[Check]:
+    """The checks, one by one. Raises OSError or asyncpg.PostgresError when the database cannot be reached."""
+    # As behind a pooler: that works everywhere.
+    connection = await connect(url, pooled=True)
+    try:
+        server: Facts = json.loads(await connection.fetchval(READ_SERVER, our_tables()))
+        yield checks.check_postgres(server)
+        yield checks.check_vector(server)
+        for check in access_checks.check_roles(server):
+            yield check
+        status: Status | None = None
+        memory: Facts | None = None
+        trouble: str | None = None
+        if server["has_schema"] and server["owner"]["mine"]:
+            trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
+            if trouble is None:
+                status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
+                memory = json.loads(await connection.fetchval(READ_MEMORY))
+                yield access_checks.check_row_security(server)
+                yield access_checks.check_schemas(server)
+                yield access_checks.check_rights(server)
+                yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
+        yield checks.check_schema(server, status, trouble)
+        for check in await _ask_embedder(memory, build_embedder):
+            yield check
+        yield await _ask_language_model(build_language_model)
+        yield checks.check_doorbell(settings, heard=await hears_notifications(url))
+        yield checks.check_connections(server, settings.pool_size)
+        yield checks.check_transactions(server)
+        yield checks.check_notifications(server)
+        yield checks.check_durability(server)
+        yield checks.check_log(server)
+        yield checks.check_clock(await _clock_difference(connection))
+        if memory is not None and status is not None:
+            yield checks.check_embeddings(memory)
+            yield checks.check_daemons(status)
+            yield checks.check_queue(status)
+    finally:
+        await connection.close()
+
+
+def our_tables() -> list[str]:
+    """The tables of schema public that the migrations make."""
+    found = (re.findall(r"^create table public\.(\w+)", one.sql, re.MULTILINE) for one in load_migrations())
+    return [name for names in found for name in names]
+
+
+async def _clock_difference(connection: asyncpg.Connection) -> float:
+    """Seconds by which the database's clock is ahead of this machine's."""
+    before = time.time()
+    theirs = float(await connection.fetchval("select extract(epoch from clock_timestamp())"))
+    return theirs - (before + time.time()) / 2
+
+
+async def _ask_embedder(memory: Facts | None, build: Callable[[], Embedder]) -> list[Check]:
+    """Whether the embedder suits the database, and answers for one word."""
+    try:
+        embedder = build()
+    except (ValueError, RuntimeError) as error:
+        return [Check("embedder", "problem", *split_advice(str(error)))]
+    found: list[Check] = []
+    if memory is not None:
+        found.append(checks.check_vectors(memory, name=embedder.name, dimensions=embedder.dimensions))
+    began = time.perf_counter()
+    try:
+        await embedder.embed(["memory"])
+    except (Unavailable, Rejected) as error:
+        advice = (
+            "Until it answers, memories are found by words alone, and embedded later. Check its settings."
+        )
+        found.append(Check("embedder", "problem", f"{embedder.name} does not answer: {error}", advice))
+    else:
+        took = (time.perf_counter() - began) * 1000
+        found.append(Check("embedder", "ok", f"{embedder.name} answers in {took:.0f} ms."))
+    finally:
+        await embedder.close()
+    return found
+
+
+async def _ask_language_model(build: Callable[[], LanguageModel | None]) -> Check:
+    """Whether there is one. It is not called: that would cost money."""
+    try:
+        model = build()
+    except ValueError as error:
+        return Check("language model", "problem", *split_advice(str(error)))
+    if model is None:
+        return Check("language model", "ok", "None is set: rules write the insights.")
+    await model.close()
+    return Check("language model", "ok", f"{model.name} is to write the insights (not called now).")

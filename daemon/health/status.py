@@ -1,0 +1,187 @@
+"""How the fleet's memory is doing, in one statement: one snapshot, one round trip.
+
+Promise: it only reads, and what it says is true of one moment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from daemon.db.functions import AppliedFile
+from daemon.db.plan import schema_trouble
+
+# A job in a lane is claimed by leasing its lane, any other by moving its own visible_at.
+READ = """
+with jobs as materialized (
+    select j.topic, j.created_at,
+           case when j.lane is null then j.visible_at <= now()
+                else coalesce(l.leased_until <= now() and l.not_before <= now(), true) end as claimable,
+           greatest(j.created_at, j.visible_at, l.not_before) as since
+    from memoryd.jobs j
+    left join memoryd.lanes l on l.topic = j.topic and l.lane = j.lane
+), dream as materialized (
+    select * from public.dream_sessions order by started_at desc limit 1
+)
+select json_build_object(
+    'database', current_database(),
+    'postgres', current_setting('server_version'),
+    'daemons', (
+        select coalesce(json_agg(json_build_object(
+            'id', d.id, 'host', d.host, 'pid', d.pid, 'version', d.version, 'doorbell', d.doorbell,
+            'up_seconds', extract(epoch from now() - d.started_at),
+            'silent_seconds', extract(epoch from now() - d.seen_at)) order by d.started_at, d.id), '[]')
+        from memoryd.daemons d),
+    'queue', (
+        select coalesce(json_agg(q order by q.topic), '[]')
+        from (select topic, count(*) as jobs, count(*) filter (where claimable) as claimable,
+                     extract(epoch from now() - min(created_at)) as oldest_seconds
+              from jobs group by topic) q),
+    'lag_seconds', (select extract(epoch from now() - min(since)) from jobs where claimable),
+    'dead', (
+        select coalesce(json_agg(q order by q.topic), '[]')
+        from (select topic, count(*) as jobs, extract(epoch from now() - max(died_at)) as newest_seconds
+              from memoryd.dead_jobs group by topic) q),
+    'memories', (
+        select coalesce(json_object_agg(kind, n order by kind), '{}')
+        from (select kind, count(*) as n from public.agent_memory group by kind) q),
+    'commands', (
+        select coalesce(json_object_agg(status, n order by status), '{}')
+        from (select status, count(*) as n from public.agent_commands group by status) q),
+    'agents', (select count(*) from public.agents),
+    'associations', (select count(*) from public.memory_associations),
+    'insights', (select count(*) from public.dream_insights),
+    'dream', (
+        select json_build_object(
+            'id', d.id, 'trigger', d.trigger, 'status', d.status,
+            'started_seconds', extract(epoch from now() - d.started_at),
+            'took_seconds', extract(epoch from d.finished_at - d.started_at),
+            'memories_scanned', d.memories_scanned, 'clusters_found', d.clusters_found,
+            'insights_generated', d.insights_generated, 'associations_pruned', d.associations_pruned,
+            'categories', (select coalesce(json_object_agg(category, n order by category), '{}')
+                           from (select category, count(*) as n from public.dream_insights
+                                 where dream_id = d.id group by category) q))
+        from dream d),
+    'migrations', (
+        select json_agg(json_build_array(version, name, checksum) order by version) from memoryd.migrations),
+    'function_files', (
+        select json_object_agg(name, json_build_object('checksum', checksum, 'objects', objects, 'applied_by', applied_by))
+        from memoryd.function_files)
+)
+"""
+
+
+class Reader(Protocol):
+    """What is needed of a database, or of a connection to one."""
+
+    async def fetchval(self, sql: str, *args: object) -> Any:
+        """The first value of the first row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonRow:
+    """A daemon as its heartbeat tells."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    doorbell: str
+    up_seconds: float
+    silent_seconds: float
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedTopic:
+    """The jobs of a topic; `claimable` are those that only wait for a worker."""
+
+    topic: str
+    jobs: int
+    claimable: int
+    oldest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeadTopic:
+    """The jobs of a topic that were given up."""
+
+    topic: str
+    jobs: int
+    newest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LastDream:
+    """The dream that began last; `categories` counts the insights that are still of it."""
+
+    id: str
+    trigger: str
+    status: str
+    started_seconds: float
+    took_seconds: float | None
+    memories_scanned: int
+    clusters_found: int
+    insights_generated: int
+    associations_pruned: int
+    categories: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One moment. `lag_seconds`: how long the oldest claimable job has waited; None when none waits.
+
+    `schema_trouble` says what is wrong between the database's schema and this code, None when they agree.
+    """
+
+    database: str
+    postgres: str
+    schema_version: int
+    schema_trouble: str | None
+    daemons: tuple[DaemonRow, ...]
+    queue: tuple[QueuedTopic, ...]
+    lag_seconds: float | None
+    dead: tuple[DeadTopic, ...]
+    memories: Mapping[str, int]
+    commands: Mapping[str, int]
+    agents: int
+    associations: int
+    insights: int
+    dream: LastDream | None
+
+
+async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
+    """The status now. A daemon silent for three heartbeats counts as dead.
+
+    Raises asyncpg.UndefinedTableError where there is no schema yet.
+    """
+    read: dict[str, Any] = json.loads(await reader.fetchval(READ))
+    ledger = [(version, name, checksum) for version, name, checksum in read["migrations"] or ()]
+    files = read["function_files"] or {}
+    return Status(
+        database=read["database"],
+        postgres=read["postgres"],
+        schema_version=max((version for version, _, _ in ledger), default=0),
+        schema_trouble=schema_trouble(ledger, {name: AppliedFile(**row) for name, row in files.items()}),
+        daemons=tuple(
+            DaemonRow(**row, alive=is_alive(row["silent_seconds"], heartbeat_seconds))
+            for row in read["daemons"]
+        ),
+        queue=tuple(QueuedTopic(**row) for row in read["queue"]),
+        lag_seconds=read["lag_seconds"],
+        dead=tuple(DeadTopic(**row) for row in read["dead"]),
+        memories=read["memories"],
+        commands=read["commands"],
+        agents=read["agents"],
+        associations=read["associations"],
+        insights=read["insights"],
+        dream=None if read["dream"] is None else LastDream(**read["dream"]),
+    )
+
+
+def is_alive(silent_seconds: float, heartbeat_seconds: float) -> bool:
+    """Whether a daemon silent for so long counts as living: three heartbeats, and never less than 5 s."""
+    return silent_seconds < max(5.0, 3 * heartbeat_seconds)

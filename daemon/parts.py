@@ -1,0 +1,151 @@
+"""What a daemon is made of, built as its settings say: workers, executor, schedule, dreamer.
+
+Promise: nothing is started here, and nothing else reads these settings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.dense_indexes import build_dense_indexes
+from daemon.db.pool import Database
+from daemon.embedded.account import server_uid
+from daemon.executor.confinement import Confinement, confine
+from daemon.executor.executor import Executor
+from daemon.executor.program import words_of
+from daemon.queue.worker import Worker
+from daemon.schedule import Schedule, Tick, Upkeep
+from daemon.settings import Settings
+from daemon.topics import build_topics
+from handlers.dream.dreamer import Dreamer
+from handlers.shared.embedding import Embedding
+from providers.build import build_word_embedder
+from providers.ports import Embedder, LanguageModel
+
+OVERDUE_EVERY_SECONDS = 60.0
+DENSE_EVERY_SECONDS = 30.0
+SWEEP_EVERY_SECONDS = 3600.0
+
+
+def build_workers(
+    settings: Settings,
+    database: Database,
+    *,
+    embedding: Embedding,
+    dreamer: Dreamer,
+    embedder: Embedder,
+    holder: int,
+    wake_others: Callable[[Sequence[str]], None],
+    logger: FilteringBoundLogger,
+) -> dict[str, Worker]:
+    """The worker of each topic, by its name. `holder`: the number of the daemon."""
+    topics = build_topics(
+        database,
+        embedding,
+        dreamer,
+        words=build_word_embedder(embedder),
+        remote=embedder.remote,
+        embedder_wait=embedder.retry_in,
+    )
+    return {
+        topic.name: Worker(
+            topic,
+            database=database,
+            claim_seconds=settings.claim_seconds,
+            max_attempts=settings.max_attempts,
+            retry_max_seconds=settings.retry_max_seconds,
+            holder=holder,
+            logger=logger,
+            wake_others=wake_others,
+        )
+        for topic in topics
+    }
+
+
+def build_executor(
+    settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
+) -> Executor | None:
+    """The built-in executor; None where the settings name no program. Raises ValueError with what to do."""
+    if not settings.executor_command:
+        return None
+    for name in sorted(names_of(settings.executor_environment) - os.environ.keys()):
+        logger.warning("executor_variable_unset", variable=name)
+    return Executor(
+        words_of(settings.executor_command),
+        confinement=confinement_of(settings),
+        database=database,
+        daemon_id=daemon_id,
+        lease_seconds=settings.claim_seconds,
+        parallel=settings.executor_parallel,
+        total=settings.executor_total,
+        timeout_seconds=settings.executor_timeout_seconds,
+        output_bytes=settings.executor_output_bytes,
+        logger=logger,
+    )
+
+
+def build_schedule(
+    settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
+) -> Schedule:
+    """The schedule with all its ticks."""
+    upkeep = Upkeep(
+        database=database,
+        logger=logger,
+        command_hours=settings.command_hours,
+        query_log_days=settings.query_log_days,
+        audit_days=settings.audit_days,
+        conversation_minutes=settings.conversation_retention_minutes,
+    )
+    schedule = Schedule(database=database, daemon_id=daemon_id, logger=logger)
+    schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))
+    schedule.add(Tick("expire_conversations", settings.cleanup_seconds, upkeep.expire_conversations))
+    schedule.add(Tick("archive_knowledge", settings.cleanup_seconds, upkeep.archive_knowledge))
+    schedule.add(Tick("forget_answers", settings.cleanup_seconds, upkeep.forget_answers))
+    schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
+    schedule.add(
+        Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
+    )
+    schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
+    return schedule
+
+
+def build_dreamer(
+    settings: Settings,
+    database: Database,
+    embedding: Embedding,
+    language_model: LanguageModel | None,
+    logger: FilteringBoundLogger,
+) -> Dreamer:
+    """The dreamer that these settings ask for."""
+    return Dreamer(
+        store=database,
+        embedding=embedding,
+        language_model=language_model,
+        logger=logger,
+        idle_hours=settings.dream_idle_hours,
+        every_hours=settings.dream_every_hours,
+        window_hours=settings.dream_window_hours,
+    )
+
+
+def confinement_of(settings: Settings) -> Confinement:
+    """How the executor's programs are run. Raises ValueError with what to do."""
+    forbidden: dict[int, str] = {}
+    if settings.database_url is None and (server := server_uid(settings.data_dir)) is not None:
+        forbidden[server] = "the embedded Postgres runs as that user, so its data would lie open"
+    return confine(
+        user=settings.executor_user,
+        folder=settings.executor_dir,
+        also=names_of(settings.executor_environment),
+        environment=os.environ,
+        forbidden=forbidden,
+    )
+
+
+def names_of(text: str) -> frozenset[str]:
+    """The names of a list with commas."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())

@@ -1,0 +1,90 @@
+"""Who lives: a daemon's listener is a process of the server; when that is gone, what the daemon had claimed is anybody's.
+
+Promise: a daemon that was killed delays its jobs by seconds, not by the time that its claims hold. One that lost no more than
+its listener, and is slow to come back, loses nothing but work: its claims are fenced by (id, attempt) and by the lane's token.
+Behind a transaction pooler no server process is a daemon's own, and the claim's end alone counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
+from daemon.logs import describe
+
+LOOK_SECONDS = 1.0
+GONE_SECONDS = 3.0
+"""A daemon that lives has a new listener, and has said so, before this."""
+
+GONE = """
+select d.id, d.backend
+from memoryd.daemons d
+where d.backend is not null and d.id <> $1
+  and not exists (select from pg_stat_get_activity(d.backend))
+"""
+
+# Once for each death: of those who look, one finds the backend that it saw.
+TAKE_BACK = """
+with dead as (
+    update memoryd.daemons set backend = null where id = $1 and backend = $2 returning number
+), jobs as (
+    update memoryd.jobs j
+    set visible_at = now(), holder = null
+    from dead
+    where j.holder = dead.number and j.lane is null and j.visible_at > now()
+    returning 1
+), lanes as (
+    update memoryd.lanes l
+    set leased_until = '-infinity', holder = null
+    from dead
+    where l.holder = dead.number and l.leased_until > now()
+    returning 1
+)
+select (select count(*) from jobs) as jobs, (select count(*) from lanes) as lanes
+from dead
+"""
+
+
+class Presence:
+    """Looks after the other daemons until cancelled."""
+
+    def __init__(
+        self, *, database: Database, daemon_id: UUID, wake: Callable[[], None], logger: FilteringBoundLogger
+    ) -> None:
+        self._database = database
+        self._daemon_id = daemon_id
+        self._wake = wake
+        self._log = logger
+        self._missed: dict[tuple[UUID, int], float] = {}
+
+    async def run(self) -> None:
+        """Looks once a second."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self._look()
+            except DATABASE_FAULTS as error:
+                # After a restart of the server all listeners are new ones.
+                self._missed.clear()
+                if not is_gone(error):
+                    self._log.warning("presence_failed", error=describe(error))
+                await self._database.recover(error)
+
+    async def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        gone = {(r["id"], r["backend"]) for r in await self._database.fetch(GONE, self._daemon_id)}
+        self._missed = {one: self._missed.get(one, now) for one in gone}
+        for daemon, backend in [one for one, since in self._missed.items() if now - since >= GONE_SECONDS]:
+            row = await self._database.fetchrow(TAKE_BACK, daemon, backend)
+            if row is None:
+                continue
+            if row["jobs"] or row["lanes"]:
+                self._log.warning(
+                    "claims_taken_back", daemon=str(daemon), jobs=row["jobs"], lanes=row["lanes"]
+                )
+            self._wake()

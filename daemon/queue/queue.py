@@ -1,0 +1,297 @@
+"""The queue in Postgres: claim, settle, release, postpone, bury. One function a statement, the statement beside it.
+
+Promise: a job's effects are written once. Whoever settles holds (id, attempt), and in a lane the lane's token; who lost
+either deletes nothing and so may write nothing. All times are the database's now().
+
+    enqueued --claim--> in flight --settle--> gone
+                          |  \\--release--> enqueued, the attempt spared (provider down, daemon stopping)
+                          |  \\--postpone-> enqueued after a backoff, the attempt counted
+                          |  \\--bury-----> dead_jobs
+                          \\--(worker dies; the claim runs out)--> enqueued, the attempt counted
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from daemon.db.pool import Database
+from handlers.shared.ports import AnyConnection, Job
+
+MAX_ERROR_LENGTH = 2000
+"""Characters of an error that are kept."""
+
+# Jobs that did not come back are never in one company with fresh ones, nor with those that have seen more deaths than they.
+CLAIM = """
+with due as materialized (
+    select id, attempt - spared as deaths from memoryd.jobs
+    where topic = $1 and lane is null and visible_at <= now() and attempt > spared
+    order by turn, id
+    limit $2::integer
+    for update skip locked
+), suspects as materialized (
+    select d.id from due d
+    where d.deaths = (select min(deaths) from due)
+    order by d.id
+    limit (select memoryd.company(min(deaths), $2::integer, $4::integer) from due)
+), fresh as materialized (
+    select id from memoryd.jobs
+    where topic = $1 and lane is null and visible_at <= now() and attempt = spared
+    order by turn, id
+    limit $2::integer
+    for update skip locked
+)
+update memoryd.jobs j
+set visible_at = now() + make_interval(secs => $3), attempt = j.attempt + 1, holder = $5
+from (select id from fresh union all select id from suspects) due
+where j.id = due.id
+returning j.id, j.lane, j.ref, j.payload, j.attempt, j.spared, j.alone, j.created_at
+"""
+
+CLAIM_LANES = """
+select id, lane, ref, payload, attempt, spared, alone, created_at, token
+from memoryd.claim_lanes($1, $2, $3, make_interval(secs => $4), $5, $6)
+"""
+
+# Said before it begins: whether a death was this job's, or that of others that it was claimed with, is seen by this alone.
+BEGIN_ALONE = "update memoryd.jobs set alone = alone + 1 where id = $1 and attempt = $2"
+
+SETTLE = """
+delete from memoryd.jobs j
+using unnest($1::bigint[], $2::integer[]) as s(id, attempt)
+where j.id = s.id and j.attempt = s.attempt
+returning j.id
+"""
+
+# The lease is given up in the same transaction: the next holder can only begin once these effects are visible.
+SETTLE_LANES = """
+with held as (
+    update memoryd.lanes l
+    set leased_until = case when $6 then '-infinity' else l.leased_until end
+    from unnest($3::text[], $4::bigint[]) as h(lane, token)
+    where l.topic = $5 and l.lane = h.lane and l.token = h.token
+    returning l.lane
+)
+delete from memoryd.jobs j
+using unnest($1::bigint[], $2::integer[]) as s(id, attempt), held
+where j.id = s.id and j.attempt = s.attempt and j.lane = held.lane
+returning j.id
+"""
+
+RELEASE = """
+update memoryd.jobs j
+set visible_at = now() + make_interval(secs => $3), spared = j.spared + $4::integer,
+    alone = case when $4::integer > 0 then 0 else j.alone end, holder = null,
+    last_error = coalesce($5, j.last_error)
+from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
+where j.id = s.id and j.attempt = s.attempt
+"""
+
+POSTPONE = """
+update memoryd.jobs j
+set visible_at = now() + make_interval(secs => $3), alone = 0, holder = null, last_error = coalesce($4, j.last_error)
+where j.id = $1 and j.attempt = $2
+"""
+
+UNLEASE = """
+update memoryd.lanes l
+set leased_until = '-infinity', not_before = greatest(l.not_before, now() + make_interval(secs => $4))
+from unnest($2::text[], $3::bigint[]) as h(lane, token)
+where l.topic = $1 and l.lane = h.lane and l.token = h.token
+"""
+
+# What somebody holds is being settled or erased just now: it needs no renewal, and waiting for it in another order than theirs
+# would be a deadlock.
+RENEW = """
+update memoryd.jobs j
+set visible_at = now() + make_interval(secs => $3)
+from (select k.id from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
+      join memoryd.jobs k on k.id = s.id and k.attempt = s.attempt
+      where k.lane is null
+      for update of k skip locked) mine
+where j.id = mine.id
+"""
+
+RENEW_LANES = """
+update memoryd.lanes l
+set leased_until = now() + make_interval(secs => $4)
+from (select k.topic, k.lane from unnest($2::text[], $3::bigint[]) as h(lane, token)
+      join memoryd.lanes k on k.topic = $1 and k.lane = h.lane and k.token = h.token
+      where k.leased_until > now()
+      for update of k skip locked) mine
+where l.topic = mine.topic and l.lane = mine.lane
+"""
+
+BURY = """
+with gone as (
+    delete from memoryd.jobs j
+    where j.id = $1 and j.attempt = $2
+    returning *
+)
+insert into memoryd.dead_jobs (id, topic, lane, ref, payload, attempts, error, created_at)
+select id, topic, lane, ref, payload, attempt - spared, coalesce($4 || last_error, $3), created_at from gone
+"""
+
+# Ordered, so that the indexes are taken: a mere `exists` reads a backlog whole to find that another topic has no part in it.
+TOPICS_WITH_WORK = """
+select t.topic
+from unnest($1::text[]) as t(topic)
+where (select true from memoryd.jobs j
+       where j.topic = t.topic and j.lane is null and j.visible_at <= now()
+       order by j.turn, j.id
+       limit 1)
+   or (select true from memoryd.jobs j
+       where j.topic = t.topic and j.lane is not null
+       order by j.lane, j.id
+       limit 1)
+"""
+
+REQUEUE = """
+with back as (
+    delete from memoryd.dead_jobs d
+    where ($1::bigint[] is null or d.id = any($1)) and ($2::text is null or d.topic = $2)
+    returning topic, lane, ref, payload, id
+), queued as (
+    insert into memoryd.jobs (topic, lane, ref, payload, turn)
+    select topic, lane, ref, payload, clock_timestamp() from back order by id
+    returning topic
+), asked_again as (
+    -- Whoever asked was told that it failed.
+    update public.memory_requests r
+    set status = 'pending', error = null, finished_at = null
+    from back b
+    where b.topic in ('request', 'user_data', 'dream') and r.id = b.ref and r.status = 'failed'
+)
+select count(*) as jobs, count(memoryd.ring(q.topic)) from queued q
+"""
+
+
+async def claim(
+    database: Database,
+    topic: str,
+    *,
+    limit: int,
+    seconds: float,
+    max_attempts: int = 5,
+    holder: int | None = None,
+) -> list[Job]:
+    """Up to `limit` fresh jobs, and a company of suspects, of a topic without lanes: whose turn is next; returned by id."""
+    return _jobs(topic, await database.fetch(CLAIM, topic, limit, seconds, max_attempts, holder))
+
+
+async def claim_lanes(
+    database: Database,
+    topic: str,
+    *,
+    lanes: int,
+    limit: int,
+    seconds: float,
+    max_attempts: int = 5,
+    holder: int | None = None,
+) -> list[Job]:
+    """The first jobs of lanes, now leased, about `limit` in all; ordered by lane and id.
+
+    Up to `lanes` lanes that begin with a fresh job, and up to as many that begin with a suspect.
+    """
+    rows = await database.fetch(CLAIM_LANES, topic, lanes, limit, seconds, max_attempts, holder)
+    return _jobs(topic, rows)
+
+
+async def begin_alone(database: Database, job: Job) -> None:
+    """Notes that a suspect runs with no other from here on, until it is handed back."""
+    await database.execute(BEGIN_ALONE, job.id, job.attempt)
+
+
+async def settle(connection: AnyConnection, jobs: Sequence[Job], *, unlease: bool = True) -> list[Job]:
+    """Deletes the jobs that are still ours, in the effects' own transaction; returns those, in the order given."""
+    ids, attempts = [j.id for j in jobs], [j.attempt for j in jobs]
+    if jobs[0].lane is None:
+        rows = await connection.fetch(SETTLE, ids, attempts)
+    else:
+        lanes = leases(jobs)
+        rows = await connection.fetch(
+            SETTLE_LANES, ids, attempts, list(lanes), list(lanes.values()), jobs[0].topic, unlease
+        )
+    ours = {r["id"] for r in rows}
+    return [j for j in jobs if j.id in ours]
+
+
+async def release(
+    database: Database,
+    jobs: Sequence[Job],
+    *,
+    seconds: float = 0.0,
+    spared: bool = True,
+    error: str | None = None,
+) -> None:
+    """Hands jobs back after `seconds`; `spared`: the attempt is not counted. Their lanes are left alone: see `unlease`.
+
+    `error` is why the attempt failed, where it did.
+    """
+    said = None if error is None else error[:MAX_ERROR_LENGTH]
+    await database.execute(
+        RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds, int(spared), said
+    )
+
+
+async def postpone(database: Database, job: Job, *, seconds: float, error: str | None = None) -> None:
+    """Hands a failed job back after `seconds`, the attempt counted; `error` is kept with it."""
+    said = None if error is None else error[:MAX_ERROR_LENGTH]
+    await database.execute(POSTPONE, job.id, job.attempt, seconds, said)
+
+
+async def unlease(database: Database, jobs: Sequence[Job], *, seconds: float = 0.0) -> None:
+    """Gives the lanes of these jobs up; nobody leases them before `seconds` are over."""
+    lanes = leases(jobs)
+    if lanes:
+        await database.execute(UNLEASE, jobs[0].topic, list(lanes), list(lanes.values()), seconds)
+
+
+async def renew(database: Database, jobs: Sequence[Job], *, seconds: float) -> None:
+    """Holds on to claims of one topic for another `seconds`."""
+    lanes = leases(jobs)
+    if lanes:
+        await database.execute(RENEW_LANES, jobs[0].topic, list(lanes), list(lanes.values()), seconds)
+    else:
+        await database.execute(RENEW, [j.id for j in jobs], [j.attempt for j in jobs], seconds)
+
+
+async def bury(database: Database, job: Job, *, error: str, before_last: str | None = None) -> None:
+    """Moves a job to dead_jobs with `error`, or where it has a last error with `before_last` and that."""
+    await database.execute(BURY, job.id, job.attempt, error[:MAX_ERROR_LENGTH], before_last)
+
+
+async def topics_with_work(database: Database, topics: Sequence[str]) -> list[str]:
+    """Those topics that have a job to claim now."""
+    return [r["topic"] for r in await database.fetch(TOPICS_WITH_WORK, list(topics))]
+
+
+async def requeue(database: Database, *, ids: Sequence[int] | None = None, topic: str | None = None) -> int:
+    """Brings dead jobs back, as new ones; returns how many."""
+    return int(await database.fetchval(REQUEUE, None if ids is None else list(ids), topic))
+
+
+def leases(jobs: Sequence[Job]) -> dict[str, int]:
+    """Lane -> token of the jobs that stand in lanes."""
+    return {j.lane: j.token for j in jobs if j.lane is not None and j.token is not None}
+
+
+def _jobs(topic: str, rows: Sequence[Any]) -> list[Job]:
+    jobs = [
+        Job(
+            id=r["id"],
+            topic=topic,
+            lane=r["lane"],
+            ref=r["ref"],
+            payload=None if r["payload"] is None else json.loads(r["payload"]),
+            attempt=r["attempt"],
+            spared=r["spared"],
+            alone=r["alone"],
+            created_at=r["created_at"],
+            token=r.get("token"),
+        )
+        for r in rows
+    ]
+    jobs.sort(key=lambda j: (j.lane or "", j.id))
+    return jobs

@@ -1,0 +1,25 @@
+"""What a worker must know of the topic that it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from handlers.shared.ports import Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """How the work of one topic is done. `batch` jobs at most in one call, `parallel` calls at once in this daemon.
+
+    `follow_ups` are topics whose jobs this one's effects enqueue; `waits_for` gives the seconds until a provider that the
+    topic cannot do without may be asked again (0: now).
+    """
+
+    name: str
+    handler: Handler
+    batch: int
+    parallel: int = 1
+    lanes: int = 0
+    follow_ups: tuple[str, ...] = ()
+    waits_for: Callable[[], float] = lambda: 0.0

@@ -1,0 +1,171 @@
+"""The worker of one topic: claims batches and has them run, until it is told to stop.
+
+Promise: it survives the loss of the database; a daemon that stops hands its claims back at once; a worker that lost its claim
+writes nothing. What becomes of jobs that fail: see `batch.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone, is_outage
+from daemon.db.pool import Database
+from daemon.logs import describe, frames
+from daemon.queue import failures, queue
+from daemon.queue.batch import BatchRunner
+from daemon.queue.topic import Topic
+from handlers.shared.ports import Job
+
+LAST_CLAIM_SECONDS = 2.0
+
+
+class Worker:
+    """Runs one topic until told to stop."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        *,
+        database: Database,
+        claim_seconds: float,
+        max_attempts: int,
+        logger: FilteringBoundLogger,
+        wake_others: Callable[[Sequence[str]], None],
+        retry_max_seconds: float = failures.BACKOFF_MAX_SECONDS,
+        holder: int | None = None,
+    ) -> None:
+        """`holder` is the number of the daemon, by which others know whose the claims are."""
+        self.topic = topic
+        self._database = database
+        self._claim_seconds = claim_seconds
+        self._max_attempts = max_attempts
+        self._holder = holder
+        self._log = logger.bind(topic=topic.name)
+        self._woken = asyncio.Event()
+        self._slots = asyncio.Semaphore(topic.parallel)
+        self._claiming = asyncio.Lock()
+        self._failed_claims = 0
+        self._stopping = False
+        self._batches: dict[asyncio.Task[None], list[Job]] = {}
+        self._runner = BatchRunner(
+            topic,
+            database=database,
+            max_attempts=max_attempts,
+            retry_max_seconds=retry_max_seconds,
+            wake=self.wake,
+            wake_others=wake_others,
+            logger=self._log,
+        )
+
+    def wake(self) -> None:
+        """There may be work."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Claims and processes until `stop`; survives the loss of the database."""
+        self._woken.set()
+        while not self._stopping:
+            await self._woken.wait()
+            await self._wait_for_provider()
+            await self._slots.acquire()
+            self._woken.clear()
+            try:
+                async with self._claiming:
+                    jobs = await self._claim()
+                    if jobs:
+                        self._begin(jobs)
+                self._failed_claims = 0
+            except DATABASE_FAULTS as error:
+                self._slots.release()
+                if not is_gone(error):
+                    await self._pause_claims(error)
+                await self._database.recover(error)
+                self._woken.set()
+                continue
+            if not jobs:
+                self._slots.release()
+            elif self._may_be_more(jobs):
+                self._woken.set()
+
+    async def renew_claims(self) -> None:
+        """Holds on to all claims in flight; run it every third of the claim's time."""
+        for jobs in list(self._batches.values()):
+            await queue.renew(self._database, jobs, seconds=self._claim_seconds)
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """Claims no more, lets running batches finish for `grace_seconds`, hands the rest back."""
+        self._stopping = True
+        self._woken.set()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + grace_seconds
+        # A claim under way still brings jobs: they are waited for, or handed back, like all others.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._claiming.acquire(), max(grace_seconds, LAST_CLAIM_SECONDS))
+        if self._batches:
+            await asyncio.wait(list(self._batches), timeout=max(0.0, until - loop.time()))
+        for task in list(self._batches):
+            task.cancel()
+        if self._batches:
+            await asyncio.wait(list(self._batches))
+
+    def _begin(self, jobs: list[Job]) -> None:
+        task = asyncio.create_task(self._runner.run(jobs))
+        self._batches[task] = jobs
+        task.add_done_callback(self._batch_done)
+
+    def _batch_done(self, task: asyncio.Task[None]) -> None:
+        self._batches.pop(task, None)
+        self._slots.release()
+        # Jobs that arrived in a lane while it was leased to this batch were passed over by every claim since.
+        if self.topic.lanes:
+            self._woken.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("batch_lost", error=describe(error), at=frames(error))
+
+    def _may_be_more(self, jobs: Sequence[Job]) -> bool:
+        """Whether a claim left work behind that no notification will tell of: it took all it could, or a suspect."""
+        if self.topic.lanes:
+            return len({j.lane for j in jobs}) >= self.topic.lanes
+        return len(jobs) >= self.topic.batch or any(j.suspect for j in jobs)
+
+    async def _pause_claims(self, error: Exception) -> None:
+        self._failed_claims += 1
+        seconds = failures.backoff(self._failed_claims, maximum=failures.CLAIM_MAX_SECONDS)
+        said = {"retry_in": round(seconds, 1), "error": describe(error)}
+        if is_outage(error):
+            self._log.warning("claim_failed", **said)
+        else:
+            self._log.error("claim_failed", **said)
+        await self._database.reconnect_after_failover(error)
+        await asyncio.sleep(seconds)
+
+    async def _wait_for_provider(self) -> None:
+        while not self._stopping and (seconds := self.topic.waits_for()) > 0:
+            await asyncio.sleep(min(seconds, 1.0))
+
+    async def _claim(self) -> list[Job]:
+        topic = self.topic
+        if self._stopping:
+            return []
+        if topic.lanes:
+            return await queue.claim_lanes(
+                self._database,
+                topic.name,
+                lanes=topic.lanes,
+                limit=topic.batch,
+                seconds=self._claim_seconds,
+                max_attempts=self._max_attempts,
+                holder=self._holder,
+            )
+        return await queue.claim(
+            self._database,
+            topic.name,
+            limit=topic.batch,
+            seconds=self._claim_seconds,
+            max_attempts=self._max_attempts,
+            holder=self._holder,
+        )

@@ -1,0 +1,1 @@
+"""Dreams: what the memories of the last days say together."""

@@ -1,0 +1,161 @@
+"""Which dream runs: a row of dream_sessions under a unique index, with a lease.
+
+Promise: one dream at a time across daemons, so that neither a pooler nor a kill -9 can break it. An idle dream ends when a
+command or a load arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from handlers.dream.report import DreamReport, Trigger
+from handlers.shared.ports import Store
+
+MIN_MEMORIES = 3
+LEASE_SECONDS = 20.0
+"""Shorter than a claim: when a killed daemon's request is taken up again, its dream has ended."""
+RENEW_SECONDS = 1.0
+
+_DUE = """
+       not exists (select from public.agent_commands c
+                   where c.created_at > now() - make_interval(secs => $1) and c.created_at <= now())
+   and not exists (select from public.agent_commands c where c.status = 'running')
+   and not exists (select from public.dream_sessions d where d.status = 'completed'
+                   and d.finished_at > now() - make_interval(secs => $2))
+   and not exists (select from public.dream_sessions d where d.status = 'running' and d.lease_until > now())
+   and (select count(*) from (select from public.agent_memory m
+                              where m.created_at at time zone 'utc'
+                                    > (now() - make_interval(secs => $3)) at time zone 'utc'
+                              limit $4) m) = $4
+   and not memoryd.is_busy()
+"""
+DUE = f"select {_DUE}"
+
+# Beginnings and ends read the clock once they hold this: one that waits for another to be committed is dated after it.
+ALONE = "select memoryd.lock('dream_sessions')"
+
+END_DEAD = """
+update public.dream_sessions
+set status = 'interrupted', finished_at = clock_timestamp()
+where status = 'running' and lease_until < now()
+"""
+FIND_DEAD = (
+    "select exists (select from public.dream_sessions where status = 'running' and lease_until < now())"
+)
+
+BEGIN = """
+insert into public.dream_sessions (trigger, started_at, lease_until)
+values ('manual', clock_timestamp(), now() + make_interval(secs => $1))
+on conflict do nothing
+returning id
+"""
+
+# Asked once more: since this daemon found a dream due, another may have dreamt it from beginning to end.
+BEGIN_IDLE = f"""
+insert into public.dream_sessions (trigger, started_at, lease_until)
+select 'idle', clock_timestamp(), now() + make_interval(secs => $5)
+where {_DUE}
+on conflict do nothing
+returning id
+"""
+
+# False when the dream is no longer ours, or when it was an idle one and somebody has work for the fleet.
+HOLD = """
+update public.dream_sessions d
+set lease_until = now() + make_interval(secs => $2)
+where d.id = $1
+  and d.status = 'running'
+  and (d.trigger = 'manual'
+       or coalesce((select max(c.created_at) from public.agent_commands c where c.created_at <= now())
+                <= d.started_at, true)
+          and not exists (select from public.agent_commands c where c.status = 'running')
+          and not memoryd.is_busy())
+returning 1
+"""
+
+FINISH = """
+update public.dream_sessions
+set status = $2, finished_at = clock_timestamp(), memories_scanned = $3, clusters_found = $4, insights_generated = $5,
+    associations_pruned = $6
+where id = $1 and status = 'running'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """When an idle dream is due: the fleet is quiet for so long, the last dream so long ago, and in the window are memories."""
+
+    idle_seconds: float
+    every_seconds: float
+    window_seconds: float
+
+    @property
+    def arguments(self) -> tuple[float, float, float, int]:
+        """Of the statements that ask whether a dream is due."""
+        return self.idle_seconds, self.every_seconds, self.window_seconds, MIN_MEMORIES
+
+
+async def is_due(store: Store, when: When) -> bool:
+    """Whether the fleet is idle, the last dream long enough ago, and there is something to dream about."""
+    return bool(await store.fetchval(DUE, *when.arguments))
+
+
+async def end_dead(store: Store) -> bool:
+    """Ends a dream whose daemon died: until then it stands as running. Whether there was one."""
+    if not await store.fetchval(FIND_DEAD):
+        return False
+    async with store.transaction() as connection:
+        await connection.execute(ALONE)
+        return bool(await connection.fetch(f"{END_DEAD} returning id"))
+
+
+async def begin(store: Store, trigger: Trigger, when: When) -> UUID | None:
+    """The id of a dream that is ours now; None when another dream is running, or an idle one is not due."""
+    async with store.transaction() as connection:
+        await connection.execute(ALONE)
+        await connection.execute(END_DEAD)
+        if trigger == "manual":
+            dream_id: UUID | None = await connection.fetchval(BEGIN, LEASE_SECONDS)
+        else:
+            dream_id = await connection.fetchval(BEGIN_IDLE, *when.arguments, LEASE_SECONDS)
+        return dream_id
+
+
+@asynccontextmanager
+async def held(store: Store, dream_id: UUID) -> AsyncIterator[asyncio.Event]:
+    """Renews the lease; the event is set when the dream must end."""
+    lost = asyncio.Event()
+
+    async def hold() -> None:
+        while await store.fetchval(HOLD, dream_id, LEASE_SECONDS):
+            await asyncio.sleep(RENEW_SECONDS)
+        lost.set()
+
+    holding = asyncio.create_task(hold())
+    holding.add_done_callback(lambda _task: lost.set())
+    try:
+        yield lost
+    finally:
+        holding.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await holding
+
+
+async def finish(store: Store, report: DreamReport) -> None:
+    """Writes how a dream ended, if nobody has ended it before."""
+    async with store.transaction() as connection:
+        await connection.execute(ALONE)
+        await connection.execute(
+            FINISH,
+            report.dream_id,
+            report.status,
+            report.memories_scanned,
+            report.clusters_found,
+            report.insights_generated,
+            report.associations_pruned,
+        )

@@ -1,0 +1,1 @@
+"""How rows are made findable: those that stand for themselves, messages with their windows, words."""

@@ -1,0 +1,91 @@
+"""Embeds texts, asking a remote embedder for no text twice.
+
+Promise: an answer that was paid for is kept before anything else happens, so a crash between the slow half and the
+commit half costs nothing. A local embedder is quicker than the look-up and is simply asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from pgvector import Vector
+
+from handlers.shared.ports import Reader
+from providers.ports import Embedder, Rejected, SimilarityFloors, Unavailable, Vectors
+
+Key = TypeVar("Key")
+
+PATIENCE_SECONDS = 2.0
+"""How long a context waits for a remote embedder."""
+
+LOOK_UP = """
+update memoryd.embeddings e
+set used_at = now()
+from unnest($2::bytea[]) as h(content_hash)
+where e.embedder = $1 and e.content_hash = h.content_hash
+returning e.content_hash, e.embedding
+"""
+
+KEEP = """
+insert into memoryd.embeddings (embedder, content_hash, embedding)
+select $1, h.content_hash, h.embedding
+from unnest($2::bytea[], $3::vector[]) as h(content_hash, embedding)
+order by h.content_hash
+on conflict do nothing
+"""
+
+
+class Embedding:
+    """What the handlers use in place of an embedder."""
+
+    def __init__(self, embedder: Embedder, reader: Reader) -> None:
+        self._embedder = embedder
+        self._reader = reader
+
+    @property
+    def floors(self) -> SimilarityFloors:
+        """What a cosine similarity of two of the vectors says."""
+        return self._embedder.floors
+
+    async def of(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (len(texts), dimensions). Raises Unavailable or Rejected."""
+        if not self._embedder.remote:
+            return await self._embedder.embed(texts)
+        name = self._embedder.name
+        hashes = [hashlib.sha256(t.encode("utf-8", "replace")).digest() for t in texts]
+        wanted = dict(zip(hashes, texts, strict=True))
+        known = {
+            r["content_hash"]: r["embedding"] for r in await self._reader.fetch(LOOK_UP, name, sorted(wanted))
+        }
+        missing = [h for h in wanted if h not in known]
+        if missing:
+            vectors = await self._embedder.embed([wanted[h] for h in missing])
+            known.update(zip(missing, vectors, strict=True))
+            await self._reader.execute(KEEP, name, missing, [Vector(v) for v in vectors])
+        return np.stack([v.to_numpy() if isinstance(v := known[h], Vector) else v for h in hashes])
+
+    async def by_key(self, texts: Mapping[Key, str]) -> dict[Key, Vector]:
+        """As `of`, by any key, ready to be a query's argument."""
+        vectors = await self.of(list(texts.values())) if texts else ()
+        return {key: Vector(vector) for key, vector in zip(texts, vectors, strict=True)}
+
+    async def if_possible(
+        self, texts: Mapping[Key, str], *, patience: float | None = PATIENCE_SECONDS
+    ) -> dict[Key, Vector]:
+        """As `by_key`, or empty when the embedder does not answer within `patience` or will not take one of the texts.
+
+        For those who would rather go on by words than wait.
+        """
+        try:
+            async with asyncio.timeout(patience):
+                return await self.by_key(texts)
+        except (Unavailable, Rejected, TimeoutError):
+            return {}
+
+    async def if_local(self, texts: Mapping[Key, str]) -> dict[Key, Vector]:
+        """As `if_possible`, but empty at once when the embedder is a remote one."""
+        return {} if self._embedder.remote else await self.if_possible(texts)

@@ -1,0 +1,48 @@
+"""Embeddings in numpy: from Postgres's own form, brought to length 1, put together.
+
+Promise: shapes and types are checked nowhere and stated everywhere; what comes in is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""Shape (n, dimensions)."""
+
+
+def unpacked(packed: bytes, rows: int) -> Vectors:
+    """The vectors in so many answers of pgvector's vector_send, one after the other.
+
+    Each is two 16-bit numbers, the dimensions and a zero, then the values.
+    """
+    return np.frombuffer(packed, dtype=">f4").reshape(rows, -1)[:, 1:].astype(np.float32)
+
+
+def unit(rows: Vectors) -> Vectors:
+    """Rows of length 1: an embedding that a user brought along may have any length. A row of zeros stays one."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32, copy=False)
+
+
+def stacked(vectors: Sequence[NDArray[Any] | None]) -> Vectors | None:
+    """The vectors as the rows of one array, NaN for each that is None; None when all are."""
+    width = next((len(v) for v in vectors if v is not None), None)
+    if width is None:
+        return None
+    matrix = np.full((len(vectors), width), np.nan, dtype=np.float32)
+    for row, vector in enumerate(vectors):
+        if vector is not None:
+            matrix[row] = vector
+    return matrix
+
+
+def mean(vectors: Sequence[NDArray[Any]], weights: Sequence[float]) -> NDArray[np.float32]:
+    """The weighted mean of unit vectors, scaled to length 1 again, unless it is zero."""
+    average = np.average(np.stack(vectors), axis=0, weights=weights)
+    length = float(np.linalg.norm(average))
+    return (average / length if length > 0 else average).astype(np.float32)
