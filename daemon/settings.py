@@ -1,14 +1,17 @@
 """Every setting of memoryd, from the environment or a .env file, each with its meaning and its allowed values.
 
 Promise: a wrong value stops the program with one sentence that names the variable, the value and what is allowed.
+docs/settings.md and .env.example are written from this file by `python -m docs.describe_settings`.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from dotenv import dotenv_values
@@ -17,12 +20,25 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "MEMORYD_"
 NO_SETTINGS = frozenset(PREFIX + name for name in ("COMMAND_ID", "AGENT_ID", "SESSION_ID", "TEST_POSTGRES"))
-"""Variables that the built-in executor gives its programs, and that the tests read."""
+"""Variables that the built-in executor sets for its programs, and one that the tests read."""
 OF_KUBERNETES = (PREFIX + "SERVICE_", PREFIX + "PORT")
-"""How the variables begin that Kubernetes gives every program beside a service named memoryd."""
+"""Prefixes of the variables that Kubernetes sets in every container when there is a service named memoryd."""
 ENV_FILE, ENV_FILE_ENCODING = ".env", "utf-8-sig"
 A_CENTURY = 876_000
-"""In hours: what is longer would leave the calendar of Postgres."""
+"""In hours. Longer times would not fit into Postgres' timestamps."""
+
+GROUPS: Mapping[str, str] = MappingProxyType(
+    {
+        "database_url": "Database",
+        "doorbell": "Queue",
+        "embedder": "Embedder and language model",
+        "executor_command": "Built-in executor",
+        "pending_per_user": "Limits, expiry and notifications",
+        "heartbeat_seconds": "Dreams, clean-up and audit trail",
+        "log_level": "Log",
+    }
+)
+"""The documents' headings, each by the first setting that stands under it."""
 
 
 class SettingsError(Exception):
@@ -45,90 +61,99 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         None,
         validation_alias=AliasChoices("MEMORYD_DATABASE_URL", "DATABASE_URL"),
-        description="Postgres to use; empty: the embedded one in the data folder.",
+        description="Postgres to use. Empty: the embedded one in the data folder.",
     )
     data_dir: Path = Field(Path(".memoryd"), description="Folder of the embedded Postgres.")
     postgres_port: Annotated[int, Field(ge=1024, le=65535)] | None = Field(
-        None, description="Port of the embedded Postgres; empty: 54329, or any free one."
+        None, description="Port of the embedded Postgres. Empty: 54329, or a free one."
     )
     pool: Literal["auto", "direct", "transaction"] = Field(
-        "auto", description="Whether DATABASE_URL is a transaction-pooled connection; auto finds out."
+        "auto", description="Whether DATABASE_URL leads to a transaction pooler. auto: found out at start."
     )
     pool_size: Annotated[int, Field(ge=3, le=100)] = Field(
-        10, description="Connections at most, beside the doorbell's."
+        10, description="Maximum number of connections, not counting the one that listens."
     )
 
     doorbell: Literal["auto", "listen", "poll"] = Field(
-        "auto", description="How the daemon hears of work; poll needs no LISTEN (transaction poolers)."
+        "auto",
+        description="How the daemon learns of work. poll works without LISTEN, behind a transaction pooler.",
     )
     poll_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
-        5.0, description="The slow poll that is always on."
+        5.0, description="Pause between two polls for work. They go on beside LISTEN too."
     )
     claim_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
-        30.0, description="How long a silent worker's claim holds."
+        30.0, description="How long a claim is valid without being renewed."
     )
     max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
         15, description="Attempts before a job is buried."
     )
     retry_max_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
         300.0,
-        description="Longest pause between two attempts; the first is a second, and each twice the last.",
+        description="Maximum pause between two attempts. The first pause is a second, each next one twice as long.",
     )
     start_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
-        10.0, description="How long a start waits for a database that does not answer or is coming up."
+        10.0, description="How long a start waits for a database that does not answer or is starting up."
     )
     shutdown_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
-        10.0, description="What running batches get at SIGTERM."
+        10.0, description="How long running batches may take to finish after SIGTERM."
     )
 
-    embedder: str = Field("local/wordllama-256", description="local/wordllama-256 or openai/<model>.")
-    embedding_dimensions: Annotated[int, Field(ge=1, le=16000)] | None = Field(
-        None, description="Dimensions, where the embedder offers several; fixed at the first migrate."
+    embedder: str = Field(
+        "local/wordllama-256", description="Model that embeds texts: local/wordllama-256 or openai/<model>."
     )
-    language_model: str | None = Field(None, description="openai/<model> to write insights; empty: by rules.")
+    embedding_dimensions: Annotated[int, Field(ge=1, le=16000)] | None = Field(
+        None, description="Dimensions, where the embedder offers several. Fixed by the first migrate."
+    )
+    language_model: str | None = Field(
+        None, description="Model that writes insights: openai/<model>. Empty: rules write them."
+    )
     openai_api_key: SecretStr | None = Field(
         None,
         validation_alias=AliasChoices("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY"),
-        description="Key of the OpenAI or compatible server; many local ones need none.",
+        description="Key of the OpenAI or compatible server. Many local ones need none.",
     )
-    openai_base_url: str | None = Field(None, description="Any server that speaks the protocol.")
+    openai_base_url: str | None = Field(
+        None, description="Address of a server with OpenAI's protocol. Empty: OpenAI's own."
+    )
     provider_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
         30.0, description="Time limit of one call to a provider."
     )
 
     executor_command: str | None = Field(
-        None, description="Program that runs commands; it gets context and message on stdin."
+        None,
+        description="Program that runs commands. It reads context and message from stdin. Empty: no built-in executor.",
     )
     executor_timeout_seconds: Annotated[float, Field(gt=0, le=31_536_000)] = Field(
         600.0, description="Time limit of one command."
     )
     executor_parallel: Annotated[int, Field(ge=1, le=1000)] = Field(
-        2, description="Commands at once for each agent."
+        2, description="Maximum number of commands that run at once for one agent."
     )
     executor_total: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        16, description="Commands at once in this daemon, of all agents."
+        16, description="Maximum number of commands that run at once in this daemon, of all agents."
     )
     executor_output_bytes: Annotated[int, Field(ge=1000, le=200_000_000)] = Field(
-        16_000_000, description="Output kept of one command; the middle of longer output is left out."
+        16_000_000,
+        description="Maximum output that is kept of one command. Of longer output the middle is left out.",
     )
     executor_user: str | None = Field(
         None,
-        description="System user that commands run as; needs root. Empty: the daemon's own, which must not be root then.",
+        description="System user that commands run as; needs root. Empty: the daemon's user, which then must not be root.",
     )
     executor_dir: Path | None = Field(
         None,
-        description="Folder where commands run; empty: a private one for each, removed afterwards.",
+        description="Folder where commands run. Empty: a private one for each command, removed afterwards.",
     )
     executor_environment: str = Field(
-        "", description="Names of variables that commands see beside the usual ones, with commas between."
+        "", description="Names of variables that commands see beside the usual ones, separated by commas."
     )
     command_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        24.0, description="A command running longer than this has failed."
+        24.0, description="A command that runs for longer than this has failed."
     )
 
     pending_per_user: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         100,
-        description="Requests and commands that an end user may have pending at once; agents are not counted.",
+        description="Maximum number of requests and commands that an end user may have pending. Agents have no limit.",
     )
     outcome_ttl_hours: Annotated[int, Field(ge=1, le=A_CENTURY)] = Field(
         72, description="Default TTL of outcome, error, observation."
@@ -138,43 +163,43 @@ class Settings(BaseSettings):
     )
     conversation_retention_minutes: Annotated[int, Field(ge=1, le=60 * A_CENTURY)] | None = Field(
         None,
-        description="How long conversations are kept, where a user has not said otherwise; empty: for ever.",
+        description="How long conversations are kept, unless the user has set a time. Empty: for ever.",
     )
     public_notifications: bool = Field(
-        True, description="command_ready, request_done and memory_updated on or off."
+        True, description="Whether command_ready, request_done and memory_updated are sent."
     )
     notification_user_ids: bool = Field(
         False, description="Whether memory_updated names the user, to every login that listens."
     )
 
     heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = Field(
-        30.0, description="Pause between two heartbeats, each of which asks whether to dream."
+        30.0, description="Pause between two heartbeats. Each also checks whether a dream is due."
     )
     dream_idle_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        6.0, description="Quiet hours before a dream."
+        6.0, description="Hours without a command before a dream begins."
     )
     dream_every_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        6.0, description="Hours between completed dreams."
+        6.0, description="Minimum hours between two completed dreams."
     )
     dream_window_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        48.0, description="How far back a dream looks."
+        48.0, description="A dream reads the memories of this many last hours."
     )
     cleanup_seconds: Annotated[float, Field(ge=1, le=604_800)] = Field(
-        300.0, description="Pause between clean-ups of memories, conversations and knowledge."
+        300.0, description="Pause between two clean-ups of expired memories, conversations and knowledge."
     )
     query_log_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
-        30.0, description="How long memory_queries are kept."
+        30.0, description="How long rows of memory_queries and memory_requests are kept."
     )
     audit: bool = Field(True, description="Whether reads and writes of a user's memory are logged.")
     audit_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
-        90.0, description="How long agent_execution_logs keeps what memoryd logged."
+        90.0, description="How long rows that memoryd wrote into agent_execution_logs are kept."
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least that is logged."
+        "info", description="Events below this level are not logged."
     )
     log_format: Literal["auto", "console", "json"] = Field(
-        "auto", description="auto is console on a terminal, else JSON."
+        "auto", description="auto: console on a terminal, else JSON."
     )
 
 
@@ -239,11 +264,11 @@ def _sentence(error: dict[str, object]) -> str:
     shown = "a secret value" if "key" in name.lower() or "url" in name.lower() else repr(error.get("input"))
     field = Settings.model_fields.get(name)
     about = f" {field.description}" if field is not None and field.description else ""
-    return f"{variable} is {shown}; it must be {_allowed(name) or error['msg']}.{about}"
+    return f"{variable} is {shown}; it must be {allowed_values(name) or error['msg']}.{about}"
 
 
-def _allowed(name: str) -> str | None:
-    """What a setting may be, in words; None where any text will do."""
+def allowed_values(name: str) -> str | None:
+    """What the setting of this field name may be, in words; None where any text is allowed."""
     schema = Settings.model_json_schema(by_alias=False)["properties"].get(name, {})
     schema = next((one for one in schema.get("anyOf", ()) if one["type"] != "null"), schema)
     if values := schema.get("enum"):

@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -151,25 +152,31 @@ def _cell(text: str | None) -> str:
     return (text or "").replace("|", "\\|").replace("\n", " ")
 
 
-async def _main(url: str | None) -> None:
-    if url is not None:
-        connection = await asyncpg.connect(url)
-        text = await draw(connection)
-        await connection.close()
-    else:
-        with tempfile.TemporaryDirectory(prefix="memoryd-") as folder:
+@asynccontextmanager
+async def migrated_database(url: str | None) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to the database at `url`, which is migrated already; None: to one of its own, made and removed here."""
+    with ExitStack() as ending:
+        address = url
+        if address is None:
+            folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="memoryd-"))
             postgres = EmbeddedPostgres(
                 Path(folder) / "data", options={"fsync": "off", "shared_buffers": "32MB"}
             )
             postgres.start()
-            try:
-                connection = await asyncpg.connect(postgres.socket_url)
+            ending.callback(postgres.stop)
+            address = postgres.socket_url
+        connection = await asyncpg.connect(address)
+        try:
+            if url is None:
                 await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
-                text = await draw(connection)
-                await connection.close()
-            finally:
-                postgres.stop()
-    DOCUMENT.write_text(text, encoding="utf-8")
+            yield connection
+        finally:
+            await connection.close()
+
+
+async def _main(url: str | None) -> None:
+    async with migrated_database(url) as connection:
+        DOCUMENT.write_text(await draw(connection), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 schema/NNNN_name.sql     tables, columns, indexes, roles: each applied once, frozen by schema/checksums.txt
 functions/**/*.sql       functions, views, triggers, policies: in the order of functions/order.txt, applied again when changed
-    first_edition/           checksums of the seventeen files that came before these, and the SQL that carries such a database over
+first_edition/           checksums of the seventeen files that came before, and the SQL that carries such a database over
 """
 
 from __future__ import annotations

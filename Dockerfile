@@ -1,0 +1,41 @@
+# memoryd as an image, from a checkout: docker build -t memoryd .
+#
+#     docker run --init -e DATABASE_URL=postgresql://memoryd:secret@db.internal/app memoryd
+#     docker run --rm   -e DATABASE_URL=... memoryd doctor
+#
+# Without DATABASE_URL it runs its own Postgres, with its data in the volume. See docs/operations.md.
+
+FROM python:3.12-slim AS build
+
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY daemon daemon
+COPY handlers handlers
+COPY memory memory
+COPY migrations migrations
+COPY providers providers
+RUN python -m venv /opt/memoryd \
+    && /opt/memoryd/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt .
+
+
+FROM python:3.12-slim
+
+# A user without rights: it owns the data folder and nothing else.
+RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/memoryd --create-home --shell /usr/sbin/nologin memoryd
+COPY --from=build /opt/memoryd /opt/memoryd
+
+ENV PATH=/opt/memoryd/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    MEMORYD_DATA_DIR=/var/lib/memoryd/data
+
+USER memoryd
+WORKDIR /var/lib/memoryd
+VOLUME /var/lib/memoryd
+
+# Healthy while a daemon of this container writes its heartbeat into the database.
+HEALTHCHECK --interval=60s --timeout=20s --start-period=60s --retries=3 \
+    CMD memoryd status --json | python -c "import json, socket, sys; \
+sys.exit(not any(d['alive'] and d['host'] == socket.gethostname() for d in json.load(sys.stdin)['daemons']))"
+
+ENTRYPOINT ["memoryd"]
+CMD ["run"]

@@ -1,0 +1,110 @@
+"""Writes docs/settings.md and .env.example from daemon/settings.py: each setting's name, default, allowed values and meaning.
+
+Promise: what a setting means stands in settings.py alone; tests/unit/test_settings_document.py fails where one of the two
+files says something else.
+
+    python -m docs.describe_settings      writes both files
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import AliasChoices, SecretStr
+
+from daemon.settings import GROUPS, PREFIX, Settings, allowed_values
+
+DOCUMENT = Path(__file__).with_name("settings.md")
+EXAMPLE = Path(__file__).parents[1] / ".env.example"
+
+BEFORE = """\
+# Settings
+
+Written from `daemon/settings.py` by `python -m docs.describe_settings`.
+
+memoryd reads its settings from the environment, or from a `.env` file in the working directory. The file is read only if it
+belongs to the user that memoryd runs as, or to root: a file of another user could name a program for memoryd to run. A wrong
+value stops memoryd with the variable, the value and what is allowed. A misspelt name is logged (`setting_unknown`).
+Units are in the names. An empty value counts as none: the default holds. [`.env.example`](../.env.example) is the same list, to
+copy and change.
+"""
+
+AFTER = """\
+The settings of OpenAI serve the embedder and the language model. `MEMORYD_TEST_POSTGRES` belongs to the test suite: see
+[CONTRIBUTING.md](../CONTRIBUTING.md).
+"""
+
+
+def write_document() -> str:
+    """docs/settings.md."""
+    parts = [BEFORE]
+    for title, names in _groups():
+        rows = "".join(_row(name) for name in names)
+        parts.append(f"## {title}\n\n| variable | default | allowed | meaning |\n|---|---|---|---|\n{rows}")
+    return "\n".join([*parts, AFTER])
+
+
+def write_example() -> str:
+    """.env.example: every setting, commented out, with its default."""
+    parts = ["# Copy to .env and uncomment what you change. docs/settings.md has the same list.\n"]
+    for title, names in _groups():
+        parts.append(f"# --- {title} ---\n")
+        parts += [
+            f"# {_meaning(name)}\n# Allowed: {_allowed(name)}.\n# {_variable(name)}={_default(name)}\n"
+            for name in names
+        ]
+    return "\n".join(parts)
+
+
+def _groups() -> Iterator[tuple[str, list[str]]]:
+    title, names = "", list[str]()
+    for name in Settings.model_fields:
+        if name in GROUPS:
+            if names:
+                yield title, names
+            title, names = GROUPS[name], []
+        names.append(name)
+    yield title, names
+
+
+def _row(name: str) -> str:
+    alias = Settings.model_fields[name].validation_alias
+    others = alias.choices[1:] if isinstance(alias, AliasChoices) else []
+    variable = " or ".join(f"`{one}`" for one in (_variable(name), *others))
+    default = f"`{_default(name)}`" if _default(name) else ""
+    # An angle bracket would be the start of an HTML tag.
+    meaning = _meaning(name).replace("|", "\\|").replace("<", "\\<")
+    return f"| {variable} | {default} | {_allowed(name)} | {meaning} |\n"
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _meaning(name: str) -> str:
+    return Settings.model_fields[name].description or ""
+
+
+def _default(name: str) -> str:
+    """The default as it is written in an environment; empty where there is none."""
+    default = Settings.model_fields[name].default
+    if isinstance(default, bool):
+        return str(default).lower()
+    return "" if default is None else str(default)
+
+
+def _allowed(name: str) -> str:
+    if values := allowed_values(name):
+        return values
+    kind = str(Settings.model_fields[name].annotation)
+    if SecretStr.__name__ in kind:
+        return "text, never shown"
+    return "a path" if Path.__name__ in kind else "text"
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(description="Writes docs/settings.md and .env.example.").parse_args()
+    DOCUMENT.write_text(write_document(), encoding="utf-8")
+    EXAMPLE.write_text(write_example(), encoding="utf-8")

@@ -1,0 +1,51 @@
+"""docs/settings.md and .env.example say what daemon/settings.py says, and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dotenv import dotenv_values
+
+from daemon.settings import GROUPS, PREFIX, Settings
+from docs.describe_settings import DOCUMENT, EXAMPLE, write_document, write_example
+
+HINT = "is out of date. Run: python -m docs.describe_settings"
+
+
+def test_the_document_is_what_the_settings_are() -> None:
+    assert DOCUMENT.read_text("utf-8") == write_document(), f"docs/settings.md {HINT}"
+
+
+def test_the_example_is_what_the_settings_are() -> None:
+    assert EXAMPLE.read_text("utf-8") == write_example(), f".env.example {HINT}"
+
+
+def test_every_setting_stands_once_under_a_heading() -> None:
+    assert next(iter(GROUPS)) == next(iter(Settings.model_fields))
+    assert list(GROUPS) == [name for name in Settings.model_fields if name in GROUPS]
+    document = write_document()
+    assert [heading for heading in GROUPS.values() if document.count(f"## {heading}\n") != 1] == []
+    rows = [
+        line.partition("`")[2].partition("`")[0] for line in document.splitlines() if line.startswith("| `")
+    ]
+    assert rows == [PREFIX + name.upper() for name in Settings.model_fields]
+
+
+def test_the_example_copied_as_it_is_changes_nothing(tmp_path: Path) -> None:
+    copied = tmp_path / ".env"
+    copied.write_text(write_example(), encoding="utf-8")
+    assert dotenv_values(copied) == {}
+
+
+def test_the_example_with_every_line_uncommented_is_the_defaults(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(PREFIX + name.upper(), raising=False)
+    for name in ("DATABASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    copied = tmp_path / ".env"
+    copied.write_text(write_example().replace(f"# {PREFIX}", PREFIX), encoding="utf-8")
+    assert len(dotenv_values(copied)) == len(Settings.model_fields)
+    assert Settings(_env_file=copied) == Settings(_env_file=None)  # type: ignore[call-arg]
