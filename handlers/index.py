@@ -22,18 +22,11 @@ from providers.ports import Unavailable
 
 INDEXES: Mapping[str, Index] = MappingProxyType(
     {
-        "memory": RowIndex("agent_memory", text="t.content", associated=True),
+        "memory": RowIndex("agent_memory", associated=True),
         "conversation": MessageIndex(),
-        "document": RowIndex(
-            "memory_chunks",
-            text="concat_ws(E'\\n', t.context, t.chunk_text)",
-            embedding="dense_embedding",
-        ),
-        "knowledge": RowIndex(
-            "shared_knowledge",
-            text="concat_ws(E'\\n', t.title, t.content, array_to_string(t.tags, ' '))",
-        ),
-        "insight": RowIndex("dream_insights", text="t.insight"),
+        "document": RowIndex("memory_chunks", embedding="dense_embedding"),
+        "knowledge": RowIndex("shared_knowledge"),
+        "insight": RowIndex("dream_insights"),
     }
 )
 """How the rows of each source are indexed."""

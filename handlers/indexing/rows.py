@@ -48,11 +48,10 @@ class Rows:
 
 
 class RowIndex:
-    """How rows of one table are indexed. `text` is what of a row `t` is searched."""
+    """How rows of one table are indexed: by the text that memoryd.searched_text() gives of a row."""
 
-    def __init__(
-        self, table: str, *, text: str, embedding: str = "embedding", associated: bool = False
-    ) -> None:
+    def __init__(self, table: str, *, embedding: str = "embedding", associated: bool = False) -> None:
+        text = "memoryd.searched_text(t)"
         self.read_sql = f"""
 select t.id, left({text}, 32768) as text, hashtextextended({text}, 0) as version
 from public.{table} t

@@ -57,7 +57,9 @@ grant execute on function memoryd.caller_access, memoryd.grants_access, memoryd.
 
 -- What recall is made of, as far as it runs with the caller's rights.
 grant execute on function
-    memoryd.scope_of, memoryd.code_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
+    memoryd.searched_text(public.agent_memory), memoryd.searched_text(public.conversation_messages),
+    memoryd.searched_text(public.memory_chunks), memoryd.searched_text(public.shared_knowledge),
+    memoryd.searched_text(public.dream_insights), memoryd.scope_of, memoryd.code_of, memoryd.lexemes_of, memoryd.sparse_index, memoryd.search_terms, memoryd.bm25,
     memoryd.weigh_text, memoryd.weigh_texts, memoryd.prior_of, memoryd.says_when, memoryd.kind_weight, memoryd.recency,
     memoryd.scopes_asked, memoryd.rows_in, memoryd.find_candidates, memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.candidate_rows, memoryd.show_rows, memoryd.hybrid_scores, memoryd.search

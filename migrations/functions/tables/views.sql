@@ -18,7 +18,7 @@ comment on view public.conversation_history is
 
 -- The sources of recall: each searchable table in the same columns. These views are the one place that says how a source is
 -- searched and shown; docs/schema.md says what the columns of the index are.
---   searched_text   what its words, its weights and its embedding are made of
+--   searched_text   what its words, its weights and its embedding are made of (memoryd.searched_text)
 --   content         what recall gives back
 --   owner_id        whose row it is; agent_id: the agent that it is for, null: any
 --   access_level    null: private. With visibility_tags and row_metadata it decides what others are granted
@@ -26,7 +26,7 @@ comment on view public.conversation_history is
 --   weight          how much its kind counts
 
 create or replace view memoryd.source_memory with (security_invoker = true) as
-select 'memory'::text as source, m.id, m.scope, m.content as searched_text, m.lexemes, m.sparse_embedding, m.embedding, m.code,
+select 'memory'::text as source, m.id, m.scope, memoryd.searched_text(m) as searched_text, m.lexemes, m.sparse_embedding, m.embedding, m.code,
        m.prior, m.says_when, m.content,
        m.metadata || jsonb_strip_nulls(jsonb_build_object('kind', m.kind, 'memory_type', m.memory_type)) as metadata,
        m.user_id as owner_id, nullif(m.agent_id, '_shared') as agent_id,
@@ -36,7 +36,7 @@ select 'memory'::text as source, m.id, m.scope, m.content as searched_text, m.le
 from public.agent_memory m;
 
 create or replace view memoryd.source_conversation with (security_invoker = true) as
-select 'conversation'::text as source, m.id, m.scope, m.content as searched_text, m.lexemes, m.sparse_embedding, m.embedding,
+select 'conversation'::text as source, m.id, m.scope, memoryd.searched_text(m) as searched_text, m.lexemes, m.sparse_embedding, m.embedding,
        m.code, m.prior, m.says_when, m.content,
        m.metadata || jsonb_strip_nulls(jsonb_build_object(
            'session_id', m.session_id, 'message_index', m.message_index, 'role', m.role, 'speaker', m.speaker)) as metadata,
@@ -47,7 +47,7 @@ select 'conversation'::text as source, m.id, m.scope, m.content as searched_text
 from public.conversation_messages m;
 
 create or replace view memoryd.source_document with (security_invoker = true) as
-select 'document'::text as source, c.id, c.scope, concat_ws(E'\n', c.context, c.chunk_text) as searched_text, c.lexemes,
+select 'document'::text as source, c.id, c.scope, memoryd.searched_text(c) as searched_text, c.lexemes,
        c.sparse_embedding, c.dense_embedding as embedding, c.code, c.prior, c.says_when, c.chunk_text as content,
        c.metadata || jsonb_strip_nulls(jsonb_build_object(
            'document_id', c.document_id, 'chunk_index', c.chunk_index, 'context', c.context,
@@ -60,7 +60,7 @@ from public.memory_chunks c;
 
 create or replace view memoryd.source_knowledge with (security_invoker = true) as
 select 'knowledge'::text as source, k.id, k.scope,
-       concat_ws(E'\n', k.title, k.content, array_to_string(k.tags, ' ')) as searched_text, k.lexemes, k.sparse_embedding,
+       memoryd.searched_text(k) as searched_text, k.lexemes, k.sparse_embedding,
        k.embedding, k.code, k.prior, k.says_when, k.content,
        jsonb_strip_nulls(jsonb_build_object(
            'tier', k.tier, 'category', k.category, 'title', k.title, 'tags', k.tags, 'confidence', k.confidence,
@@ -72,7 +72,7 @@ select 'knowledge'::text as source, k.id, k.scope,
 from public.shared_knowledge k;
 
 create or replace view memoryd.source_insight with (security_invoker = true) as
-select 'insight'::text as source, i.id, i.scope, i.insight as searched_text, i.lexemes, i.sparse_embedding, i.embedding, i.code,
+select 'insight'::text as source, i.id, i.scope, memoryd.searched_text(i) as searched_text, i.lexemes, i.sparse_embedding, i.embedding, i.code,
        i.prior, i.says_when, i.insight as content,
        jsonb_build_object(
            'category', i.category, 'confidence', i.confidence, 'source_memories', i.source_memories) as metadata,

@@ -1,0 +1,24 @@
+-- What a row of each source says, as it is searched: its words, its weights and its embedding are made of this text.
+-- The views in tables/views.sql say the rest of how a source is searched and shown. Of a message it is the message alone: the daemon
+-- indexes it with those around it.
+-- They have a parsed body and no SET: they are inlined, so that a query reads the columns named here and no others.
+
+create or replace function memoryd.searched_text(p_row public.agent_memory) returns text
+language sql stable parallel safe
+return (p_row).content;
+
+create or replace function memoryd.searched_text(p_row public.conversation_messages) returns text
+language sql stable parallel safe
+return (p_row).content;
+
+create or replace function memoryd.searched_text(p_row public.memory_chunks) returns text
+language sql stable parallel safe
+return concat_ws(E'\n', (p_row).context, (p_row).chunk_text);
+
+create or replace function memoryd.searched_text(p_row public.shared_knowledge) returns text
+language sql stable parallel safe
+return concat_ws(E'\n', (p_row).title, (p_row).content, array_to_string((p_row).tags, ' '));
+
+create or replace function memoryd.searched_text(p_row public.dream_insights) returns text
+language sql stable parallel safe
+return (p_row).insight;
