@@ -18,7 +18,7 @@ from providers.build import build_embedder
 from providers.local_embedder import LocalEmbedder
 from providers.ports import Embedder, Vectors
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 TEXTS = (
     "Fix the race in the queue worker",
