@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, column, remember
 from tests.support.sources import TABLES, one_of_each
-from tests.support.users import ONE, OTHER
 from tests.support.waiting import IDLE, until
 
 LINKED = "select related_memory_id from memory_associations where memory_id = $1"
@@ -131,14 +131,14 @@ async def test_a_users_own_memories_hold_up_no_other_users_links_of_the_same_age
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     daemon = await daemons.start(poll_seconds=3600)
-    held = await remember(connection, "boats in May", user_id=ONE)
-    other = await remember(connection, "boats in May", user_id=OTHER)
+    held = await remember(connection, "boats in May", user_id=ANN)
+    other = await remember(connection, "boats in May", user_id=BOB)
     await until(connection, IDLE)
     async with second.transaction():
         await second.execute("select from agent_memory where id = $1 for update", held)
-        hers = await remember(connection, "boats in July", user_id=ONE)
+        hers = await remember(connection, "boats in July", user_id=ANN)
         await daemon.event("jobs_wait_for_lock")
-        his = await remember(connection, "boats in July", user_id=OTHER)
+        his = await remember(connection, "boats in July", user_id=BOB)
         await until(connection, "select exists (select from memory_associations where memory_id = $1)", his)
         assert await column(connection, LINKED, his) == [other]
         assert await column(connection, LINKED, hers) == []
@@ -146,4 +146,4 @@ async def test_a_users_own_memories_hold_up_no_other_users_links_of_the_same_age
     assert await column(connection, LINKED, hers) == [held]
     lanes = await column(connection, "select lane from memoryd.lanes where topic = 'associate'")
     assert len(lanes) == 2
-    assert not any(str(user) in str(lane) or user.hex in str(lane) for user in (ONE, OTHER) for lane in lanes)
+    assert not any(str(user) in str(lane) or user.hex in str(lane) for user in (ANN, BOB) for lane in lanes)

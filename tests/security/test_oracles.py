@@ -8,7 +8,7 @@ from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, remember
 
@@ -64,7 +64,7 @@ async def others(connection: asyncpg.Connection) -> Others:
 
 async def told(connection: asyncpg.Connection, sql: str, key: UUID, *args: object) -> tuple[str, ...]:
     """How BOB is refused, the id left out; a statement that would wait for others fails otherwise."""
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         await connection.execute("set local lock_timeout = '5s'")
         said = await refused(connection, sql, key, *args)
     return tuple(part.replace(str(key), "<id>") for part in said)
@@ -138,7 +138,7 @@ async def test_whoever_keeps_nothing_learns_no_more(connection: asyncpg.Connecti
     before = await connection.fetchrow(COUNTS)
     message = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'x')"
     chunk = "insert into memory_chunks (document_id, chunk_index, chunk_text) values ($1, 7, 'x')"
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         for sql, keys in ((message, others.sessions), (chunk, others.documents)):
             assert {await connection.execute(sql, key) for key in keys} == {"INSERT 0 0"}
     unnamed = message.replace("content)", "content, user_id)").replace("'x')", "'x', null)")
@@ -165,7 +165,7 @@ async def test_nobody_is_told_by_waiting(
         await second.execute(message, made)
         assert len({await told(connection, message, key) for key in (*others.sessions, made)}) == 1
         assert len({await told(connection, chunk, key) for key in others.documents}) == 1
-        async with signed_in(connection, BOB):
+        async with acting_as(connection, BOB):
             await connection.execute("set local lock_timeout = '5s'")
             for source, keys in (("session", [*others.sessions, made]), ("document", others.documents)):
                 assert await connection.fetchval("select forget($1, $2)", keys, source) == 0
@@ -176,25 +176,24 @@ async def test_nobody_is_told_by_waiting(
 async def test_a_session_is_not_taken_before_its_owner_comes(connection: asyncpg.Connection) -> None:
     """The id that a service makes of a chat's name is no secret, and knowing it gives nothing."""
     session = uuid5(NAMESPACE_URL, "telegram:chat:42")
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         for sql in (
             "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'mine now')",
             "insert into conversation_sessions (id) values ($1)",
         ):
             assert (await refused(connection, sql, session))[0] == "42501"
     said = {"session_id": session, "user_id": ANN, "role": "user", "content": "hello"}
-    await connection.execute("set role memoryd_service")
-    await insert(connection, "conversation_messages", said)
-    await connection.execute("reset role")
+    async with acting_as(connection, None, role="memoryd_service"):
+        await insert(connection, "conversation_messages", said)
     assert await column(connection, "select user_id from conversation_sessions") == [ANN]
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         assert await connection.fetch("select * from load_context($1)", session) == []
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         assert await column(connection, "select content from load_context($1)", session) == ["hello"]
 
 
 async def test_a_user_begins_a_session_and_goes_on_in_it(connection: asyncpg.Connection) -> None:
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         session = await connection.fetchval(
             "insert into conversation_sessions (title) values ('mine') returning id"
         )
@@ -246,7 +245,7 @@ async def test_an_id_of_others_is_answered_like_a_free_one(
         await insert(connection, "memory_requests", own | {"kind": "recall", "query": "x", "status": "done"})
     keys = [*await column(connection, f"select id from {table}"), uuid4()]
     assert len(keys) == 3
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         answers = [list(map(tuple, await connection.fetch(sql, key))) for key in keys]
     assert answers[0] == answers[1] == answers[2]
 
@@ -263,7 +262,7 @@ async def test_whether_somebody_has_settings_is_not_told(connection: asyncpg.Con
 @pytest.fixture
 async def calls(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
     """A connection with BOB's rights, for calls that must fail alike."""
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         yield connection
 
 

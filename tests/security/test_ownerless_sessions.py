@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.rows import column, insert, one_row
 from tests.support.users import found, whole_user
@@ -48,7 +48,7 @@ async def talk(connection: asyncpg.Connection, *, owner: UUID | None, title: str
 
 async def export(connection: asyncpg.Connection, user: UUID) -> dict[str, list[dict[str, Any]]]:
     """The tables that a user is given of themselves."""
-    async with signed_in(connection, user):
+    async with acting_as(connection, user):
         document = json.loads(await connection.fetchval("select export_user_memory($1)", user))
     tables: dict[str, list[dict[str, Any]]] = document["tables"]
     return tables
@@ -56,7 +56,7 @@ async def export(connection: asyncpg.Connection, user: UUID) -> dict[str, list[d
 
 async def erase(connection: asyncpg.Connection, user: UUID) -> dict[str, Any]:
     """The counts of an erasure that the user asks for."""
-    async with signed_in(connection, user):
+    async with acting_as(connection, user):
         counts: dict[str, Any] = json.loads(await connection.fetchval("select erase_user_memory($1)", user))
     return counts
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from uuid import UUID
 
 import asyncpg
 
-from tests.support.users import acting_as
-
-ANN = UUID(int=0xA)
+from tests.support.acting import ANN, acting_as
 
 # As statements over messages of so many speakers leave it, twenty whose names begin with each of 200 words.
 SPEAKERS = """

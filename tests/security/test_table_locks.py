@@ -8,11 +8,10 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.commands import Commands
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, remember
-from tests.support.users import acting_as
 
 RELATIONS = """
 select c.oid::regclass::text from pg_class c
@@ -88,13 +87,13 @@ async def test_a_row_lock_stops_nobody_elses_work(
     """ANN holds all the rows that she can; BOB and the service go on."""
     mine = await rows_of(connection, ANN, level=None)
     theirs = await rows_of(connection, BOB)
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         for source, table in SOURCES.items():
             locked = await column(connection, f"select id from {table} for update")
             assert locked == [mine[source]]
         assert await column(connection, "select user_id from memory_settings for update") == [ANN]
         assert await connection.fetch(HELD) == []
-        async with signed_in(second, BOB):
+        async with acting_as(second, BOB):
             await second.execute("set local lock_timeout = '5s'")
             await remember(second, "another", user_id=BOB)
             turn = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'x')"
@@ -115,20 +114,20 @@ async def test_a_row_lock_stops_nobody_elses_work(
 async def test_users_forget_their_own_rows_alone(connection: asyncpg.Connection, source: str) -> None:
     rows = {user: (await rows_of(connection, user))[source] for user in (ANN, BOB, None)}
     ids = [*rows.values(), rows[ANN], None, uuid4()]
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         assert await connection.fetchval("select forget($1, $2)", ids, source) == 1
         assert await connection.fetchval("select forget($1, $2)", ids, source) == 0
     left = set(await column(connection, f"select id from {SOURCES[source]}"))
     assert left == {rows[BOB], rows[None]}
-    async with signed_in(connection, None):
+    async with acting_as(connection, None, claims=NOBODY):
         assert await connection.fetchval("select forget($1, $2)", ids, source) == 0
-    await connection.execute("set role memoryd_service")
-    assert await connection.fetchval("select forget($1, $2)", ids, source) == 2
+    async with acting_as(connection, None, role="memoryd_service"):
+        assert await connection.fetchval("select forget($1, $2)", ids, source) == 2
 
 
 async def test_what_hangs_on_a_row_goes_with_it_and_is_on_the_trail(connection: asyncpg.Connection) -> None:
     rows = await rows_of(connection, ANN)
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         assert await connection.fetchval("select forget(array[$1::uuid])", rows["memory"]) == 1
         for source in ("session", "document"):
             assert await connection.fetchval("select forget($1, $2)", [rows[source]], source) == 1
@@ -140,7 +139,7 @@ async def test_what_hangs_on_a_row_goes_with_it_and_is_on_the_trail(connection: 
 
 async def test_settings_are_forgotten_by_their_user(connection: asyncpg.Connection) -> None:
     await connection.execute("insert into memory_settings (user_id) values ($1), ($2)", ANN, BOB)
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         assert await connection.fetchval("select forget($1, 'settings')", [ANN, BOB]) == 1
     assert await column(connection, "select user_id from memory_settings") == [BOB]
 
@@ -149,7 +148,7 @@ async def test_settings_are_forgotten_by_their_user(connection: asyncpg.Connecti
 async def test_what_is_not_forgotten_by_id_is_refused(
     connection: asyncpg.Connection, source: str | None
 ) -> None:
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         state, message, hint = await refused(connection, "select forget($1, $2)", [uuid4()], source)
     assert (state, message) == ("22023", f"unknown source {'null' if source is None else repr(source)}")
     assert "memory, message, session, document, chunk, settings" in hint
@@ -157,7 +156,7 @@ async def test_what_is_not_forgotten_by_id_is_refused(
 
 async def test_nothing_named_is_nothing_forgotten(connection: asyncpg.Connection) -> None:
     await rows_of(connection, ANN)
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         for ids in (None, [], [None]):
             assert await connection.fetchval("select forget($1)", ids) == 0
 
@@ -178,7 +177,7 @@ async def test_in_a_session_of_several_a_reset_takes_ones_own_words(connection: 
     for user, words in ((ANN, "ann's"), (BOB, "bob's"), (None, "nobody's")):
         said: dict[str, object] = {"session_id": session, "role": "user", "content": words, "user_id": user}
         await insert(connection, "conversation_messages", said)
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         assert await connection.fetchval("select reset_session($1)", session) == 1
     left = "select content from conversation_messages order by message_index"
     assert await column(connection, left) == ["bob's", "nobody's"]

@@ -14,14 +14,14 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.isolation import index_world
 from tests.support.rows import embedding
 from tests.support.servers import Server
-from tests.support.users import acting_as
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ANN, BOB, EVE = UUID(int=0xA), UUID(int=0xB), UUID(int=0xE)
+EVE = UUID(int=0xE)
 """Ann asks; of Bob's words none is hers to find; Eve is granted what is shared."""
 
 THERE, SHARED, FRESH, NOWHERE = "zorblat", "murvano", "vexorit", "wibnixo"

@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, one_row
 
@@ -159,7 +159,7 @@ async def test_users_follow_and_steer_their_own_runs(scratch: asyncpg.Connection
         values = {"session_id": run, "step_name": "plan", "action_type": "reasoning"}
         owner = {anns: ANN, bobs: BOB, agents: None}[run]
         await insert(scratch, "agent_execution_logs", values | {"user_id": owner})
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         own = await scratch.fetchval(
             "insert into agent_sessions (user_id, session_data) values ($1, '{}') returning id", ANN
         )

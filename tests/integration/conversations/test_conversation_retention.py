@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB
+from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.rows import column, insert, one_row
 

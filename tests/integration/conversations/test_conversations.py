@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, one_row
 from tests.support.schemas import connected
@@ -248,27 +248,25 @@ async def test_a_session_is_made_with_its_first_message(scratch: asyncpg.Connect
     assert await column(scratch, "select title from conversation_sessions") == ["kept"]
     # The answer is the user's too, who would else see half of the conversation.
     assert await column(scratch, "select distinct user_id from conversation_messages") == [ANN]
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert await column(scratch, LAST, session) == ["hello", "hi"]
-    async with signed_in(scratch, BOB):
+    async with acting_as(scratch, BOB):
         assert await column(scratch, LAST, session) == []
 
 
-@pytest.mark.parametrize("role", [None, "memoryd_service"])
+@pytest.mark.parametrize("role", ["none", "memoryd_service"])
 async def test_a_session_of_one_user_takes_no_message_of_anothers(
-    scratch: asyncpg.Connection, role: str | None
+    scratch: asyncpg.Connection, role: str
 ) -> None:
     session = uuid4()
     await say(scratch, session, "mine", user_id=ANN)
-    if role:
-        await scratch.execute(f"set role {role}")
     sql = (
         "insert into conversation_messages (session_id, role, content, user_id) values ($1, 'user', 'x', $2)"
     )
-    state, said, hint = await refused(scratch, sql, session, BOB)
+    async with acting_as(scratch, None, role=role):
+        state, said, hint = await refused(scratch, sql, session, BOB)
     assert (state, said) == ("42501", f"session {session} is another user's")
     assert "A session of several users has no user_id" in hint
-    await scratch.execute("reset role")
 
 
 async def test_a_user_writes_into_their_own_sessions_alone(scratch: asyncpg.Connection) -> None:
@@ -276,7 +274,7 @@ async def test_a_user_writes_into_their_own_sessions_alone(scratch: asyncpg.Conn
     await say(scratch, anns, "ann's", user_id=ANN)
     await say(scratch, agents, "nobody's")
     columns = "insert into conversation_messages (session_id, role, content"
-    async with signed_in(scratch, BOB):
+    async with acting_as(scratch, BOB):
         for session in (anns, agents, uuid4()):
             for sql, args in (
                 (f"{columns}) values ($1, 'user', 'x')", (session,)),
@@ -297,7 +295,7 @@ async def test_a_user_writes_into_their_own_sessions_alone(scratch: asyncpg.Conn
 
 
 async def test_a_user_without_claims_writes_nothing(scratch: asyncpg.Connection) -> None:
-    async with signed_in(scratch, None):
+    async with acting_as(scratch, None, claims=NOBODY):
         sql = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'x')"
         assert (await refused(scratch, sql, uuid4()))[0] == "42501"
     assert await scratch.fetchval("select count(*) from conversation_sessions") == 0
@@ -310,10 +308,10 @@ async def test_in_a_group_chat_everybody_speaks_for_themselves(scratch: asyncpg.
     await say(scratch, session, "bob here", user_id=BOB, chat_id=chat)
     await say(scratch, session, "welcome", role="assistant", chat_id=chat)
     assert await column(scratch, "select user_id from conversation_sessions") == [None]
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert await column(scratch, LAST, session) == ["ann here"]
         assert await column(scratch, "select group_name from chat_groups") == ["garden"]
-    async with signed_in(scratch, UUID(int=0xC)):
+    async with acting_as(scratch, UUID(int=0xC)):
         assert await scratch.fetch("select * from chat_groups") == []
 
 
@@ -324,7 +322,7 @@ async def test_who_switched_memory_off_is_not_in_the_context(scratch: asyncpg.Co
         await say(scratch, session, text, user_id=user, chat_id=chat)
     await scratch.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", ANN)
     assert await column(scratch, LAST, session) == ["bob's", "the agent's"]
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert await column(scratch, LAST, session) == []
     await scratch.execute("update memory_settings set memory_enabled = true")
     assert await column(scratch, "select content from load_context($1)", session) == [
@@ -337,7 +335,7 @@ async def test_a_session_given_to_a_user_takes_its_messages_along(scratch: async
     for text in ("who are you", "an agent"):
         await say(scratch, session, text)
     await scratch.execute("update conversation_sessions set user_id = $1", ANN)
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert await column(scratch, LAST, session) == ["who are you", "an agent"]
     await scratch.execute("update conversation_sessions set user_id = $1, title = 'x'", BOB)
     assert await column(scratch, "select distinct user_id from conversation_messages") == [BOB]
@@ -364,7 +362,7 @@ async def test_a_session_given_to_a_user_takes_its_messages_along(scratch: async
 async def test_what_is_not_a_users_to_write_is_refused(scratch: asyncpg.Connection, statement: str) -> None:
     session = uuid4()
     await say(scratch, session, "mine", user_id=ANN)
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         arguments = (session,) if "$1" in statement else ()
         assert (await refused(scratch, statement, *arguments))[0] == "42501"
 
@@ -376,19 +374,19 @@ async def test_nobody_puts_words_into_what_others_are_shown(scratch: asyncpg.Con
     private = await say(scratch, session, "a note", user_id=ANN)
     await insert(scratch, "user_memory_access", {"user_id": BOB, "access_level": 1})
     change = "update conversation_messages set content = 'poison', metadata = '{\"context\": \"b\"}'"
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert await scratch.execute(change) == "UPDATE 1"
         assert (
             await scratch.fetchval("select content from conversation_messages where id = $1", private)
             == "poison"
         )
-    async with signed_in(scratch, BOB):
+    async with acting_as(scratch, BOB):
         assert await column(scratch, "select content from load_context($1)", session) == [
             "the menu of the week"
         ]
         assert await scratch.execute(change) == "UPDATE 0"
         assert await scratch.fetchval("select forget($1, 'message')", [shared, private]) == 0
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert await scratch.fetchval("select forget($1, 'message')", [shared]) == 1
 
 
@@ -405,32 +403,36 @@ async def test_the_history_has_the_names_of_its_design(scratch: asyncpg.Connecti
         "id", "user_id", "session_id", "message_index", "speaker", "message_text", "timestamp", "embedding",
         "access_level", "visibility_tags",
     }  # fmt: skip
-    async with signed_in(scratch, BOB):
+    async with acting_as(scratch, BOB):
         assert await scratch.fetch("select * from conversation_history") == []
 
 
 async def test_a_turn_written_into_the_history_becomes_a_message(scratch: asyncpg.Connection) -> None:
     session = uuid4()
-    await scratch.execute("set role memoryd_service")
-    write = "insert into conversation_history (session_id, user_id, speaker, message_text) values ($1, $2, $3, $4)"
-    await scratch.execute(write, session, ANN, "user", "what is ripe?")
-    made = await one_row(
-        scratch, f'{write} returning id, role, message_index, "timestamp"', session, ANN, "Agent", "the plums"
-    )
-    assert (made["role"], made["message_index"]) == ("assistant", 1)
-    await scratch.execute(
-        "insert into conversation_history (session_id, speaker, role, message_text) values ($1, 'Ann', 'user', 'fine')",
-        session,
-    )
-    found = await scratch.fetch("select role, speaker, content from load_context($1)", session)
-    assert [tuple(row) for row in found] == [
-        ("user", None, "what is ripe?"), ("assistant", None, "the plums"), ("user", "Ann", "fine"),
-    ]  # fmt: skip
-    for speaker, said in (("Ann", "speaker is 'Ann', and role is null"), (None, "speaker is null")):
-        state, message, hint = await refused(scratch, write, session, ANN, speaker, "x")
-        assert (state, hint[:28]) == ("23514", "A speaker is user or agent; ")
-        assert said in message
-    await scratch.execute("reset role")
+    async with acting_as(scratch, None, role="memoryd_service"):
+        write = "insert into conversation_history (session_id, user_id, speaker, message_text) values ($1, $2, $3, $4)"
+        await scratch.execute(write, session, ANN, "user", "what is ripe?")
+        made = await one_row(
+            scratch,
+            f'{write} returning id, role, message_index, "timestamp"',
+            session,
+            ANN,
+            "Agent",
+            "the plums",
+        )
+        assert (made["role"], made["message_index"]) == ("assistant", 1)
+        await scratch.execute(
+            "insert into conversation_history (session_id, speaker, role, message_text) values ($1, 'Ann', 'user', 'fine')",
+            session,
+        )
+        found = await scratch.fetch("select role, speaker, content from load_context($1)", session)
+        assert [tuple(row) for row in found] == [
+            ("user", None, "what is ripe?"), ("assistant", None, "the plums"), ("user", "Ann", "fine"),
+        ]  # fmt: skip
+        for speaker, said in (("Ann", "speaker is 'Ann', and role is null"), (None, "speaker is null")):
+            state, message, hint = await refused(scratch, write, session, ANN, speaker, "x")
+            assert (state, hint[:28]) == ("23514", "A speaker is user or agent; ")
+            assert said in message
 
 
 # --- Forgetting.

@@ -14,12 +14,12 @@ import pytest
 
 from handlers.index_messages import LOCK
 from providers.local_embedder import LocalEmbedder
+from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.rows import column
 from tests.support.statistics import miscounted
 from tests.support.waiting import IDLE, until
 
-ALICE, BOB = UUID(int=1), UUID(int=2)
 STALE = """
 select m.content
 from conversation_messages m
@@ -179,7 +179,7 @@ async def test_a_message_on_its_way_out_is_in_no_window_in_the_end(
     await check_windows(connection)
 
 
-@pytest.mark.parametrize("owner", [None, ALICE])
+@pytest.mark.parametrize("owner", [None, ANN])
 @pytest.mark.parametrize("offline", [True, False])
 async def test_what_is_erased_is_in_nobody_elses_window(
     connection: asyncpg.Connection, daemons: Daemons, owner: UUID | None, offline: bool
@@ -190,9 +190,9 @@ async def test_what_is_erased_is_in_nobody_elses_window(
         await connection.fetchval(SAY_AS, session, user, f"{words} fish")
         for user, words in (
             (BOB, "red"),
-            (ALICE, "boats in May"),
+            (ANN, "boats in May"),
             (BOB, "blue"),
-            (ALICE, "tomorrow"),
+            (ANN, "tomorrow"),
             (BOB, "on"),
         )
     ]
@@ -201,7 +201,7 @@ async def test_what_is_erased_is_in_nobody_elses_window(
         await check_windows(connection)
     await connection.execute("update conversation_sessions set user_id = $1", owner)
     await connection.execute("delete from conversation_messages where id = $1", said[1])
-    await connection.execute("select erase_user_memory($1)", ALICE)
+    await connection.execute("select erase_user_memory($1)", ANN)
     if offline:
         await daemons.start()
     await check_windows(connection)

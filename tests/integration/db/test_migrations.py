@@ -13,6 +13,7 @@ import pytest
 
 from daemon.migrator import Migration, MigrationError, load_migrations, migrate
 from tests.conftest import DIMENSIONS, EMBEDDER
+from tests.support.acting import acting_as
 from tests.support.daemons import Daemons
 from tests.support.rows import column, remember
 from tests.support.schemas import apply, connected, lives
@@ -175,11 +176,7 @@ async def test_pgvector_may_live_in_a_schema_of_its_own(
             user = uuid.uuid4()
             await remember(connection, "my own bicycle", user_id=user)
             await until(connection, IDLE)
-            async with connection.transaction():
-                await connection.execute("set local role memoryd_user")
-                await connection.execute(
-                    "select set_config('request.jwt.claims', $1, true)", f'{{"sub": "{user}"}}'
-                )
+            async with acting_as(connection, user):
                 assert await column(connection, "select content from recall('bicycle')") == ["my own bicycle"]
                 assert "my own bicycle" in await connection.fetchval(
                     "select build_context('alice', 'bicycle')"

@@ -12,6 +12,7 @@ import pytest
 
 from daemon.embedded_postgres import EmbeddedPostgres
 from daemon.migrator import MigrationError, load_migrations
+from tests.support.acting import acting_as
 from tests.support.daemons import Daemons
 from tests.support.folders import server_folder
 from tests.support.rows import column, remember
@@ -180,15 +181,10 @@ async def test_supabases_roles_get_what_ours_have_and_no_more(without_roles: Lon
         assert "recall" in usable
         assert usable == await column(connection, functions, "memoryd_user")
         user, other = uuid.uuid4(), uuid.uuid4()
-        await connection.execute("set role service_role")
-        for owner in (user, other):
-            await remember(connection, f"umbrella of {owner}", user_id=owner)
-        await connection.execute("reset role")
-        async with connection.transaction():
-            await connection.execute("set local role authenticated")
-            await connection.execute(
-                "select set_config('request.jwt.claims', $1, true)", f'{{"sub": "{user}"}}'
-            )
+        async with acting_as(connection, None, role="service_role"):
+            for owner in (user, other):
+                await remember(connection, f"umbrella of {owner}", user_id=owner)
+        async with acting_as(connection, user, role="authenticated"):
             assert await column(connection, "select content from recall('umbrella')") == [
                 f"umbrella of {user}"
             ]

@@ -16,9 +16,9 @@ import pytest_asyncio
 from daemon import executor, queue, schedule
 from handlers import associate, capture, context, dream, index, index_messages, lexicon, request
 from handlers.index_rows import RowIndex
+from tests.support.acting import acting_as
 from tests.support.servers import Server
 from tests.support.templates import make_once
-from tests.support.users import acting_as
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, one_row
 from tests.support.schemas import connected
@@ -168,10 +168,10 @@ async def test_what_is_shared_is_shown_by_level_tags_and_context(
         await cut(scratch, document, text, **columns)
     if access is not None:
         await admit(scratch, BOB, **access)
-    async with signed_in(scratch, BOB):
+    async with acting_as(scratch, BOB):
         assert await column(scratch, SEEN) == seen
         assert await scratch.fetch("select * from documents") == []
-    async with signed_in(scratch, None):
+    async with acting_as(scratch, None, claims=NOBODY):
         assert await column(scratch, SEEN) == []
 
 
@@ -183,7 +183,7 @@ async def test_nobody_puts_words_into_what_others_are_shown(scratch: asyncpg.Con
     rules = await cut(scratch, shared, "the rules", access_level=0)
     await cut(scratch, shared, "a note of ann's")
     await admit(scratch, BOB)
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert await scratch.execute("update memory_chunks set chunk_text = 'poison'") == "UPDATE 1"
         assert await column(scratch, SEEN) == ["poison", "the rules"]
         await cut(scratch, shared, "added by ann")
@@ -191,11 +191,11 @@ async def test_nobody_puts_words_into_what_others_are_shown(scratch: asyncpg.Con
             await scratch.execute("update documents set title = 'renamed', content = 'poison'") == "UPDATE 1"
         )
         assert await scratch.fetchval("select title from documents where id = $1", private) == "renamed"
-    async with signed_in(scratch, BOB):
+    async with acting_as(scratch, BOB):
         assert await column(scratch, SEEN) == ["the rules"]
         assert await scratch.execute("update memory_chunks set chunk_text = 'x'") == "UPDATE 0"
         assert await scratch.fetchval("select forget($1, 'chunk')", [rules]) == 0
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert await scratch.fetchval("select forget($1, 'chunk')", [rules]) == 1
 
 
@@ -227,12 +227,12 @@ async def test_what_is_not_a_users_to_write_is_refused(scratch: asyncpg.Connecti
         names[name] = await write(scratch, name, user_id=user)
         await cut(scratch, names[name], f"of {name}")
     await admit(scratch, ANN)
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert (await refused(scratch, statement.format(**names)))[0] == "42501"
 
 
 async def test_nobody_sees_whose_access_is_what(scratch: asyncpg.Connection) -> None:
     for user in (ANN, BOB):
         await admit(scratch, user, user_role="admin")
-    async with signed_in(scratch, ANN):
+    async with acting_as(scratch, ANN):
         assert await column(scratch, "select user_id from user_memory_access") == [ANN]

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, signed_in
+from tests.support.acting import ANN, acting_as
 from tests.support.daemons import Daemons
 from tests.support.refusals import refused
 from tests.support.rows import column, embedding, insert, one_row
@@ -313,7 +313,7 @@ async def test_an_entry_gets_its_embedding(connection: asyncpg.Connection, daemo
 
 
 async def test_what_the_team_knows_is_not_for_end_users(known: asyncpg.Connection) -> None:
-    async with signed_in(known, ANN):
+    async with acting_as(known, ANN):
         for sql in (
             "select * from shared_knowledge",
             "insert into shared_knowledge (tier, category, title, content, created_by) values ('core', 'a', 'b', 'c', 'd')",
@@ -322,5 +322,5 @@ async def test_what_the_team_knows_is_not_for_end_users(known: asyncpg.Connectio
             "select expire_low_confidence()",
         ):
             assert (await refused(known, sql))[0] == "42501"
-    await known.execute("set local role memoryd_service")
-    assert await column(known, NEAR.format(""), embedding(1)) == ["exactly", "resolved", "nearly"]
+    async with acting_as(known, None, role="memoryd_service"):
+        assert await column(known, NEAR.format(""), embedding(1)) == ["exactly", "resolved", "nearly"]

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import asyncpg
 
+from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.paused import gate_closed, meanwhile, paused, pausing
 from tests.support.rows import associate, column, embedding, remember
-from tests.support.users import ONE, OTHER
 from tests.support.waiting import IDLE, until
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -140,8 +140,8 @@ async def test_links_by_hand_are_left_alone_when_others_change(
 
 async def test_a_change_links_no_users_together(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await daemons.start()
-    mine = await at(connection, "red boats sail north", 0, user_id=ONE)
-    theirs = await at(connection, "green apples taste good", 20, user_id=OTHER)
+    mine = await at(connection, "red boats sail north", 0, user_id=ANN)
+    theirs = await at(connection, "green apples taste good", 20, user_id=BOB)
     nobodys = await at(connection, "green apples taste bitter", 10)
     assert await linked(connection, theirs) == [nobodys]
     for memory in (mine, nobodys):

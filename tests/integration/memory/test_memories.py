@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, acting_as
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.rows import associate, column, embedding, one_row, remember
 from tests.support.waiting import IDLE, PUT_OFF, until
 
-USER = UUID(int=1)
 HOURS_LEFT = "select round(extract(epoch from expires_at - now()) / 3600) from agent_memory where id = $1"
 LINKS = "select related_memory_id from memory_associations where memory_id = $1 order by strength desc"
 SAME_EMBEDDING = """
@@ -21,17 +20,15 @@ select (select embedding from agent_memory where id = $1) = (select embedding fr
 """
 
 
-@pytest.mark.parametrize("role", [None, "memoryd_service", "memoryd_user"])
+@pytest.mark.parametrize("role", ["none", "memoryd_service", "memoryd_user"])
 async def test_whoever_writes_a_memory_it_is_indexed_and_linked(
-    connection: asyncpg.Connection, daemon: DaemonProcess, role: str | None
+    connection: asyncpg.Connection, daemon: DaemonProcess, role: str
 ) -> None:
-    if role is not None:
-        await connection.execute(f"set role {role}")
-    await connection.execute("select set_config('request.jwt.claims', $1, false)", f'{{"sub": "{USER}"}}')
-    user = USER if role == "memoryd_user" else None
-    first = await remember(connection, "the espresso machine leaks water", user_id=user)
-    second = await remember(connection, "the espresso machine was repaired", user_id=user)
-    await connection.execute("reset role")
+    user = ANN if role == "memoryd_user" else None
+    async with acting_as(connection, ANN, role=role):
+        first = await remember(connection, "the espresso machine leaks water", user_id=user)
+    async with acting_as(connection, ANN, role=role):
+        second = await remember(connection, "the espresso machine was repaired", user_id=user)
     await until(connection, IDLE)
     rows = await connection.fetch(
         "select keywords, embedding is not null as indexed from agent_memory order by created_at"

@@ -13,7 +13,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.rows import remember
 from tests.support.waiting import IDLE, until
@@ -142,7 +142,7 @@ async def test_what_is_rolled_back_is_never_told(connection: asyncpg.Connection,
 
 
 async def test_an_end_users_write_is_told_too(connection: asyncpg.Connection, ear: Ear) -> None:
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         memory = await remember(connection, "mine", user_id=ANN)
         assert await connection.fetchval("select forget($1)", [memory]) == 1
     assert await ear.news() == [(str(ANN), None, "DELETE"), (str(ANN), None, "INSERT")]

@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.refusals import refused
 from tests.support.rows import column, embedding, remember
 
@@ -52,14 +52,14 @@ async def test_what_lives_is_found_most_similar_first(remembered: asyncpg.Connec
 
 
 async def test_a_caller_finds_their_own_whomever_they_name(remembered: asyncpg.Connection) -> None:
-    async with signed_in(remembered, ANN):
+    async with acting_as(remembered, ANN):
         own = ["ann exactly", "ann nearly"]
         assert await column(remembered, MATCH.format(""), embedding(1)) == own
         assert await column(remembered, MATCH.format(f", filter_user_id => '{ANN}'"), embedding(1)) == own
         for other in (f"'{BOB}'", "null", f"'{UUID(int=0)}'"):
             named = MATCH.format(f", -1, 100, null, {other}")
             assert await column(remembered, named, embedding(1)) == []
-    async with signed_in(remembered, None):
+    async with acting_as(remembered, None, claims=NOBODY):
         for other in ("", f", filter_user_id => '{ANN}'"):
             assert await column(remembered, MATCH.format(other), embedding(1)) == []
 
@@ -69,8 +69,7 @@ async def test_of_who_switched_memory_off_nothing_is_found(remembered: asyncpg.C
     await remembered.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", ANN)
     found = {}
     for user in (ANN, BOB):
-        async with signed_in(remembered, user):
-            await remembered.execute(f"set local role {role}")
+        async with acting_as(remembered, user, role=role):
             found[user] = await column(
                 remembered, MATCH.format(f", filter_user_id => '{user}'"), embedding(1)
             )
@@ -78,8 +77,8 @@ async def test_of_who_switched_memory_off_nothing_is_found(remembered: asyncpg.C
 
 
 async def test_the_agents_own_are_no_users(remembered: asyncpg.Connection) -> None:
-    await remembered.execute("set local role memoryd_service")
-    assert await column(remembered, MATCH.format(""), embedding(1)) == []
+    async with acting_as(remembered, None, role="memoryd_service"):
+        assert await column(remembered, MATCH.format(""), embedding(1)) == []
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ async def test_it_runs_with_the_rights_of_its_caller(scratch: asyncpg.Connection
 
 
 async def test_a_read_is_noted_where_its_user_sees_it(remembered: asyncpg.Connection) -> None:
-    async with signed_in(remembered, ANN):
+    async with acting_as(remembered, ANN):
         await remembered.fetch(MATCH.format(""), embedding(1))
     noted = await remembered.fetch(
         "select user_id, step_name, action_type from agent_execution_logs where action_type = 'memory_read'"

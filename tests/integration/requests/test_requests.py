@@ -11,10 +11,10 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.openai_server import OpenAIServer
 from tests.support.rows import DIMENSIONS, insert, one_row, remember
-from tests.support.users import ONE, OTHER, acting_as
 from tests.support.waiting import IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -290,14 +290,14 @@ async def test_a_daemon_that_may_not_act_for_users_says_so(
         parts = urlsplit(database_url)
         host = parts.netloc.rpartition("@")[2]
         daemon = await daemons.start(url=urlunsplit(parts._replace(netloc=f"{name}:keeper@{host}")))
-        await remember(connection, "toucan", user_id=ONE)
-        await remember(connection, "toucan", user_id=OTHER)
-        status, result, error = await answer(connection, "recall", user_id=ONE, query="toucan")
+        await remember(connection, "toucan", user_id=ANN)
+        await remember(connection, "toucan", user_id=BOB)
+        status, result, error = await answer(connection, "recall", user_id=ANN, query="toucan")
         assert (status, result) == ("failed", None)
         assert f'grant memoryd_user to "{name}"' in str(error)
         assert (await answer(connection, "recall", query="toucan"))[0] == "done"
         await connection.execute(f"grant memoryd_user to {name}")
-        status, result, _ = await answer(connection, "recall", user_id=ONE, query="toucan")
+        status, result, _ = await answer(connection, "recall", user_id=ANN, query="toucan")
         assert (status, len(result)) == ("done", 1)
         await daemon.stop()
     finally:

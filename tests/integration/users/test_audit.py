@@ -9,10 +9,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, associate, column, insert, remember
 from tests.support.server_log import server_log
-from tests.support.users import ONE, OTHER, acting_as, whole_user
+from tests.support.users import whole_user
 from tests.support.waiting import IDLE, until
 
 LOGS = "select * from agent_execution_logs where action_type = $1 order by created_at, user_id, step_name"
@@ -41,14 +42,14 @@ async def test_a_statement_is_one_row_for_each_user_and_agent(scratch: asyncpg.C
     await scratch.execute(
         "insert into agent_memory (agent_id, user_id, content) "
         "select case n % 3 when 0 then 'bob' else 'alice' end, case n % 2 when 0 then $1 else $2::uuid end, 'secret ' || n "
-        "from generate_series(1, 12) n union all select 'alice', null, 'nobody''s'", ONE, OTHER,
+        "from generate_series(1, 12) n union all select 'alice', null, 'nobody''s'", ANN, BOB,
     )  # fmt: skip
     assert sorted(await logged(scratch, "memory_write"), key=str) == sorted(
         ((user, agent, wrote("agent_memory", "insert", count))
-         for user in (ONE, OTHER) for agent, count in (("alice", 4), ("bob", 2))), key=str,
+         for user in (ANN, BOB) for agent, count in (("alice", 4), ("bob", 2))), key=str,
     )  # fmt: skip
     (row,) = await scratch.fetch(
-        "select * from agent_execution_logs where user_id = $1 and agent_id = 'bob'", ONE
+        "select * from agent_execution_logs where user_id = $1 and agent_id = 'bob'", ANN
     )
     assert (row["session_id"], row["status"], row["step_name"]) == (None, "success", "insert agent_memory")
     assert "secret" not in str(dict(row))
@@ -57,9 +58,9 @@ async def test_a_statement_is_one_row_for_each_user_and_agent(scratch: asyncpg.C
 async def test_every_kind_of_write_to_every_kind_of_memory(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     await insert(scratch, "conversation_messages",
-                 {"session_id": session, "user_id": ONE, "agent_id": "alice", "role": "user", "content": "x"})  # fmt: skip
-    await insert(scratch, "documents", {"user_id": ONE, "title": "x"})
-    await remember(scratch, "x", user_id=ONE)
+                 {"session_id": session, "user_id": ANN, "agent_id": "alice", "role": "user", "content": "x"})  # fmt: skip
+    await insert(scratch, "documents", {"user_id": ANN, "title": "x"})
+    await remember(scratch, "x", user_id=ANN)
     await scratch.execute("update agent_memory set metadata = '{\"a\": 1}'")
     await scratch.execute("update conversation_messages set content = 'y'")
     await scratch.execute("update documents set title = 'y'")
@@ -78,10 +79,10 @@ async def test_what_memoryd_writes_beside_a_row_is_no_write(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
-    await remember(connection, "x", user_id=ONE)
+    await remember(connection, "x", user_id=ANN)
     await insert(connection, "conversation_messages",
-                 {"session_id": uuid4(), "user_id": ONE, "role": "user", "content": "a lamp"})  # fmt: skip
-    await insert(connection, "documents", {"user_id": ONE, "title": "x"})
+                 {"session_id": uuid4(), "user_id": ANN, "role": "user", "content": "a lamp"})  # fmt: skip
+    await insert(connection, "documents", {"user_id": ANN, "title": "x"})
     await until(connection, IDLE)
     await connection.execute("update agent_memory set content = content")
     await connection.execute("update documents set status = 'active'")
@@ -93,15 +94,15 @@ async def test_an_outcome_that_is_captured_is_a_write(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
-    await ask(connection, "x", user_id=ONE, status="completed")
+    await ask(connection, "x", user_id=ANN, status="completed")
     await until(connection, IDLE)
-    assert await logged(connection, "memory_write") == [(ONE, "alice", wrote("agent_memory", "insert", 1))]
+    assert await logged(connection, "memory_write") == [(ANN, "alice", wrote("agent_memory", "insert", 1))]
 
 
 async def test_statements_without_users_write_nothing(scratch: asyncpg.Connection) -> None:
     await remember(scratch, "x")
     await scratch.execute(
-        "insert into agent_memory (agent_id, user_id, content) select 'a', $1, 'x' where false", ONE
+        "insert into agent_memory (agent_id, user_id, content) select 'a', $1, 'x' where false", ANN
     )
     await scratch.execute("delete from agent_memory")
     assert await scratch.fetchval("select count(*) from agent_execution_logs") == 0
@@ -109,8 +110,8 @@ async def test_statements_without_users_write_nothing(scratch: asyncpg.Connectio
 
 async def test_the_audit_can_be_turned_off(scratch: asyncpg.Connection) -> None:
     await off(scratch)
-    await remember(scratch, "x", user_id=ONE)
-    await scratch.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ONE)
+    await remember(scratch, "x", user_id=ANN)
+    await scratch.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ANN)
     assert await scratch.fetchval("select count(*) from agent_execution_logs") == 0
 
 
@@ -119,11 +120,11 @@ async def test_the_audit_can_be_turned_off(scratch: asyncpg.Connection) -> None:
 
 async def test_a_read_says_who_and_how_much(scratch: asyncpg.Connection) -> None:
     await scratch.execute(
-        "select memoryd.note_read($1, 'alice', 'recall', 3, 4), memoryd.note_read(null, 'a', 'b', 1, 1)", ONE
+        "select memoryd.note_read($1, 'alice', 'recall', 3, 4), memoryd.note_read(null, 'a', 'b', 1, 1)", ANN
     )
     (row,) = await scratch.fetch("select * from agent_execution_logs")
     assert (row["user_id"], row["agent_id"], row["step_name"], row["action_type"]) == (
-        ONE,
+        ANN,
         "alice",
         "recall",
         "memory_read",
@@ -141,27 +142,27 @@ async def test_odd_arguments_are_no_error_to_whoever_reads(scratch: asyncpg.Conn
         ("a" * 900, " ", -1, -1),
         ("a", "s" * 900, 2**31 - 1, 0),
     ):
-        await scratch.execute("select memoryd.note_read($1, $2, $3, $4, $5)", ONE, agent, step, count, ms)
+        await scratch.execute("select memoryd.note_read($1, $2, $3, $4, $5)", ANN, agent, step, count, ms)
     assert await scratch.fetchval("select count(*) from agent_execution_logs") == 3
 
 
 async def test_users_write_of_themselves_alone(scratch: asyncpg.Connection) -> None:
     for role in ("memoryd_user", "memoryd_admin"):
-        async with acting_as(scratch, OTHER, role=role):
-            for named in (ONE, OTHER, None):
+        async with acting_as(scratch, BOB, role=role):
+            for named in (ANN, BOB, None):
                 await scratch.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", named)
     for claims in (None, "{}", '{"sub": 1}', "no json"):
-        async with acting_as(scratch, claims):
-            await scratch.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ONE)
-    assert set(await column(scratch, "select user_id from agent_execution_logs")) == {OTHER}
+        async with acting_as(scratch, None, claims=claims):
+            await scratch.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ANN)
+    assert set(await column(scratch, "select user_id from agent_execution_logs")) == {BOB}
     assert await scratch.fetchval("select count(*) from agent_execution_logs") == 6
 
 
 async def test_users_see_the_rows_about_them_and_write_none(scratch: asyncpg.Connection) -> None:
-    await remember(scratch, "x", user_id=ONE)
-    await remember(scratch, "x", user_id=OTHER)
-    async with acting_as(scratch, ONE):
-        assert await column(scratch, "select user_id from agent_execution_logs") == [ONE]
+    await remember(scratch, "x", user_id=ANN)
+    await remember(scratch, "x", user_id=BOB)
+    async with acting_as(scratch, ANN):
+        assert await column(scratch, "select user_id from agent_execution_logs") == [ANN]
     for statement in (
         "insert into agent_execution_logs (user_id, step_name, action_type) values ($1, 'x', 'memory_read')",
         "update agent_execution_logs set step_name = 'y' where user_id = $1",
@@ -170,15 +171,15 @@ async def test_users_see_the_rows_about_them_and_write_none(scratch: asyncpg.Con
         "select memoryd.note_admin_read('agent_memory', $1)",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            async with acting_as(scratch, ONE):
-                await scratch.execute(statement, ONE)
+            async with acting_as(scratch, ANN):
+                await scratch.execute(statement, ANN)
 
 
 async def test_in_a_transaction_that_may_not_write_reading_goes_on(connection: asyncpg.Connection) -> None:
-    await remember(connection, "the lamp is lit", user_id=ONE)
+    await remember(connection, "the lamp is lit", user_id=ANN)
     async with connection.transaction(readonly=True):
-        await connection.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ONE)
-        assert json.loads(await connection.fetchval("select export_user_memory($1)", ONE))["tables"][
+        await connection.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ANN)
+        assert json.loads(await connection.fetchval("select export_user_memory($1)", ANN))["tables"][
             "agent_memory"
         ]
     assert await logged(connection, "memory_read") == []
@@ -186,14 +187,14 @@ async def test_in_a_transaction_that_may_not_write_reading_goes_on(connection: a
 
 async def test_contexts_and_exports_are_reads(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await daemons.start()
-    await remember(connection, "the lamp is lit", user_id=ONE)
+    await remember(connection, "the lamp is lit", user_id=ANN)
     await remember(connection, "the lamp is out")
-    for user in (ONE, None):
+    for user in (ANN, None):
         command = await ask(connection, "see to the lamp", user_id=user)
         await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
-    await connection.execute("select export_user_memory($1)", ONE)
+    await connection.execute("select export_user_memory($1)", ANN)
     rows = await connection.fetch(LOGS, "memory_read")
-    assert [(r["user_id"], r["step_name"]) for r in rows] == [(ONE, "context"), (ONE, "export")]
+    assert [(r["user_id"], r["step_name"]) for r in rows] == [(ANN, "context"), (ANN, "export")]
     assert json.loads(rows[0]["output_data"]) == {"found": 2}
     assert not any("lamp" in str(dict(r)) for r in rows)
 
@@ -202,7 +203,7 @@ async def test_old_reads_and_writes_are_swept_and_the_agents_steps_stay(scratch:
     for action in ("memory_read", "memory_write", "admin_read", "tool_call", "decision"):
         await scratch.execute(
             "insert into agent_execution_logs (user_id, step_name, action_type, created_at) "
-            "select $1, 'x', $2, now() - d * interval '1 day' from unnest(array[1, 40]) d", ONE, action,
+            "select $1, 'x', $2, now() - d * interval '1 day' from unnest(array[1, 40]) d", ANN, action,
         )  # fmt: skip
     assert await scratch.fetchval("select memoryd.sweep_audit(30)") == 3
     left = await column(
@@ -215,35 +216,35 @@ async def test_old_reads_and_writes_are_swept_and_the_agents_steps_stay(scratch:
 
 
 async def test_an_admins_reads_are_on_record(scratch: asyncpg.Connection) -> None:
-    for user in (ONE, ONE, OTHER, None):
+    for user in (ANN, ANN, BOB, None):
         await remember(scratch, "x", user_id=user)
     admin = uuid4()
     async with acting_as(scratch, admin, role="memoryd_admin"):
         for _ in range(3):
-            assert await scratch.fetchval("select count(*) from agent_memory where user_id = $1", ONE) == 2
+            assert await scratch.fetchval("select count(*) from agent_memory where user_id = $1", ANN) == 2
         assert await scratch.fetchval("select count(*) from agent_memory where user_id is null") == 1
     ((user, _, data),) = await logged(scratch, "admin_read")
-    assert (user, data["admin"], data["table"]) == (ONE, str(admin), "agent_memory")
+    assert (user, data["admin"], data["table"]) == (ANN, str(admin), "agent_memory")
     assert data["login"] == await scratch.fetchval("select session_user")
     async with acting_as(scratch, None, role="memoryd_admin"):
         assert await scratch.fetchval("select count(*) from agent_memory") == 4
     assert {(u, d["admin"]) for u, _, d in await logged(scratch, "admin_read")} == {
-        (ONE, str(admin)),
-        (OTHER, data["login"]),
+        (ANN, str(admin)),
+        (BOB, data["login"]),
     }
 
 
 async def test_users_see_who_read_them(scratch: asyncpg.Connection) -> None:
-    await remember(scratch, "x", user_id=ONE)
-    async with acting_as(scratch, OTHER, role="memoryd_admin"):
+    await remember(scratch, "x", user_id=ANN)
+    async with acting_as(scratch, BOB, role="memoryd_admin"):
         await scratch.fetch("select * from agent_memory")
-    async with acting_as(scratch, ONE):
+    async with acting_as(scratch, ANN):
         (row,) = await scratch.fetch(LOGS, "admin_read")
-    assert json.loads(row["input_data"])["admin"] == str(OTHER)
+    assert json.loads(row["input_data"])["admin"] == str(BOB)
 
 
 async def test_an_admin_reads_every_table_of_users_each_on_record(connection: asyncpg.Connection) -> None:
-    ids = await whole_user(connection, ONE, "wombat")
+    ids = await whole_user(connection, ANN, "wombat")
     await connection.execute("delete from agent_execution_logs where action_type <> 'tool_call'")
     tables = await column(
         connection, "select name from memoryd.user_tables() where name <> 'shared_knowledge'"
@@ -251,7 +252,7 @@ async def test_an_admin_reads_every_table_of_users_each_on_record(connection: as
     for table in tables:
         async with acting_as(connection, None, role="memoryd_admin"):
             assert await connection.fetch(f"select * from {table}"), table
-        assert (ONE, table) in {(u, d["table"]) for u, _, d in await logged(connection, "admin_read")}
+        assert (ANN, table) in {(u, d["table"]) for u, _, d in await logged(connection, "admin_read")}
     assert set(ids) <= set(map(str, tables)) | {"shared_knowledge"}
     async with acting_as(connection, None, role="memoryd_admin"):
         for table in (
@@ -267,7 +268,7 @@ async def test_an_admin_reads_every_table_of_users_each_on_record(connection: as
 
 async def test_nothing_is_seen_through_a_filter_unrecorded(connection: asyncpg.Connection) -> None:
     """A condition of the admin's own sees no row before it is on record."""
-    await remember(connection, "wombat", user_id=ONE)
+    await remember(connection, "wombat", user_id=ANN)
     await connection.execute("create schema spy; grant all on schema spy to memoryd_admin")
     async with acting_as(connection, None, role="memoryd_admin"):
         await connection.execute(
@@ -275,20 +276,20 @@ async def test_nothing_is_seen_through_a_filter_unrecorded(connection: asyncpg.C
             "$$ begin raise notice '%', $1; return false; end $$"
         )
         assert await connection.fetch("select * from agent_memory where spy.peek(content)") == []
-    assert [(u, d["table"]) for u, _, d in await logged(connection, "admin_read")] == [(ONE, "agent_memory")]
+    assert [(u, d["table"]) for u, _, d in await logged(connection, "admin_read")] == [(ANN, "agent_memory")]
 
 
 async def test_an_admin_cannot_pretend_to_be_on_record(connection: asyncpg.Connection) -> None:
-    await remember(connection, "wombat", user_id=ONE)
+    await remember(connection, "wombat", user_id=ANN)
     await off(connection)
-    async with acting_as(connection, ONE, role="memoryd_admin"):
+    async with acting_as(connection, ANN, role="memoryd_admin"):
         # As the user themselves, with the audit off, with every setting that comes to mind.
         for setting in ("noted", "admin_noted", "importing", "audit"):
             await connection.execute(f"set local memoryd.{setting} = 'on'")
         await connection.execute("set local search_path = pg_temp; set local client_min_messages = error")
         assert len(await connection.fetch("select * from public.agent_memory")) == 1
     ((user, _, data),) = await logged(connection, "admin_read")
-    assert (user, data["login"]) == (ONE, await connection.fetchval("select session_user"))
+    assert (user, data["login"]) == (ANN, await connection.fetchval("select session_user"))
 
 
 async def test_many_users_are_one_row(scratch: asyncpg.Connection) -> None:
@@ -305,19 +306,18 @@ async def test_many_users_are_one_row(scratch: asyncpg.Connection) -> None:
 
 
 async def test_where_nothing_can_be_recorded_an_admin_reads_nothing(connection: asyncpg.Connection) -> None:
-    await remember(connection, "x", user_id=ONE)
-    await connection.execute("set role memoryd_admin")
+    await remember(connection, "x", user_id=ANN)
     with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="reads of memoryd_admin are logged"):
-        async with connection.transaction(readonly=True):
+        async with connection.transaction(readonly=True), acting_as(connection, None, role="memoryd_admin"):
             await connection.fetch("select * from agent_memory")
 
 
 async def test_what_is_rolled_back_is_in_the_servers_log(connection: asyncpg.Connection) -> None:
-    await remember(connection, "wombat", user_id=ONE)
+    await remember(connection, "wombat", user_id=ANN)
     log = await server_log(connection)
     transaction = connection.transaction()
     await transaction.start()
-    async with acting_as(connection, OTHER, role="memoryd_admin"):
+    async with acting_as(connection, BOB, role="memoryd_admin"):
         assert len(await connection.fetch("select * from agent_memory")) == 1
     await transaction.rollback()
     login = await connection.fetchval("select session_user")
@@ -325,7 +325,7 @@ async def test_what_is_rolled_back_is_in_the_servers_log(connection: asyncpg.Con
     (line,) = log.audit_lines(connection.get_server_pid())
     said = json.loads(line.partition("memoryd: audit ")[2].rpartition(" mac=")[0])
     assert (said["action"], said["table"], said["user"], said["admin"], said["login"]) == (
-        "admin_read", "agent_memory", str(ONE), str(OTHER), login,
+        "admin_read", "agent_memory", str(ANN), str(BOB), login,
     )  # fmt: skip
 
 
@@ -355,7 +355,7 @@ async def test_what_is_rolled_back_is_in_the_servers_log(connection: asyncpg.Con
     ],
 )
 async def test_an_admin_writes_nothing(scratch: asyncpg.Connection, statement: str) -> None:
-    await remember(scratch, "x", user_id=ONE)
+    await remember(scratch, "x", user_id=ANN)
     grantee = f"admin_{uuid4().hex[:8]}"
     await scratch.execute(
         f"create role {grantee}; grant memoryd_admin to {grantee}; set local session authorization {grantee}"
@@ -366,10 +366,10 @@ async def test_an_admin_writes_nothing(scratch: asyncpg.Connection, statement: s
 
 
 async def test_what_an_admin_recalls_is_on_record(connection: asyncpg.Connection) -> None:
-    one = await remember(connection, "the lamp is lit", user_id=ONE, kind="fact")
-    other = await remember(connection, "no lamp, no light", user_id=ONE, kind="fact")
+    one = await remember(connection, "the lamp is lit", user_id=ANN, kind="fact")
+    other = await remember(connection, "no lamp, no light", user_id=ANN, kind="fact")
     await associate(connection, one, other, 0.5)
     async with acting_as(connection, None, role="memoryd_admin"):
         found = await column(connection, "select id from recall('lamp')")
     assert set(found) == {one, other}
-    assert (ONE, "agent_memory") in {(u, d["table"]) for u, _, d in await logged(connection, "admin_read")}
+    assert (ANN, "agent_memory") in {(u, d["table"]) for u, _, d in await logged(connection, "admin_read")}

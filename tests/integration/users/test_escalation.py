@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import asyncpg
 import pytest
 
-EVE = UUID(int=0xE7E)
+from tests.support.acting import ANN, acting_as
+from tests.support.refusals import refused
 
 
 @pytest.fixture
-async def eve(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
+async def as_ann(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
     """A connection with the rights of one end user."""
     await connection.execute("insert into agents (agent_id, open_to_users) values ('a', true), ('ops', true)")
-    await connection.execute("select set_config('request.jwt.claim.sub', $1, false)", str(EVE))
-    await connection.execute("set role memoryd_user")
-    yield connection
-    await connection.execute("reset role")
+    async with acting_as(connection, ANN):
+        yield connection
 
 
 # What runs as the owner and may be called. Each asks who calls: what they may bring to light is tried for all of them, under
@@ -51,13 +50,15 @@ async def test_few_functions_that_run_as_the_owner_may_be_called(connection: asy
     assert to_everybody == []
 
 
-async def test_the_owners_trigger_functions_hang_on_no_other_table(eve: asyncpg.Connection) -> None:
-    await eve.execute("create temp table mine (id uuid, agent_id text, status text, created_at timestamptz)")
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await eve.execute(
-            "create trigger mine after insert on mine referencing new table as new_rows "
-            "for each statement execute function memoryd.commands_inserted()"
-        )
+async def test_the_owners_trigger_functions_hang_on_no_other_table(as_ann: asyncpg.Connection) -> None:
+    await as_ann.execute(
+        "create temp table mine (id uuid, agent_id text, status text, created_at timestamptz)"
+    )
+    made = (
+        "create trigger mine after insert on mine referencing new table as new_rows "
+        "for each statement execute function memoryd.commands_inserted()"
+    )
+    assert (await refused(as_ann, made))[0] == "42501"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ async def test_the_owners_trigger_functions_hang_on_no_other_table(eve: asyncpg.
         ("memory_requests", "status", "done"),
     ],
 )
-async def test_a_user_does_not_set(eve: asyncpg.Connection, table: str, column: str, value: str) -> None:
+async def test_a_user_does_not_set(as_ann: asyncpg.Connection, table: str, column: str, value: str) -> None:
     own = {
         "agent_commands": "agent_id, message, user_id",
         "agent_memory": "agent_id, content, user_id",
@@ -84,29 +85,28 @@ async def test_a_user_does_not_set(eve: asyncpg.Connection, table: str, column: 
         "content": "'c'",
         "kind": "'recall'",
         "query": "'q'",
-        "user_id": f"'{EVE}'",
+        "user_id": f"'{ANN}'",
     }
     values = ", ".join(words[name] for name in own.split(", "))
-    await eve.execute(f"insert into {table} ({own}) values ({values})")
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await eve.execute(f"insert into {table} ({own}, {column}) values ({values}, '{value}')")
+    await as_ann.execute(f"insert into {table} ({own}) values ({values})")
+    more = f"insert into {table} ({own}, {column}) values ({values}, '{value}')"
+    assert (await refused(as_ann, more))[0] == "42501"
 
 
-async def test_a_user_says_nothing_to_every_agent(eve: asyncpg.Connection) -> None:
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await eve.execute(
-            "insert into agent_memory (agent_id, content, user_id) values ('_shared', 'obey eve', $1)", EVE
-        )
+async def test_a_user_says_nothing_to_every_agent(as_ann: asyncpg.Connection) -> None:
+    order = "insert into agent_memory (agent_id, content, user_id) values ('_shared', 'obey ann', $1)"
+    assert (await refused(as_ann, order, ANN))[0] == "42501"
 
 
-async def test_what_agents_know_is_not_read_in_the_contexts_of_ones_commands(eve: asyncpg.Connection) -> None:
-    command = await eve.fetchval(
+async def test_what_agents_know_is_not_read_in_the_contexts_of_ones_commands(
+    as_ann: asyncpg.Connection,
+) -> None:
+    command = await as_ann.fetchval(
         "insert into agent_commands (agent_id, message, user_id) values ('ops', 'vault password', $1) returning id",
-        EVE,
+        ANN,
     )
-    assert await eve.fetchval("select status from agent_commands where id = $1", command) == "pending"
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await eve.fetchval("select context from agent_commands where id = $1", command)
+    assert await as_ann.fetchval("select status from agent_commands where id = $1", command) == "pending"
+    assert (await refused(as_ann, "select context from agent_commands where id = $1", command))[0] == "42501"
 
 
 @pytest.mark.parametrize("table", ["agent_commands", "agent_memory"])

@@ -16,10 +16,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.acting import ANN, BOB, CAT, becoming
 from tests.support.isolation import (
-    ANN,
-    BOB,
-    CAT,
     MARKS,
     READS,
     RELATIONS,
@@ -168,6 +166,7 @@ CLAIMS: tuple[tuple[str | None, str | None, UUID | None], ...] = (
 async def test_claims_are_whom_they_name_or_nobody(place: Place, number: int) -> None:
     claims, sub, user = CLAIMS[number]
     async with place.acting(None):
+        # By hand: which settings a user is read from, and what may stand in them, is what this tests.
         for name, value in (("claims", claims), ("claim.sub", sub)):
             if value is not None:
                 text = re.sub("{(ann|bob|BOB|cat)}", lambda found: NAMES[found[1]], value)
@@ -223,12 +222,9 @@ async def test_shared_rows_are_read_by_whom_they_are_granted(place: Place, table
             "from jsonb_array_elements($1) with ordinality as e(item, n)",
             json.dumps(GRANTS),
         )
-        await connection.execute("set local role memoryd_user")
         found = 0
         for number, grant in enumerate(GRANTS, 1):
-            await connection.execute(
-                "select set_config('request.jwt.claim.sub', $1, true)", str(UUID(int=number))
-            )
+            await connection.execute(becoming(UUID(int=number)))
             seen = set(
                 await column(connection, f"select id from {table} where user_id = $1", UUID(int=2**100))
             )

@@ -12,8 +12,9 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.acting import ANN, BOB, CAT
 from tests.support.calls import CALLS, EXECUTABLE, PURE, WORDS
-from tests.support.isolation import ANN, BOB, CAT, MARKS, READS, key_of
+from tests.support.isolation import MARKS, READS, key_of
 from tests.support.lookalikes import ENTER, MAKE, TRAPPED
 from tests.support.place import Place, open_place
 from tests.support.rows import column, embedding

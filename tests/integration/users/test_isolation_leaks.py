@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.isolation import ANN, BOB, SOURCES
+from tests.support.acting import ANN, BOB, acting_as
+from tests.support.isolation import SOURCES
+from tests.support.logins import login
 from tests.support.place import Place, open_place
 from tests.support.rows import column
 from tests.support.schemas import connected
@@ -31,35 +32,25 @@ async def place(shared_url: str) -> AsyncIterator[Place]:
 
 
 async def test_a_users_login_becomes_nobody_else(place: Place, shared_url: str) -> None:
-    name = f"login_{uuid4().hex[:8]}"
-    await place.connection.execute(f"create role {name} login password 'secret' in role memoryd_user")
-    try:
-        parts = urlsplit(shared_url)
-        host = parts.netloc.rpartition("@")[2]
-        login = await asyncpg.connect(urlunsplit(parts._replace(netloc=f"{name}:secret@{host}")))
-        try:
-            owner = await place.connection.fetchval("select current_user")
-            assert await login.fetchval("select session_user") == name
-            for role in ("memoryd_service", "memoryd_admin", owner, "pg_read_all_data"):
-                for statement in (
-                    f"set role {role}",
-                    f"set session authorization {role}",
-                    f"select set_config('role', '{role}', false)",
-                    f"grant {role} to {name}",
-                ):
-                    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                        await login.execute(statement)
-            with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await login.execute(f"alter role {name} bypassrls")
-            assert await login.fetchval("select count(*) from agent_memory") == 0
-            assert not await login.fetchval("select memoryd.caller_serves()")
-            await login.execute(f"set request.jwt.claim.sub = '{ANN}'; set role memoryd_user")
-            seen = set(map(str, await column(login, "select id from agent_memory")))
-            assert seen == place.world.readable(ANN, "agent_memory")
-        finally:
-            await login.close()
-    finally:
-        await place.connection.execute(f"drop role {name}")
+    async with login(place.connection, shared_url) as (name, direct):
+        owner = await place.connection.fetchval("select current_user")
+        assert await direct.fetchval("select session_user") == name
+        for role in ("memoryd_service", "memoryd_admin", owner, "pg_read_all_data"):
+            for statement in (
+                f"set role {role}",
+                f"set session authorization {role}",
+                f"select set_config('role', '{role}', false)",
+                f"grant {role} to {name}",
+            ):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    await direct.execute(statement)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await direct.execute(f"alter role {name} bypassrls")
+        assert await direct.fetchval("select count(*) from agent_memory") == 0
+        assert not await direct.fetchval("select memoryd.caller_serves()")
+        async with acting_as(direct, ANN):
+            seen = set(map(str, await column(direct, "select id from agent_memory")))
+        assert seen == place.world.readable(ANN, "agent_memory")
 
 
 # --- What leaks beside the rows.

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from uuid import UUID
 
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import DaemonProcess
 from tests.support.refusals import refused
 from tests.support.rows import ask, associate, column, insert, one_row, remember
 from tests.support.waiting import IDLE, until
 
-ONE, OTHER = UUID(int=1), UUID(int=2)
 READABLE = ["agent_commands", "agent_memory", "dream_insights", "memory_queries", "memory_requests"]
-NOBODY = [
+NAMELESS = [
     None,
     "",
     "null",
@@ -26,25 +23,14 @@ NOBODY = [
     '{"sub": ""}',
     '{"sub": "admin"}',
     '{"sub": "00000000-0000-0000-0000-00000000000"}',
-    '{"sub": {"id": "00000000-0000-0000-0000-000000000001"}}',
-    '["00000000-0000-0000-0000-000000000001"]',
-    '{"user_id": "00000000-0000-0000-0000-000000000001"}',
-    "{sub: 1",
+    f'{{"sub": {{"id": "{ANN}"}}}}',
+    f'["{ANN}"]',
+    f'{{"user_id": "{ANN}"}}',
+    f"{{sub: {ANN}",
     "' or true --",
     '{"sub": "00000000-0000-0000-0000-000000000009"}',
 ]
 """Claims under which nobody is anybody that has rows."""
-
-
-@asynccontextmanager
-async def as_user(connection: asyncpg.Connection, claims: str | UUID | None) -> AsyncIterator[None]:
-    """Acts as an end user, as PostgREST would: in a transaction with the role and the claims."""
-    text = json.dumps({"sub": str(claims), "role": "authenticated"}) if isinstance(claims, UUID) else claims
-    async with connection.transaction():
-        await connection.execute("set local role memoryd_user")
-        if text is not None:
-            await connection.execute("select set_config('request.jwt.claims', $1, true)", text)
-        yield
 
 
 async def rows_of(connection: asyncpg.Connection, user: UUID | None) -> dict[str, UUID]:
@@ -69,7 +55,7 @@ async def rows_of(connection: asyncpg.Connection, user: UUID | None) -> dict[str
 @pytest.fixture
 async def rows(scratch: asyncpg.Connection) -> dict[UUID | None, dict[str, UUID]]:
     """The rows of two users and of nobody."""
-    return {user: await rows_of(scratch, user) for user in (ONE, OTHER, None)}
+    return {user: await rows_of(scratch, user) for user in (ANN, BOB, None)}
 
 
 async def test_every_table_has_row_level_security_forced(scratch: asyncpg.Connection) -> None:
@@ -129,24 +115,24 @@ async def test_functions_that_act_as_their_owner_are_safe(scratch: asyncpg.Conne
 async def test_a_user_sees_their_own_rows(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], table: str
 ) -> None:
-    for user in (ONE, OTHER):
-        async with as_user(scratch, user):
+    for user in (ANN, BOB):
+        async with acting_as(scratch, user):
             seen = set(await column(scratch, f"select id from {table}"))
         assert rows[user][table] in seen
         assert not seen & {rows[somebody][table] for somebody in rows if somebody != user}
 
 
-@pytest.mark.parametrize("claims", NOBODY)
+@pytest.mark.parametrize("claims", NAMELESS)
 async def test_without_valid_claims_there_is_nothing(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], claims: str | None
 ) -> None:
-    async with as_user(scratch, claims):
+    async with acting_as(scratch, None, claims=claims):
         for table in (*READABLE, "memory_associations", "shared_memory"):
             assert await scratch.fetchval(f"select count(*) from {table}") == 0
         for agent in (None, "alice", "_shared"):
-            for user in (None, ONE):
+            for user in (None, ANN):
                 assert await scratch.fetch("select * from recall('secret recipe', $1, $2)", agent, user) == []
-    async with as_user(scratch, claims):
+    async with acting_as(scratch, None, claims=claims):
         assert await scratch.fetchval("select build_context('alice', 'secret recipe')") == ""
     for statement in (
         "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, 'forged')",
@@ -154,37 +140,38 @@ async def test_without_valid_claims_there_is_nothing(
         "insert into memory_requests (kind, user_id, query) values ('recall', $1, 'forged')",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            async with as_user(scratch, claims):
-                await scratch.execute(statement, ONE)
+            async with acting_as(scratch, None, claims=claims):
+                await scratch.execute(statement, ANN)
 
 
 async def test_the_older_form_of_claims_works_too(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]]
 ) -> None:
-    async with as_user(scratch, None):
-        await scratch.execute("select set_config('request.jwt.claim.sub', $1, true)", str(ONE))
-        assert rows[ONE]["agent_memory"] in await column(scratch, "select id from agent_memory")
+    async with acting_as(scratch, None):
+        # By hand: older versions of PostgREST set one setting for each claim.
+        await scratch.execute("select set_config('request.jwt.claim.sub', $1, true)", str(ANN))
+        assert rows[ANN]["agent_memory"] in await column(scratch, "select id from agent_memory")
 
 
 async def test_recall_and_context_hold_ones_own(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]]
 ) -> None:
     await scratch.execute("update agents set identity = 'a cook with a past'")
-    for user, others in ((ONE, (OTHER, None)), (OTHER, (ONE, None))):
+    for user, others in ((ANN, (BOB, None)), (BOB, (ANN, None))):
         own = [f"the secret recipe of {user}", f"another secret recipe of {user}", f"recipe of {user}"]
         for agent, named in ((None, None), (None, user), ("alice", None), ("alice", user)):
-            async with as_user(scratch, user):
+            async with acting_as(scratch, user):
                 found = await column(
                     scratch, "select content from recall('secret recipe', $1, $2)", agent, named
                 )
             assert sorted(map(str, found)) == sorted(own)
         for somebody in others:
-            async with as_user(scratch, user):
+            async with acting_as(scratch, user):
                 found = await column(
                     scratch, "select content from recall('secret recipe', null, $1)", somebody
                 )
             assert set(found) <= set(own)
-        async with as_user(scratch, user):
+        async with acting_as(scratch, user):
             context = await scratch.fetchval("select build_context('alice', 'secret recipe')")
             queries = await column(
                 scratch, "select retrieved_memory_ids from memory_queries order by query_time"
@@ -197,11 +184,11 @@ async def test_recall_and_context_hold_ones_own(
 async def test_a_user_writes_their_own_memories(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    async with as_user(connection, ONE):
-        memory = await remember(connection, "my cat is called Momo", user_id=ONE)
-        doomed = await remember(connection, "my dog is called Fifi", user_id=ONE)
+    async with acting_as(connection, ANN):
+        memory = await remember(connection, "my cat is called Momo", user_id=ANN)
+        doomed = await remember(connection, "my dog is called Fifi", user_id=ANN)
     await until(connection, IDLE)
-    async with as_user(connection, ONE):
+    async with acting_as(connection, ANN):
         assert (
             await connection.execute(
                 "update agent_memory set content = 'my cat is Mimi' where id = $1", memory
@@ -216,12 +203,12 @@ async def test_a_user_writes_their_own_memories(
     assert tuple(row) == ("my cat is Mimi", ["cat", "mimi"], True)
 
 
-@pytest.mark.parametrize("somebody", [OTHER, None])
+@pytest.mark.parametrize("somebody", [BOB, None])
 async def test_what_is_not_ones_own_cannot_be_touched(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], somebody: UUID | None
 ) -> None:
     theirs = rows[somebody]
-    async with as_user(scratch, ONE):
+    async with acting_as(scratch, ANN):
         change = "update agent_memory set content = 'mine now' where id = $1"
         assert await scratch.execute(change, theirs["agent_memory"]) == "UPDATE 0"
         assert await scratch.fetchval("select forget(array[$1::uuid])", theirs["agent_memory"]) == 0
@@ -235,14 +222,14 @@ async def test_what_is_not_ones_own_cannot_be_touched(
         "update agent_memory set user_id = $1",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            async with as_user(scratch, ONE):
+            async with acting_as(scratch, ANN):
                 await scratch.execute(statement, somebody)
 
 
 async def test_a_user_asks_for_work_but_does_not_write_its_outcome(scratch: asyncpg.Connection) -> None:
     await scratch.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
-    async with as_user(scratch, ONE):
-        await ask(scratch, "my own task", user_id=ONE)
+    async with acting_as(scratch, ANN):
+        await ask(scratch, "my own task", user_id=ANN)
     for columns in (
         {"status": "completed"},
         {"status": "ready"},
@@ -250,8 +237,8 @@ async def test_a_user_asks_for_work_but_does_not_write_its_outcome(scratch: asyn
         {"output": "done"},
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            async with as_user(scratch, ONE):
-                await ask(scratch, "my own task", user_id=ONE, **columns)
+            async with acting_as(scratch, ANN):
+                await ask(scratch, "my own task", user_id=ANN, **columns)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +277,7 @@ async def test_what_is_no_users_business_is_refused(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], statement: str
 ) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        async with as_user(scratch, ONE):
+        async with acting_as(scratch, ANN):
             await scratch.execute(statement)
 
 
@@ -298,12 +285,12 @@ async def test_a_link_is_seen_by_who_sees_both_ends(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]]
 ) -> None:
     mixed = [
-        await associate(scratch, rows[ONE]["agent_memory"], rows[somebody]["agent_memory"], 0.5)
-        for somebody in (OTHER, None)
+        await associate(scratch, rows[ANN]["agent_memory"], rows[somebody]["agent_memory"], 0.5)
+        for somebody in (BOB, None)
     ]
-    async with as_user(scratch, ONE):
+    async with acting_as(scratch, ANN):
         seen = await column(scratch, "select id from memory_associations")
-    assert seen == [rows[ONE]["memory_associations"]]
+    assert seen == [rows[ANN]["memory_associations"]]
     assert not set(mixed) & set(seen)
 
 
@@ -311,20 +298,20 @@ async def test_a_link_is_seen_by_who_sees_both_ends(
 async def test_a_users_request_is_answered_under_their_identity(
     connection: asyncpg.Connection, daemon: DaemonProcess, kind: str
 ) -> None:
-    for user in (ONE, OTHER, None):
+    for user in (ANN, BOB, None):
         await rows_of(connection, user)
     await connection.execute("update agents set identity = 'a cook with a past'")
-    async with as_user(connection, ONE):
+    async with acting_as(connection, ANN):
         request = await insert(
             connection,
             "memory_requests",
-            {"kind": kind, "agent_id": "alice", "user_id": ONE, "query": "secret recipe"},
+            {"kind": kind, "agent_id": "alice", "user_id": ANN, "query": "secret recipe"},
         )
     await until(connection, "select status = 'done' from memory_requests where id = $1", request)
-    async with as_user(connection, ONE):
+    async with acting_as(connection, ANN):
         answer = await connection.fetchval("select result::text from memory_requests where id = $1", request)
-    assert f"the secret recipe of {ONE}" in answer
-    assert f"of {OTHER}" not in answer
+    assert f"the secret recipe of {ANN}" in answer
+    assert f"of {BOB}" not in answer
     assert "of None" not in answer
     assert "a cook with a past" not in answer
 
@@ -332,12 +319,12 @@ async def test_a_users_request_is_answered_under_their_identity(
 async def test_the_service_sees_everything(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]]
 ) -> None:
-    await scratch.execute("set role memoryd_service")
-    for table in (*READABLE, "memory_associations"):
-        seen = set(await column(scratch, f"select id from {table}"))
-        assert seen >= {rows[user][table] for user in rows}
-    assert len(await scratch.fetch("select * from recall('secret recipe')")) == 9
-    command = await ask(scratch, "work", status="ready")
-    assert await scratch.fetchval("select id from claim_command('alice')") == command
-    await scratch.execute("select complete_command($1, 'done')", command)
-    await scratch.execute("select mark_useful($1, true)", rows[None]["memory_queries"])
+    async with acting_as(scratch, None, role="memoryd_service"):
+        for table in (*READABLE, "memory_associations"):
+            seen = set(await column(scratch, f"select id from {table}"))
+            assert seen >= {rows[user][table] for user in rows}
+        assert len(await scratch.fetch("select * from recall('secret recipe')")) == 9
+        command = await ask(scratch, "work", status="ready")
+        assert await scratch.fetchval("select id from claim_command('alice')") == command
+        await scratch.execute("select complete_command($1, 'done')", command)
+        await scratch.execute("select mark_useful($1, true)", rows[None]["memory_queries"])

@@ -5,7 +5,6 @@ of its own, a publication; and memoryd's owner is no superuser.
 from __future__ import annotations
 
 import asyncio
-import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import asyncpg
 import pytest
 
 from daemon.embedded_postgres import EmbeddedPostgres
-from tests.support.clients import ANN, BOB
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.refusals import refused
 from tests.support.rows import column, embedding, insert, one_row, remember
@@ -300,11 +299,7 @@ async def test_a_daemon_serves_it_from_end_to_end(project: Project, tmp_path: Pa
         async with connected(project.url("whole")) as owner:
             await owner.execute("set search_path = public, extensions")
             await lives(owner)
-            async with owner.transaction():
-                await owner.execute("set local role authenticated")
-                await owner.execute(
-                    "select set_config('request.jwt.claims', $1, true)", json.dumps({"sub": str(ANN)})
-                )
+            async with acting_as(owner, ANN, role="authenticated"):
                 memory = await remember(owner, "the ferry leaves at seven", user_id=ANN)
                 talk = await owner.fetchval("insert into conversation_sessions default values returning id")
                 turn = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'when is the ferry?')"
@@ -316,11 +311,7 @@ async def test_a_daemon_serves_it_from_end_to_end(project: Project, tmp_path: Pa
             vector = await owner.fetchval("select embedding::text from agent_memory where id = $1", memory)
             assert vector is not None
             assert await owner.fetchval("select bool_and(embedding is not null) from conversation_messages")
-            async with owner.transaction():
-                await owner.execute("set local role authenticated")
-                await owner.execute(
-                    "select set_config('request.jwt.claims', $1, true)", json.dumps({"sub": str(ANN)})
-                )
+            async with acting_as(owner, ANN, role="authenticated"):
                 found = await column(owner, "select content from match_memory($1::text::vector)", vector)
                 assert found == ["the ferry leaves at seven"]
                 texts = await column(

@@ -8,35 +8,36 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, column, insert, one_row, remember
-from tests.support.users import ONE, OTHER, acting_as, decide
+from tests.support.users import decide
 from tests.support.waiting import IDLE, until
 
 # Settings.
 
 
 async def test_users_keep_their_own_settings_and_nobody_elses(scratch: asyncpg.Connection) -> None:
-    async with acting_as(scratch, ONE):
-        await decide(scratch, ONE, memory_enabled=False, memory_ttl_hours=12)
-        await decide(scratch, ONE, memory_enabled=True)
-    async with acting_as(scratch, OTHER):
+    async with acting_as(scratch, ANN):
+        await decide(scratch, ANN, memory_enabled=False, memory_ttl_hours=12)
+        await decide(scratch, ANN, memory_enabled=True)
+    async with acting_as(scratch, BOB):
         assert await column(scratch, "select user_id from memory_settings") == []
         assert await scratch.execute("update memory_settings set memory_enabled = false") == "UPDATE 0"
-        assert await scratch.fetchval("select forget($1, 'settings')", [ONE]) == 0
-    for user in (OTHER, None):
+        assert await scratch.fetchval("select forget($1, 'settings')", [ANN]) == 0
+    for user in (BOB, None):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with acting_as(scratch, user):
-                await decide(scratch, ONE, memory_enabled=False)
+                await decide(scratch, ANN, memory_enabled=False)
     for statement in (
         "update memory_settings set user_id = $1",
         "update memory_settings set created_at = now()",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            async with acting_as(scratch, ONE):
-                await scratch.execute(statement, *([OTHER] if "$1" in statement else []))
+            async with acting_as(scratch, ANN):
+                await scratch.execute(statement, *([BOB] if "$1" in statement else []))
     row = await one_row(scratch, "select * from memory_settings")
-    assert (row["user_id"], row["memory_enabled"], row["memory_ttl_hours"]) == (ONE, True, 12)
+    assert (row["user_id"], row["memory_enabled"], row["memory_ttl_hours"]) == (ANN, True, 12)
     assert row["updated_at"] > row["created_at"]
 
 
@@ -46,7 +47,7 @@ async def test_users_keep_their_own_settings_and_nobody_elses(scratch: asyncpg.C
 @pytest.mark.parametrize("value", [0, -1, 2**31 - 1])
 async def test_a_retention_is_within_bounds(scratch: asyncpg.Connection, name: str, value: int) -> None:
     with pytest.raises(asyncpg.CheckViolationError, match=f"{name} is {value}"):
-        await decide(scratch, ONE, **{name: value})
+        await decide(scratch, ANN, **{name: value})
 
 
 # How long: the default, the user's hours, and a limit to whatever is asked for.
@@ -67,27 +68,27 @@ async def test_a_retention_is_within_bounds(scratch: asyncpg.Connection, name: s
 async def test_the_users_hours_hold(
     scratch: asyncpg.Connection, columns: dict[str, object], hours: int
 ) -> None:
-    await decide(scratch, ONE, memory_ttl_hours=12, task_memory_ttl_hours=200)
-    memory = await remember(scratch, "a", user_id=ONE, **columns)
+    await decide(scratch, ANN, memory_ttl_hours=12, task_memory_ttl_hours=200)
+    memory = await remember(scratch, "a", user_id=ANN, **columns)
     row = await one_row(
         scratch, "select ttl_hours, expires_at - now() as left from agent_memory where id = $1", memory
     )
     assert (row["ttl_hours"], row["left"]) == (hours, timedelta(hours=hours))
-    for somebody in (OTHER, None):
+    for somebody in (BOB, None):
         other = await remember(scratch, "a", user_id=somebody, kind="fact")
         assert await scratch.fetchval("select expires_at from agent_memory where id = $1", other) is None
 
 
 async def test_longer_hours_stand_for_shorter_defaults(scratch: asyncpg.Connection) -> None:
-    await decide(scratch, ONE, memory_ttl_hours=1000)
-    memory = await remember(scratch, "a", user_id=ONE, kind="outcome")
+    await decide(scratch, ANN, memory_ttl_hours=1000)
+    memory = await remember(scratch, "a", user_id=ANN, kind="outcome")
     assert await scratch.fetchval("select ttl_hours from agent_memory where id = $1", memory) == 1000
 
 
 async def test_no_end_is_put_off_beyond_the_users_hours(scratch: asyncpg.Connection) -> None:
-    await decide(scratch, ONE, memory_ttl_hours=12)
+    await decide(scratch, ANN, memory_ttl_hours=12)
     late = datetime.now(UTC) + timedelta(days=900)
-    memory = await remember(scratch, "a", user_id=ONE, expires_at=late)
+    memory = await remember(scratch, "a", user_id=ANN, expires_at=late)
     for change in ("expires_at = $2", "ttl_hours = 5000", "ttl_hours = null, expires_at = null"):
         await scratch.execute(f"update agent_memory set {change} where id = $1 or $2 < now()", memory, late)
         left = await scratch.fetchval("select expires_at - now() from agent_memory where id = $1", memory)
@@ -98,18 +99,18 @@ async def test_no_end_is_put_off_beyond_the_users_hours(scratch: asyncpg.Connect
 
 
 async def test_a_bad_ttl_is_still_refused(scratch: asyncpg.Connection) -> None:
-    await decide(scratch, ONE, memory_ttl_hours=12)
+    await decide(scratch, ANN, memory_ttl_hours=12)
     with pytest.raises(asyncpg.CheckViolationError, match="ttl_hours is -3"):
-        await remember(scratch, "a", user_id=ONE, ttl_hours=-3)
+        await remember(scratch, "a", user_id=ANN, ttl_hours=-3)
 
 
 async def test_shorter_hours_hold_for_what_is_there(connection: asyncpg.Connection) -> None:
     wanted: dict[str, dict[str, object]] = {
-        "outcome": {"user_id": ONE, "kind": "outcome"},
-        "fact": {"user_id": ONE, "kind": "fact"},
-        "short": {"user_id": ONE, "ttl_hours": 2},
-        "task": {"user_id": ONE, "memory_type": "task_memory"},
-        "other": {"user_id": OTHER, "kind": "fact"},
+        "outcome": {"user_id": ANN, "kind": "outcome"},
+        "fact": {"user_id": ANN, "kind": "fact"},
+        "short": {"user_id": ANN, "ttl_hours": 2},
+        "task": {"user_id": ANN, "memory_type": "task_memory"},
+        "other": {"user_id": BOB, "kind": "fact"},
         "nobody's": {"kind": "fact"},
     }
     made = {name: await remember(connection, name, **columns) for name, columns in wanted.items()}
@@ -123,15 +124,15 @@ async def test_shorter_hours_hold_for_what_is_there(connection: asyncpg.Connecti
 
     before = await hours()
     assert before == {"outcome": 72, "fact": None, "short": 2, "task": 2160, "other": None, "nobody's": None}
-    await decide(connection, ONE, conversation_retention_minutes=5)
+    await decide(connection, ANN, conversation_retention_minutes=5)
     assert await hours() == before
-    await decide(connection, ONE, memory_ttl_hours=24)
+    await decide(connection, ANN, memory_ttl_hours=24)
     shorter = before | {"outcome": 24, "fact": 24}
     assert await hours() == shorter
-    await decide(connection, ONE, task_memory_ttl_hours=48)
+    await decide(connection, ANN, task_memory_ttl_hours=48)
     assert await hours() == shorter | {"task": 48}
     # Longer ones bring no older end back; deleting the settings does not either.
-    await decide(connection, ONE, memory_ttl_hours=5000)
+    await decide(connection, ANN, memory_ttl_hours=5000)
     await connection.execute("delete from memory_settings")
     assert await hours() == shorter | {"task": 48}
 
@@ -160,37 +161,37 @@ DROPPED = {
 @pytest.mark.parametrize("door", DROPPED)
 async def test_nothing_is_kept_of_whose_memory_is_off(scratch: asyncpg.Connection, door: str) -> None:
     table = door.split(",", maxsplit=1)[0]
-    await decide(scratch, ONE, memory_enabled=False)
-    await decide(scratch, OTHER, memory_enabled=True)
-    await scratch.execute(DROPPED[door], ONE)
+    await decide(scratch, ANN, memory_enabled=False)
+    await decide(scratch, BOB, memory_enabled=True)
+    await scratch.execute(DROPPED[door], ANN)
     if table not in ("dream_insights", "agent_execution_logs"):
-        async with acting_as(scratch, ONE):
+        async with acting_as(scratch, ANN):
             wanting = await scratch.fetchval(
                 "select has_any_column_privilege('memoryd_user', to_regclass($1), 'insert')", table
             )
             if wanting:
-                await scratch.execute(DROPPED[door].replace(", ttl_hours", "").replace(", null", ""), ONE)
-    assert await scratch.fetchval(f"select count(*) from {table} where user_id = $1", ONE) == 0
+                await scratch.execute(DROPPED[door].replace(", ttl_hours", "").replace(", null", ""), ANN)
+    assert await scratch.fetchval(f"select count(*) from {table} where user_id = $1", ANN) == 0
     assert await scratch.fetchval("select count(*) from conversation_sessions") == 0
-    for somebody in (OTHER, uuid4()):
+    for somebody in (BOB, uuid4()):
         await scratch.execute(DROPPED[door], somebody)
         assert await scratch.fetchval(f"select count(*) from {table} where user_id = $1", somebody) >= 1
-    await decide(scratch, ONE, memory_enabled=True)
-    await scratch.execute(DROPPED[door], ONE)
-    assert await scratch.fetchval(f"select count(*) from {table} where user_id = $1", ONE) >= 1
+    await decide(scratch, ANN, memory_enabled=True)
+    await scratch.execute(DROPPED[door], ANN)
+    assert await scratch.fetchval(f"select count(*) from {table} where user_id = $1", ANN) >= 1
 
 
 async def test_an_agent_keeps_nothing_either_of_what_it_says_to_them(scratch: asyncpg.Connection) -> None:
-    session = await insert(scratch, "conversation_sessions", {"user_id": ONE})
-    document = await insert(scratch, "documents", {"user_id": ONE, "title": "x"})
-    await decide(scratch, ONE, memory_enabled=False)
+    session = await insert(scratch, "conversation_sessions", {"user_id": ANN})
+    document = await insert(scratch, "documents", {"user_id": ANN, "title": "x"})
+    await decide(scratch, ANN, memory_enabled=False)
     await scratch.execute(
         "insert into conversation_messages (session_id, role, content) values ($1, 'assistant', 'x')", session
     )
     await scratch.execute(
         "insert into memory_chunks (document_id, chunk_index, chunk_text) values ($1, 0, 'x')", document
     )
-    async with acting_as(scratch, ONE):
+    async with acting_as(scratch, ANN):
         # Of a document that was dropped.
         await scratch.execute(
             "insert into memory_chunks (document_id, chunk_index, chunk_text) values (gen_random_uuid(), 0, 'x')"
@@ -200,11 +201,11 @@ async def test_an_agent_keeps_nothing_either_of_what_it_says_to_them(scratch: as
 
 
 async def test_of_a_statement_for_many_only_theirs_is_dropped(scratch: asyncpg.Connection) -> None:
-    await decide(scratch, ONE, memory_enabled=False)
+    await decide(scratch, ANN, memory_enabled=False)
     status = await scratch.execute(
         "insert into agent_memory (agent_id, user_id, content) "
         "select 'alice', case n % 2 when 0 then $1::uuid else $2::uuid end, 'note ' || n from generate_series(1, 100) n",
-        ONE, OTHER,
+        ANN, BOB,
     )  # fmt: skip
     assert status == "INSERT 0 50"
 
@@ -212,12 +213,12 @@ async def test_of_a_statement_for_many_only_theirs_is_dropped(scratch: asyncpg.C
 async def test_a_stranger_to_memory_works_on(connection: asyncpg.Connection, daemons: Daemons) -> None:
     """Commands run with empty contexts and leave nothing; what was there before is hidden, and comes back."""
     await daemons.start()
-    await remember(connection, "the deploy password is under the doormat", user_id=ONE, kind="fact")
+    await remember(connection, "the deploy password is under the doormat", user_id=ANN, kind="fact")
     await until(connection, IDLE)
     await connection.execute("delete from memory_queries")
 
     async def deploy() -> str:
-        command = await ask(connection, "deploy with the password", user_id=ONE)
+        command = await ask(connection, "deploy with the password", user_id=ANN)
         await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
         await connection.execute("select claim_command('alice')")
         await connection.execute("select complete_command($1, 'deployed')", command)
@@ -225,32 +226,32 @@ async def test_a_stranger_to_memory_works_on(connection: asyncpg.Connection, dae
         context: str = await connection.fetchval("select context from agent_commands where id = $1", command)
         return context
 
-    await decide(connection, ONE, memory_enabled=False)
+    await decide(connection, ANN, memory_enabled=False)
     assert await deploy() == ""
     assert await connection.fetchval("select count(*) from agent_memory") == 1
     assert await connection.fetchval("select count(*) from memory_queries") == 0
-    async with acting_as(connection, ONE):
+    async with acting_as(connection, ANN):
         assert await connection.fetchval("select build_context('alice', 'deploy password')") == ""
     request = await insert(connection, "memory_requests",
-                           {"kind": "context", "agent_id": "alice", "user_id": ONE, "query": "deploy password"})  # fmt: skip
+                           {"kind": "context", "agent_id": "alice", "user_id": ANN, "query": "deploy password"})  # fmt: skip
     await until(
         connection, "select status = 'done' and result = '\"\"' from memory_requests where id = $1", request
     )
     assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
-    await decide(connection, ONE, memory_enabled=True)
+    await decide(connection, ANN, memory_enabled=True)
     assert "under the doormat" in await deploy()
     assert await connection.fetchval("select count(*) from agent_memory") == 2
 
 
 async def test_only_off_is_off(scratch: asyncpg.Connection) -> None:
     off = "select memoryd.memory_is_off($1)"
-    assert [await scratch.fetchval(off, user) for user in (ONE, None)] == [False, False]
-    await decide(scratch, ONE, memory_ttl_hours=5)
-    assert await scratch.fetchval(off, ONE) is False
-    await decide(scratch, ONE, memory_enabled=False)
-    assert [await scratch.fetchval(off, user) for user in (ONE, OTHER, None)] == [True, False, False]
-    async with acting_as(scratch, ONE):
-        assert await scratch.fetchval(off, ONE) is True
-    async with acting_as(scratch, OTHER):
-        assert await scratch.fetchval(off, ONE) is False
+    assert [await scratch.fetchval(off, user) for user in (ANN, None)] == [False, False]
+    await decide(scratch, ANN, memory_ttl_hours=5)
+    assert await scratch.fetchval(off, ANN) is False
+    await decide(scratch, ANN, memory_enabled=False)
+    assert [await scratch.fetchval(off, user) for user in (ANN, BOB, None)] == [True, False, False]
+    async with acting_as(scratch, ANN):
+        assert await scratch.fetchval(off, ANN) is True
+    async with acting_as(scratch, BOB):
+        assert await scratch.fetchval(off, ANN) is False

@@ -14,10 +14,11 @@ import asyncpg
 import pytest
 
 from daemon.migrator import migrate
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.openai_server import HANG, OpenAIServer
 from tests.support.rows import ask, column, insert, one_row, remember
-from tests.support.users import ONE, OTHER, acting_as, found, kept_of, whole_user
+from tests.support.users import found, kept_of, whole_user
 from tests.support.waiting import BLOCKED, IDLE, until
 
 SECRET = "quokkazephyr"
@@ -61,10 +62,10 @@ async def test_nothing_is_left_of_a_user_and_nobody_else_misses_anything(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
-    theirs = await whole_user(connection, OTHER, "wombat")
-    ids = await whole_user(connection, ONE, SECRET)
-    await live_a_life(connection, OTHER, "wombat")
-    await live_a_life(connection, ONE, SECRET)
+    theirs = await whole_user(connection, BOB, "wombat")
+    ids = await whole_user(connection, ANN, SECRET)
+    await live_a_life(connection, BOB, "wombat")
+    await live_a_life(connection, ANN, SECRET)
     # Others' rows that point at theirs.
     query = await insert(connection, "memory_queries", {
         "agent_id": "bob", "retrieved_memory_ids": [theirs["agent_memory"], ids["agent_memory"], uuid4()],
@@ -86,38 +87,38 @@ async def test_nothing_is_left_of_a_user_and_nobody_else_misses_anything(
     assert "dream_insights.insight" in where
     assert "agent_memory.lexemes" in where
     assert "memoryd.lexicon.word" in where
-    others = await kept_of(connection, OTHER)
+    others = await kept_of(connection, BOB)
     words = await found(connection, "wombat")
 
-    counts = await erase(connection, ONE)
+    counts = await erase(connection, ANN)
 
     assert await found(connection, SECRET) == {}
-    assert await found(connection, str(ONE)) == {}
-    assert set((await kept_of(connection, ONE)).values()) == {0}
-    assert await kept_of(connection, OTHER) == others
+    assert await found(connection, str(ANN)) == {}
+    assert set((await kept_of(connection, ANN)).values()) == {0}
+    assert await kept_of(connection, BOB) == others
     assert await found(connection, "wombat") == words
     assert counts["agent_memory"] >= 6
     assert counts["agent_commands"] == 6
     assert counts["conversation_sessions"] == 2
-    assert counts["replica_paths"] == [f"/replica/{SECRET}-{ONE}.md"]
+    assert counts["replica_paths"] == [f"/replica/{SECRET}-{ANN}.md"]
     row = await one_row(connection, "select * from memory_queries where id = $1", query)
     assert row["retrieved_memory_ids"][0] == theirs["agent_memory"]
     assert row["relevance_scores"] == [0.9, 0.7]
     (log,) = await connection.fetch("select * from agent_execution_logs where step_name = 'erase'")
     assert log["user_id"] is None
     # The daemon that worked on all that goes on, and brings nothing back.
-    await remember(connection, "the wombat sleeps", user_id=OTHER)
+    await remember(connection, "the wombat sleeps", user_id=BOB)
     await until(connection, IDLE)
     assert await found(connection, SECRET) == {}
 
 
 async def test_the_chain_of_anchors_keeps_its_hashes(connection: asyncpg.Connection) -> None:
-    ids = await whole_user(connection, ONE, SECRET)
+    ids = await whole_user(connection, ANN, SECRET)
     other = await remember(connection, "kept")
     kept = {"memory_id": other, "agent_id": "alice", "category": "decision", "payload": "{}", "content_hash": b"next",
             "previous_hash": b"hash"}  # fmt: skip
     await insert(connection, "memory_anchors", kept)
-    await erase(connection, ONE)
+    await erase(connection, ANN)
     rows = await connection.fetch("select * from memory_anchors order by created_at")
     assert [(r["content_hash"], r["previous_hash"]) for r in rows] == [(b"hash", None), (b"next", b"hash")]
     assert rows[0]["id"] == ids["memory_anchors"]
@@ -125,25 +126,25 @@ async def test_the_chain_of_anchors_keeps_its_hashes(connection: asyncpg.Connect
 
 
 async def test_erasing_nothing_and_twice_is_no_error(connection: asyncpg.Connection) -> None:
-    counts = await erase(connection, ONE)
+    counts = await erase(connection, ANN)
     assert counts.pop("replica_paths") == []
     assert set(counts.values()) == {0}
-    await whole_user(connection, ONE, SECRET)
-    first = await erase(connection, ONE)
+    await whole_user(connection, ANN, SECRET)
+    first = await erase(connection, ANN)
     assert first["agent_memory"] == 2
-    again = await erase(connection, ONE)
+    again = await erase(connection, ANN)
     assert again["agent_memory"] == 0
 
 
 async def test_that_memory_is_off_is_remembered(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "insert into memory_settings (user_id, memory_enabled, memory_ttl_hours) values ($1, false, 5), ($2, true, 5)",
-        ONE, OTHER,
+        ANN, BOB,
     )  # fmt: skip
-    await erase(connection, ONE)
-    await erase(connection, OTHER)
+    await erase(connection, ANN)
+    await erase(connection, BOB)
     (left,) = await connection.fetch("select * from memory_settings")
-    assert (left["user_id"], left["memory_enabled"], left["memory_ttl_hours"]) == (ONE, False, None)
+    assert (left["user_id"], left["memory_enabled"], left["memory_ttl_hours"]) == (ANN, False, None)
 
 
 async def test_a_conversation_with_others_in_it_is_theirs_from_then_on(
@@ -151,15 +152,15 @@ async def test_a_conversation_with_others_in_it_is_theirs_from_then_on(
 ) -> None:
     session = await insert(connection, "conversation_sessions", {"agent_id": "alice"})
     for user, text in (
-        (ONE, f"{SECRET} here"),
-        (OTHER, "wombat here"),
-        (ONE, f"{SECRET} again"),
+        (ANN, f"{SECRET} here"),
+        (BOB, "wombat here"),
+        (ANN, f"{SECRET} again"),
         (None, "hello all"),
     ):
         await insert(connection, "conversation_messages",
                      {"session_id": session, "user_id": user, "role": "user", "content": text})  # fmt: skip
     await connection.execute("update conversation_sessions set title = $1", SECRET)
-    counts = await erase(connection, ONE)
+    counts = await erase(connection, ANN)
     assert (counts["conversation_messages"], counts["conversation_sessions"]) == (2, 0)
     left = await column(connection, "select content from conversation_messages order by message_index")
     assert left == ["wombat here", "hello all"]
@@ -168,52 +169,53 @@ async def test_a_conversation_with_others_in_it_is_theirs_from_then_on(
 
 
 @pytest.mark.parametrize(
-    "claims", [OTHER, None, "", "{}", '{"sub": "nobody"}', f'["{ONE}"]', f'{{"user_id": "{ONE}"}}']
+    "claims",
+    [f'{{"sub": "{BOB}"}}', None, "", "{}", '{"sub": "nobody"}', f'["{ANN}"]', f'{{"user_id": "{ANN}"}}'],
 )
 async def test_nobody_erases_or_exports_what_is_not_theirs(
-    connection: asyncpg.Connection, claims: UUID | str | None
+    connection: asyncpg.Connection, claims: str | None
 ) -> None:
-    await whole_user(connection, ONE, SECRET)
-    before = await kept_of(connection, ONE)
+    await whole_user(connection, ANN, SECRET)
+    before = await kept_of(connection, ANN)
     for function in ("erase_user_memory", "export_user_memory"):
         for role in ("memoryd_user", "memoryd_admin"):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                async with acting_as(connection, claims, role=role):
-                    await connection.execute(f"select {function}($1)", ONE)
-    assert await kept_of(connection, ONE) == before
+                async with acting_as(connection, None, role=role, claims=claims):
+                    await connection.execute(f"select {function}($1)", ANN)
+    assert await kept_of(connection, ANN) == before
 
 
 async def test_tricks_with_paths_and_settings_are_of_no_use(connection: asyncpg.Connection) -> None:
     """What a user can make or set is not what runs as the owner."""
-    await whole_user(connection, ONE, SECRET)
+    await whole_user(connection, ANN, SECRET)
     await connection.execute("grant create on schema public to memoryd_user")
     for trick in (
         "create temp table agent_memory (id uuid, user_id uuid)",
         "create function public.caller_is_service() returns boolean language sql as 'select true'",
         "create function pg_temp.caller_id() returns uuid language sql as $$ select null::uuid $$",
         "set local search_path = pg_temp, public, memoryd",
-        f"set local request.jwt.claim.sub = '{OTHER}'",
+        f"set local request.jwt.claim.sub = '{BOB}'",
         "set local memoryd.importing = 'on'",
         "set local memoryd.caller = 'memoryd_service'",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="you may erase your own memory only"):
-            async with acting_as(connection, OTHER):
-                await connection.execute(f"{trick}; select public.erase_user_memory('{ONE}')")
-    assert (await kept_of(connection, ONE))["agent_memory"] == 2
+            async with acting_as(connection, BOB):
+                await connection.execute(f"{trick}; select public.erase_user_memory('{ANN}')")
+    assert (await kept_of(connection, ANN))["agent_memory"] == 2
 
 
 async def test_users_erase_and_export_their_own(connection: asyncpg.Connection) -> None:
-    await whole_user(connection, ONE, SECRET)
-    await whole_user(connection, OTHER, "wombat")
-    async with acting_as(connection, ONE):
-        export = json.loads(await connection.fetchval("select export_user_memory($1)", ONE))
-    assert export["user_id"] == str(ONE)
+    await whole_user(connection, ANN, SECRET)
+    await whole_user(connection, BOB, "wombat")
+    async with acting_as(connection, ANN):
+        export = json.loads(await connection.fetchval("select export_user_memory($1)", ANN))
+    assert export["user_id"] == str(ANN)
     assert "wombat" not in json.dumps(export)
-    async with acting_as(connection, ONE):
-        counts = json.loads(await connection.fetchval(ERASE, ONE))
+    async with acting_as(connection, ANN):
+        counts = json.loads(await connection.fetchval(ERASE, ANN))
     assert counts["agent_memory"] == 2
     assert await found(connection, SECRET) == {}
-    assert (await kept_of(connection, OTHER))["agent_memory"] == 2
+    assert (await kept_of(connection, BOB))["agent_memory"] == 2
 
 
 async def test_who_erases_says_whom(connection: asyncpg.Connection) -> None:
@@ -227,16 +229,16 @@ async def test_an_erasure_that_cannot_see_what_others_commit_is_refused(
 ) -> None:
     with pytest.raises(asyncpg.ActiveSQLTransactionError):
         async with connection.transaction(isolation="repeatable_read"):
-            await connection.execute(ERASE, ONE)
+            await connection.execute(ERASE, ANN)
 
 
 async def test_two_erasures_at_once_take_turns(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
-    await whole_user(connection, ONE, SECRET)
+    await whole_user(connection, ANN, SECRET)
     async with connection.transaction():
-        first = await erase(connection, ONE)
-        other = asyncio.create_task(erase(second, ONE))
+        first = await erase(connection, ANN)
+        other = asyncio.create_task(erase(second, ANN))
         await until(connection, BLOCKED)
     assert first["agent_memory"] == 2
     assert (await other)["agent_memory"] == 0
@@ -247,12 +249,12 @@ async def test_requests_to_erase_are_answered_and_leave_only_their_answers(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
-    await whole_user(connection, ONE, SECRET)
+    await whole_user(connection, ANN, SECRET)
     asked = [
         await insert(
             connection,
             "memory_requests",
-            {"kind": kind, "user_id": ONE, "query": SECRET, "options": json.dumps({"x": SECRET})},
+            {"kind": kind, "user_id": ANN, "query": SECRET, "options": json.dumps({"x": SECRET})},
         )
         for kind in ("recall", "erase", "erase", "export", "erase")
     ]
@@ -296,20 +298,20 @@ async def test_a_daemon_in_the_middle_of_indexing_brings_nothing_back(remote: Re
     server, connection = remote.server, remote.connection
     server.always = HANG
     await remote.daemons.start(**remote.settings)
-    await remember(connection, f"{SECRET} is on its way", user_id=ONE)
-    kept = await remember(connection, "wombats are on their way", user_id=OTHER)
-    await ask(connection, f"{SECRET} wants something", user_id=ONE)
+    await remember(connection, f"{SECRET} is on its way", user_id=ANN)
+    kept = await remember(connection, "wombats are on their way", user_id=BOB)
+    await ask(connection, f"{SECRET} wants something", user_id=ANN)
     await asyncio.to_thread(server.hanging.wait, 20)
     # Words are learnt together with the rows that are found by them.
     assert await connection.fetchval("select count(*) from memoryd.lexicon") == 0
-    counts = await erase(connection, ONE)
+    counts = await erase(connection, ANN)
     assert counts["agent_memory"] == 1
     assert await found(connection, SECRET) == {}
     server.heal()
     await until(connection, "select embedding is not null from agent_memory where id = $1", kept)
     await until(connection, IDLE)
     assert await found(connection, SECRET) == {}
-    assert await found(connection, str(ONE)) == {}
+    assert await found(connection, str(ANN)) == {}
     # Nor its vector, which is known by the hash of the text alone.
     hashes = await column(connection, "select content_hash from memoryd.embeddings")
     assert not set(hashes) & set(await column(connection, "select content_hash from memoryd.erased_texts"))
@@ -321,12 +323,12 @@ async def test_an_outcome_that_is_being_captured_is_not_remembered(
     """The memory is there, its transaction not yet committed, when the erasure begins: it waits, and takes it along."""
     await second.execute("begin; lock table agent_memory in share mode")
     await daemons.start()
-    await ask(connection, f"deploy {SECRET}", user_id=ONE, status="completed", output=SECRET)
+    await ask(connection, f"deploy {SECRET}", user_id=ANN, status="completed", output=SECRET)
     await until(
         connection,
         "select exists (select from pg_locks where relation = 'agent_memory'::regclass and not granted)",
     )
-    erasing = asyncio.create_task(erase(connection, ONE))
+    erasing = asyncio.create_task(erase(connection, ANN))
     await asyncio.sleep(0)
     await until(second, "select exists (select from pg_stat_activity where wait_event = 'PgSleep')")
     await second.execute("commit")
@@ -342,27 +344,27 @@ async def test_a_dream_that_saw_it_says_nothing_of_it(
     """The dream has read the memories; its insights come after the erasure, or at the same time."""
     dream = await insert(connection, "dream_sessions", {"trigger": "manual"})
     for at_once in (False, True):
-        memories = [await remember(connection, f"{SECRET} {n}", user_id=ONE) for n in range(3)]
-        other = await remember(connection, "wombat", user_id=OTHER)
+        memories = [await remember(connection, f"{SECRET} {n}", user_id=ANN) for n in range(3)]
+        other = await remember(connection, "wombat", user_id=BOB)
         write = (
             "insert into dream_insights (user_id, insight, source_memories, category, confidence, dream_id) "
             "values ($1, $2, $3, 'pattern', 0.5, $4)"
         )
         if at_once:
             async with second.transaction():
-                await second.execute(write, ONE, f"all about {SECRET}", memories, dream)
-                erasing = asyncio.create_task(erase(connection, ONE))
+                await second.execute(write, ANN, f"all about {SECRET}", memories, dream)
+                erasing = asyncio.create_task(erase(connection, ANN))
                 await until(second, BLOCKED)
             await erasing
         else:
-            await erase(connection, ONE)
-            await second.execute(write, ONE, f"all about {SECRET}", memories, dream)
-            await second.execute(write, OTHER, "wombats abound", [other], dream)
+            await erase(connection, ANN)
+            await second.execute(write, ANN, f"all about {SECRET}", memories, dream)
+            await second.execute(write, BOB, "wombats abound", [other], dream)
         assert await found(connection, SECRET) == {}
     assert await column(connection, "select insight from dream_insights") == ["wombats abound"]
 
 
 async def test_five_megabytes_are_erased_like_a_word(connection: asyncpg.Connection) -> None:
-    await remember(connection, f"{SECRET} " * 400_000, user_id=ONE)
-    assert (await erase(connection, ONE))["agent_memory"] == 1
+    await remember(connection, f"{SECRET} " * 400_000, user_id=ANN)
+    assert (await erase(connection, ANN))["agent_memory"] == 1
     assert await found(connection, SECRET) == {}

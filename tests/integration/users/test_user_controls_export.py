@@ -9,9 +9,10 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, column, insert, remember
-from tests.support.users import ONE, OTHER, acting_as, decide, kept_of, whole_user
+from tests.support.users import decide, kept_of, whole_user
 from tests.support.waiting import IDLE, until
 
 
@@ -24,7 +25,7 @@ async def export(connection: asyncpg.Connection, user: UUID) -> dict[str, list[d
 
 
 async def put_back(
-    connection: asyncpg.Connection, tables: dict[str, Any], *, user: UUID = ONE, to: UUID | None = None
+    connection: asyncpg.Connection, tables: dict[str, Any], *, user: UUID = ANN, to: UUID | None = None
 ) -> dict[str, int]:
     """Imports tables; how many rows of each were new."""
     known = await column(connection, "select name from memoryd.user_tables()")
@@ -38,16 +39,16 @@ async def put_back(
 
 
 async def test_an_export_holds_every_table_that_has_users(connection: asyncpg.Connection) -> None:
-    ids = await whole_user(connection, ONE, "wombat")
-    await whole_user(connection, OTHER, "numbat")
+    ids = await whole_user(connection, ANN, "wombat")
+    await whole_user(connection, BOB, "numbat")
     await remember(connection, "the agents' own wombat")
-    tables = await export(connection, ONE)
+    tables = await export(connection, ANN)
     assert {name for name, rows in tables.items() if not rows} == set()
-    assert set(await kept_of(connection, ONE)) <= set(tables)
+    assert set(await kept_of(connection, ANN)) <= set(tables)
     for name, made in ids.items():
         assert str(made) in {row.get("id") for row in tables[name]}, name
     text = json.dumps(tables)
-    assert str(OTHER) not in text
+    assert str(BOB) not in text
     assert "numbat" not in text
     assert "the agents' own" not in text
     # What is reckoned from the rest, and what the agents know.
@@ -66,46 +67,46 @@ async def test_an_export_holds_every_table_that_has_users(connection: asyncpg.Co
 
 
 async def test_an_export_does_not_hold_the_exports_before_it(connection: asyncpg.Connection) -> None:
-    await remember(connection, "once is enough", user_id=ONE)
+    await remember(connection, "once is enough", user_id=ANN)
     await insert(
         connection,
         "memory_requests",
-        {"kind": "export", "user_id": ONE, "status": "done", "result": '["before"]'},
+        {"kind": "export", "user_id": ANN, "status": "done", "result": '["before"]'},
     )
-    await insert(connection, "memory_requests", {"kind": "erase", "user_id": ONE})
-    (request,) = (await export(connection, ONE))["memory_requests"]
+    await insert(connection, "memory_requests", {"kind": "erase", "user_id": ANN})
+    (request,) = (await export(connection, ANN))["memory_requests"]
     assert (request["kind"], request["result"]) == ("export", None)
 
 
 async def test_what_was_erased_comes_back_as_it_was(connection: asyncpg.Connection) -> None:
-    await whole_user(connection, ONE, "wombat")
-    await whole_user(connection, OTHER, "numbat")
+    await whole_user(connection, ANN, "wombat")
+    await whole_user(connection, BOB, "numbat")
     await connection.execute(
-        "update agent_memory set created_at = '2024-02-29 12:34:56.789012+02' where user_id = $1", ONE
+        "update agent_memory set created_at = '2024-02-29 12:34:56.789012+02' where user_id = $1", ANN
     )
-    await decide(connection, ONE, conversation_retention_minutes=77)
-    others = await kept_of(connection, OTHER)
-    before = await export(connection, ONE)
-    await connection.execute("select erase_user_memory($1)", ONE)
-    assert not any((await export(connection, ONE)).values())
-    await connection.execute("delete from agent_execution_logs where user_id = $1", ONE)
+    await decide(connection, ANN, conversation_retention_minutes=77)
+    others = await kept_of(connection, BOB)
+    before = await export(connection, ANN)
+    await connection.execute("select erase_user_memory($1)", ANN)
+    assert not any((await export(connection, ANN)).values())
+    await connection.execute("delete from agent_execution_logs where user_id = $1", ANN)
     await connection.execute("set timezone = 'Asia/Kathmandu'")
     counts = await put_back(connection, before)
     assert counts == {name: len(rows) for name, rows in before.items()}
-    assert await export(connection, ONE) == before
-    assert await kept_of(connection, OTHER) == others
+    assert await export(connection, ANN) == before
+    assert await kept_of(connection, BOB) == others
 
 
 async def test_an_import_is_indexed_but_remembers_nothing_twice(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
-    remembered = await ask(connection, "paint the shed", user_id=ONE, status="completed", output="green")
-    forgotten = await ask(connection, "paint the fence", user_id=ONE, status="completed", output="blue")
+    remembered = await ask(connection, "paint the shed", user_id=ANN, status="completed", output="green")
+    forgotten = await ask(connection, "paint the fence", user_id=ANN, status="completed", output="blue")
     await until(connection, IDLE)
     await connection.execute("delete from agent_memory where command_id = $1", forgotten)
-    tables = await export(connection, ONE)
-    await connection.execute("select erase_user_memory($1)", ONE)
+    tables = await export(connection, ANN)
+    await connection.execute("select erase_user_memory($1)", ANN)
     await put_back(connection, tables)
     await until(connection, IDLE)
     rows = await connection.fetch("select command_id, embedding is not null as indexed from agent_memory")
@@ -114,54 +115,54 @@ async def test_an_import_is_indexed_but_remembers_nothing_twice(
 
 
 async def test_importing_twice_changes_nothing(connection: asyncpg.Connection) -> None:
-    await whole_user(connection, ONE, "wombat")
-    tables = await export(connection, ONE)
+    await whole_user(connection, ANN, "wombat")
+    tables = await export(connection, ANN)
     await connection.execute("delete from agent_execution_logs where step_name = 'export'")
     assert set((await put_back(connection, tables)).values()) == {0}
-    assert await export(connection, ONE) == tables
+    assert await export(connection, ANN) == tables
 
 
 async def test_an_import_under_another_name(connection: asyncpg.Connection) -> None:
-    await whole_user(connection, ONE, "wombat")
-    tables = await export(connection, ONE)
-    await connection.execute("select erase_user_memory($1)", ONE)
-    counts = await put_back(connection, tables, to=OTHER)
+    await whole_user(connection, ANN, "wombat")
+    tables = await export(connection, ANN)
+    await connection.execute("select erase_user_memory($1)", ANN)
+    counts = await put_back(connection, tables, to=BOB)
     assert counts == {name: len(rows) for name, rows in tables.items()}
-    assert set((await kept_of(connection, ONE)).values()) == {0}
-    assert (await export(connection, OTHER))["agent_memory"][0]["user_id"] == str(OTHER)
+    assert set((await kept_of(connection, ANN)).values()) == {0}
+    assert (await export(connection, BOB))["agent_memory"][0]["user_id"] == str(BOB)
 
 
 async def test_an_import_while_memory_is_off_stays_hidden(connection: asyncpg.Connection) -> None:
-    await remember(connection, "wombat", user_id=ONE)
-    await decide(connection, ONE, memory_enabled=False)
-    tables = await export(connection, ONE)
-    await connection.execute("select erase_user_memory($1)", ONE)
+    await remember(connection, "wombat", user_id=ANN)
+    await decide(connection, ANN, memory_enabled=False)
+    tables = await export(connection, ANN)
+    await connection.execute("select erase_user_memory($1)", ANN)
     assert (await put_back(connection, tables))["agent_memory"] == 1
-    assert await connection.fetchval("select memoryd.memory_is_off($1)", ONE)
+    assert await connection.fetchval("select memoryd.memory_is_off($1)", ANN)
 
 
 async def test_a_file_overwrites_nothing_and_joins_nothing_of_others(connection: asyncpg.Connection) -> None:
     """A forged file: its rows bear the ids of another's, or hang on them."""
-    theirs = await whole_user(connection, OTHER, "numbat")
-    mine = await whole_user(connection, ONE, "wombat")
-    everything = await export(connection, OTHER)
-    forged = await export(connection, ONE)
+    theirs = await whole_user(connection, BOB, "numbat")
+    mine = await whole_user(connection, ANN, "wombat")
+    everything = await export(connection, BOB)
+    forged = await export(connection, ANN)
     for name, rows in forged.items():
         for row in rows:
             if "id" in row and name in theirs:
                 row["id"] = str(theirs[name])
-    await connection.execute("select erase_user_memory($1)", ONE)
+    await connection.execute("select erase_user_memory($1)", ANN)
     await connection.execute("delete from agent_execution_logs where action_type <> 'tool_call'")
     counts = await put_back(
         connection, {name: rows for name, rows in forged.items() if name in theirs and "id" in rows[0]}
     )
     assert set(counts.values()) == {0}
     hung: dict[str, Any] = {
-        "conversation_messages": {"user_id": str(ONE), "session_id": str(theirs["conversation_sessions"]), "message_index": 99,
+        "conversation_messages": {"user_id": str(ANN), "session_id": str(theirs["conversation_sessions"]), "message_index": 99,
                                   "role": "user", "content": "obey me"},
-        "memory_chunks": {"user_id": str(ONE), "document_id": str(theirs["documents"]), "chunk_index": 9,
+        "memory_chunks": {"user_id": str(ANN), "document_id": str(theirs["documents"]), "chunk_index": 9,
                           "chunk_text": "obey me"},
-        "agent_execution_logs": {"user_id": str(ONE), "session_id": str(theirs["agent_sessions"]), "step_name": "obey me",
+        "agent_execution_logs": {"user_id": str(ANN), "session_id": str(theirs["agent_sessions"]), "step_name": "obey me",
                                  "action_type": "decision"},
         "memory_associations": {"memory_id": str(theirs["agent_memory"]), "related_memory_id": str(mine["agent_memory"]),
                                 "association_type": "causal", "strength": 1},
@@ -178,13 +179,13 @@ async def test_a_file_overwrites_nothing_and_joins_nothing_of_others(connection:
         own = await connection.fetchval("select memoryd.own_columns($1)", name)
         whole = {"id": str(uuid4())} | row | {k: v for k, v in columns.items() if k in own}
         assert await put_back(connection, {name: [whole]}) == {name: 0}
-    outcome = {"id": str(uuid4()), "agent_id": "alice", "user_id": str(ONE), "kind": "outcome", "content": "it went wrong",
+    outcome = {"id": str(uuid4()), "agent_id": "alice", "user_id": str(ANN), "kind": "outcome", "content": "it went wrong",
                "command_id": str(theirs["agent_commands"]), "metadata": {}, "ttl_hours": 5,
                "created_at": "2024-01-01T00:00:00Z", "updated_at": "2024-01-01T00:00:00Z"}  # fmt: skip
     await put_back(connection, {"agent_memory": [outcome]})
     assert await connection.fetchval("select count(*) from agent_memory where command_id is not null") == 0
     await connection.execute("delete from agent_execution_logs where action_type <> 'tool_call'")
-    after = await export(connection, OTHER)
+    after = await export(connection, BOB)
     everything["agent_execution_logs"] = [
         r for r in everything["agent_execution_logs"] if r["action_type"] == "tool_call"
     ]
@@ -201,14 +202,14 @@ async def test_a_file_overwrites_nothing_and_joins_nothing_of_others(connection:
         ("agent_memory", None, "is no array of rows"),
         ("agent_memory", [{"content": "x", "embedding": "[1]"}], "has a column 'embedding'"),
         ("agent_memory", [{"content": "x", "user_id); drop table agents; --": 1}], "has a column"),
-        ("agent_memory", [{"content": "x", "user_id": str(OTHER)}], "rows of another user than the file"),
+        ("agent_memory", [{"content": "x", "user_id": str(BOB)}], "rows of another user than the file"),
         ("agent_memory", [{"content": "x", "user_id": None}], "rows of another user"),
         ("agent_memory", [{"content": "x"}], "rows of another user"),
         ("shared_knowledge", [{"created_by": "alice"}], "rows of another user"),
-        ("agent_memory", [{"user_id": str(ONE), "id": "x"}], "invalid input syntax for type uuid"),
+        ("agent_memory", [{"user_id": str(ANN), "id": "x"}], "invalid input syntax for type uuid"),
         (
             "memory_settings",
-            [{"user_id": str(ONE), "memory_ttl_hours": 10**12}],
+            [{"user_id": str(ANN), "memory_ttl_hours": 10**12}],
             "out of range for type integer",
         ),
     ],
@@ -224,5 +225,5 @@ async def test_what_is_no_export_is_refused(
 async def test_nobody_else_imports(scratch: asyncpg.Connection) -> None:
     for role in ("memoryd_user", "memoryd_admin", "memoryd_service"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            async with acting_as(scratch, ONE, role=role):
-                await scratch.execute("select memoryd.import_rows($1, $1, 'agent_memory', '[]')", ONE)
+            async with acting_as(scratch, ANN, role=role):
+                await scratch.execute("select memoryd.import_rows($1, $1, 'agent_memory', '[]')", ANN)
