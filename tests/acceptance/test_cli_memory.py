@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.commands import Commands
 from tests.support.daemons import Daemons
+from tests.support.rows import column
 from tests.support.waiting import IDLE, until
 
 REMEMBER = """
@@ -49,14 +50,21 @@ async def test_context_is_what_the_task_would_get(memoryd: Commands, connection:
     assert "disk is still full" in shown.out
     assert "★" in shown.out
     assert "Bertha" not in shown.out
-    # With the embedding: another text of the same words by keywords alone would differ in its scores only.
-    scores: list[float] = await connection.fetchval("select relevance_scores from memory_queries")
-    lexical = await connection.fetch("select build_context('alice', $1)", MESSAGE)
-    assert lexical[0][0] is not None
-    last: list[float] = await connection.fetchval(
-        "select relevance_scores from memory_queries order by query_time desc limit 1"
-    )
-    assert max(scores) >= max(last)
+    # The message was embedded: by its words alone the memory that shares the fewest has a lower score.
+    embedded = await scores_shown(connection)
+    await connection.execute("delete from memory_queries")
+    await connection.execute("select build_context('alice', $1)", MESSAGE)
+    by_words = await scores_shown(connection)
+    assert len(embedded) == len(by_words) == 4
+    assert min(embedded) > min(by_words)
+
+
+async def scores_shown(connection: asyncpg.Connection) -> list[float]:
+    """The scores of the memories in the only context that was composed."""
+    (scores,) = await column(connection, "select relevance_scores from memory_queries")
+    assert isinstance(scores, list)
+    assert scores
+    return scores
 
 
 @pytest.mark.usefixtures("remembered")
@@ -88,11 +96,12 @@ async def test_recall_finds_by_words_and_by_meaning(memoryd: Commands) -> None:
     assert by_words[0]["content"] == "the espresso machine is called Bertha"
     assert by_words[0]["metadata"]["kind"] == "fact"
     assert by_words[0]["score"] > 0.5
-    by_meaning = (await memoryd("recall", "coffee machines and espressos", "--json")).json
+    # No word of this question is in any memory.
+    by_meaning = (await memoryd("recall", "coffee devices", "--json")).json
     assert by_meaning[0]["content"] == "the espresso machine is called Bertha"
     assert by_meaning[0]["similarity"] > 0.35
 
-    shown = (await memoryd("recall", "Bertha", "-n", "1")).out.splitlines()
+    shown = (await memoryd("recall", "Bertha")).out.splitlines()
     assert len(shown) == 2
     assert shown[0].split() == ["score", "similarity", "kind", "age", "content"]
     assert "memory/fact" in shown[1]
@@ -129,9 +138,14 @@ async def test_recall_is_narrowed_by_its_options(memoryd: Commands, connection: 
     async def contents(*arguments: str) -> list[Any]:
         return [row["content"] for row in (await memoryd("recall", "Bertha", "--json", *arguments)).json]
 
-    assert len(await contents()) == 2
-    assert await contents("-n", "1", "--agent", "alice") == ["the espresso machine is called Bertha"]
+    both = await contents()
+    assert sorted(both) == ["Bertha needs descaling", "the espresso machine is called Bertha"]
+    assert await contents("-n", "1") == both[:1]
+    assert await contents("--agent", "alice") == ["the espresso machine is called Bertha"]
+    assert await contents("--agent", "bob", "--user", str(user)) == ["Bertha needs descaling"]
+    assert await contents("--agent", "alice", "--user", str(user)) == []
     assert await contents("--user", str(user)) == ["Bertha needs descaling"]
+    assert await contents("--source", "memory") == both
     assert await contents("--source", "insight") == []
     assert (
         await memoryd("recall", "Bertha", "--source", "insight")

@@ -158,6 +158,7 @@ async def test_megabytes_go_out_and_come_back(
 
 async def test_of_nobody_nothing_is_exported_erased_or_imported(memoryd: Commands, tmp_path: Path) -> None:
     document = await exported(memoryd, tmp_path / "nobody.json")
+    assert "agent_memory" in document["tables"]
     assert not any(document["tables"].values())
     erased = await memoryd("erase", str(ANN), "--yes", "--json")
     assert erased.json.pop("replica_paths") == []

@@ -56,5 +56,10 @@ def test_words_that_went_are_left_out() -> None:
     vectors = unit(5, 1)
     nearest = Nearest(vectors)
     nearest.see(list("abcde"), vectors)
-    words, neighbours, _ = nearest.pairs(slice(0, 5), {"a", "b", "c"})
-    assert set(words) | set(neighbours) <= {"a", "b", "c"}
+
+    def pairs(among: str) -> set[tuple[str, str]]:
+        words, neighbours, _ = nearest.pairs(slice(0, 5), set(among))
+        return set(zip(words, neighbours, strict=True))
+
+    assert pairs("abcde") == {("a", "d"), ("d", "a"), ("b", "c"), ("c", "b")}
+    assert pairs("abc") == {("b", "c"), ("c", "b")}

@@ -314,7 +314,9 @@ async def test_a_daemon_in_the_middle_of_indexing_brings_nothing_back(remote: Re
     assert await found(connection, str(ANN)) == {}
     # Nor its vector, which is known by the hash of the text alone.
     hashes = await column(connection, "select content_hash from memoryd.embeddings")
-    assert not set(hashes) & set(await column(connection, "select content_hash from memoryd.erased_texts"))
+    erased = await column(connection, "select content_hash from memoryd.erased_texts")
+    assert erased
+    assert not set(hashes) & set(erased)
 
 
 async def test_an_outcome_that_is_being_captured_is_not_remembered(
