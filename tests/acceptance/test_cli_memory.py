@@ -41,7 +41,9 @@ async def remembered(connection: asyncpg.Connection, daemons: Daemons) -> None:
 
 
 @pytest.mark.usefixtures("remembered")
-async def test_context_is_what_the_task_would_get(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_context_prints_what_the_task_would_get(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
     shown = await memoryd("context", "alice", MESSAGE)
     assert shown.code == 0
     assert shown.err == ""
@@ -68,13 +70,13 @@ async def scores_shown(connection: asyncpg.Connection) -> list[float]:
 
 
 @pytest.mark.usefixtures("remembered")
-async def test_nothing_to_say_is_said_beside_the_answer(memoryd: Commands) -> None:
+async def test_an_empty_context_is_reported_on_stderr(memoryd: Commands) -> None:
     shown = await memoryd("context", "alice", "zzz qqq")
     assert (shown.code, shown.out) == (0, "")
     assert "Nothing that alice remembers" in shown.err
 
 
-async def test_an_unknown_agent_is_told_who_is_known(
+async def test_an_unknown_agent_is_refused_with_the_known_agents(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     alone = await memoryd("context", "mallory", MESSAGE)
@@ -175,7 +177,7 @@ async def test_a_dream_prints_what_it_wrote(memoryd: Commands, connection: async
     assert await connection.fetchval("select count(*) from dream_insights") == 1  # continued, not doubled
 
 
-async def test_a_dream_waits_for_no_other(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_a_dream_during_another_is_refused(memoryd: Commands, connection: asyncpg.Connection) -> None:
     await connection.execute(
         "insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 min')"
     )

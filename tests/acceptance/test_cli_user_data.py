@@ -76,7 +76,7 @@ async def test_export_erase_import_export(
 
 
 @pytest.mark.parametrize("depth", [3, 64])
-async def test_whatever_the_database_took_comes_back(
+async def test_everything_that_the_database_accepts_survives_export_and_import(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, depth: int
 ) -> None:
     """As deep as it may be, and numbers of as many digits."""
@@ -110,7 +110,7 @@ async def test_whatever_the_database_took_comes_back(
         (lambda text: text.replace("[[[", "[" * 90_000, 1).replace("]]]", "]" * 90_000, 1), "nests deeper"),
     ],
 )
-async def test_a_deep_file_that_is_broken_is_refused_in_a_sentence(
+async def test_a_deeply_nested_broken_file_is_refused_with_one_sentence(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, broken: Any, said: str
 ) -> None:
     await remember(connection, "deep", user_id=ANN, metadata="[" * 64 + "]" * 64)
@@ -125,7 +125,7 @@ async def test_a_deep_file_that_is_broken_is_refused_in_a_sentence(
     assert await connection.fetchval("select count(*) from agent_memory") == 0
 
 
-async def test_a_file_may_be_piped_and_given_to_another(
+async def test_a_file_may_be_piped_and_imported_for_another_user(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await remember(connection, "ein Käfer auf dem Löwenzahn", user_id=ANN, kind="fact")
@@ -138,7 +138,7 @@ async def test_a_file_may_be_piped_and_given_to_another(
     assert [tuple(r) for r in rows] == [(BOB, "ein Käfer auf dem Löwenzahn")]
 
 
-async def test_megabytes_go_out_and_come_back(
+async def test_megabytes_survive_export_and_import(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     for n in range(4):
@@ -156,7 +156,9 @@ async def test_megabytes_go_out_and_come_back(
     assert await connection.fetchval(LARGE) == size
 
 
-async def test_of_nobody_nothing_is_exported_erased_or_imported(memoryd: Commands, tmp_path: Path) -> None:
+async def test_a_user_without_rows_exports_erases_and_imports_nothing(
+    memoryd: Commands, tmp_path: Path
+) -> None:
     document = await exported(memoryd, tmp_path / "nobody.json")
     assert "agent_memory" in document["tables"]
     assert not any(document["tables"].values())
@@ -196,7 +198,7 @@ def changed(document: dict[str, Any], **values: Any) -> str:
         (lambda _: "[" * 100_000, "is no whole JSON document"),
     ],
 )
-async def test_a_file_that_is_spoilt_is_refused_whole(
+async def test_a_damaged_file_is_refused_whole(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, spoil: Any, said: str
 ) -> None:
     one = await remember(connection, "the first one", user_id=ANN, kind="note")
@@ -221,7 +223,9 @@ async def test_a_file_that_is_spoilt_is_refused_whole(
     )
 
 
-async def test_files_that_cannot_be_are_one_sentence(memoryd: Commands, tmp_path: Path) -> None:
+async def test_unreadable_and_unwritable_files_are_reported_in_one_sentence(
+    memoryd: Commands, tmp_path: Path
+) -> None:
     missing = await memoryd("import", str(tmp_path / "missing.json"))
     assert (missing.code, missing.err.count("\n")) == (1, 1)
     assert "cannot be read: No such file" in missing.err
@@ -234,7 +238,7 @@ async def test_files_that_cannot_be_are_one_sentence(memoryd: Commands, tmp_path
     assert (await memoryd("erase", "me", "--yes")).code == 2
 
 
-async def test_an_export_that_fails_leaves_the_file_that_was_there(
+async def test_a_failing_export_leaves_the_existing_file(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "one.json").write_text("the one before")
@@ -244,7 +248,7 @@ async def test_an_export_that_fails_leaves_the_file_that_was_there(
     assert text_of(tmp_path / "one.json") == "the one before"
 
 
-async def test_what_is_imported_and_erased_is_on_record_without_a_name(
+async def test_imports_and_erasures_are_audited_without_a_user(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     await remember(connection, "wombat", user_id=ANN)
@@ -269,7 +273,9 @@ async def test_what_is_imported_and_erased_is_on_record_without_a_name(
         ("erase", "The only way back"),
     ],
 )
-async def test_each_says_what_it_does(tmp_path: Path, command: str, said: str) -> None:
+async def test_help_of_export_import_and_erase_says_what_they_do(
+    tmp_path: Path, command: str, said: str
+) -> None:
     shown = await Commands(None, tmp_path)(command, "--help")
     assert shown.code == 0
     assert said in " ".join(shown.out.split())

@@ -90,7 +90,7 @@ def options_of(help_text: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", help_text))
 
 
-async def test_the_commands_of_the_documents_are_there(tmp_path: Path) -> None:
+async def test_commands_and_options_in_the_documents_exist(tmp_path: Path) -> None:
     """Targets, subcommands, modules and options."""
     lines = documented()
     targets = {line[1] for line in lines if line[0] == "make"}
@@ -115,7 +115,7 @@ async def test_the_commands_of_the_documents_are_there(tmp_path: Path) -> None:
         assert named <= options_of(said.decode()), module
 
 
-async def test_what_removes_memoryd_removes_all_of_it(connection: asyncpg.Connection) -> None:
+async def test_the_documented_removal_removes_everything(connection: asyncpg.Connection) -> None:
     for statement in sql_blocks("docs/operations.md"):
         await connection.execute(statement)
     left = await connection.fetchval(
@@ -125,7 +125,7 @@ async def test_what_removes_memoryd_removes_all_of_it(connection: asyncpg.Connec
     assert await migrate(connection, dimensions=256, embedder="local/wordllama-256")
 
 
-def test_the_documents_link_to_what_is_there() -> None:
+def test_links_of_the_documents_lead_to_existing_files() -> None:
     followed = 0
     for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
@@ -151,7 +151,7 @@ def logged_events() -> dict[str, str]:
     return found
 
 
-def test_every_event_of_the_log_is_described_and_every_described_one_is_logged() -> None:
+def test_log_events_and_their_descriptions_correspond() -> None:
     table = re.findall(
         r"^\| (`\w+`(?:, `\w+`)*) \| ", (ROOT / "docs/operations.md").read_text("utf-8"), re.MULTILINE
     )

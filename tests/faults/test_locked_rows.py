@@ -19,7 +19,7 @@ INDEXED = " and ".join(
 
 
 @pytest.mark.parametrize("hold", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
-async def test_a_row_that_is_held_is_indexed_later_and_the_others_now(
+async def test_a_locked_row_is_indexed_later_and_the_others_now(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, hold: str
 ) -> None:
     held = await one_of_each(connection, "boats in May")
@@ -36,7 +36,7 @@ async def test_a_row_that_is_held_is_indexed_later_and_the_others_now(
     assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
 
-async def test_a_held_session_does_not_keep_the_daemon_busy(
+async def test_a_locked_session_does_not_keep_the_daemon_busy(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """Only the messages around the new one are asked for again, not those around these; in the end it needs no poll."""
@@ -59,7 +59,7 @@ async def test_a_held_session_does_not_keep_the_daemon_busy(
 
 
 @pytest.mark.parametrize("hold", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
-async def test_others_links_do_not_wait_for_a_memory_that_is_held(
+async def test_other_memories_are_linked_while_one_is_locked(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, hold: str
 ) -> None:
     daemon = await daemons.start(poll_seconds=3600)
@@ -81,7 +81,7 @@ async def test_others_links_do_not_wait_for_a_memory_that_is_held(
     assert len(await column(connection, LINKED, hers)) == 2 - ("delete" in hold)
 
 
-async def test_commands_that_are_held_do_not_keep_other_agents_from_their_contexts(
+async def test_locked_commands_do_not_delay_other_agents_contexts(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """More of them than go into one batch; those are tried again by themselves, no attempt counted."""
@@ -103,7 +103,7 @@ async def test_commands_that_are_held_do_not_keep_other_agents_from_their_contex
     assert daemon.events("job_buried") == daemon.events("job_postponed") == []
 
 
-async def test_an_agents_name_in_an_open_transaction_keeps_nobody_waiting(
+async def test_an_agents_name_in_an_open_transaction_delays_no_other_command(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """Whether the transaction ends well or is undone, the agent is known in the end."""
@@ -127,7 +127,7 @@ async def test_an_agents_name_in_an_open_transaction_keeps_nobody_waiting(
         await connection.execute("select claim_command('nobody')")
 
 
-async def test_a_users_own_memories_hold_up_no_other_users_links_of_the_same_agent(
+async def test_one_users_locked_memories_do_not_delay_another_users_links(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     daemon = await daemons.start(poll_seconds=3600)

@@ -51,7 +51,7 @@ async def seeded(connection: asyncpg.Connection) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-async def test_what_support_searches_is_on_record(connection: asyncpg.Connection, search: str) -> None:
+async def test_searches_of_support_are_audited(connection: asyncpg.Connection, search: str) -> None:
     await seeded(connection)
     async with acting_as(connection, ADMIN, role="memoryd_admin"):
         for _ in range(3):
@@ -64,7 +64,7 @@ async def test_what_support_searches_is_on_record(connection: asyncpg.Connection
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-async def test_where_nothing_can_be_recorded_support_learns_nothing(
+async def test_searches_of_support_in_a_read_only_transaction_are_refused(
     connection: asyncpg.Connection, search: str
 ) -> None:
     await seeded(connection)
@@ -73,7 +73,7 @@ async def test_where_nothing_can_be_recorded_support_learns_nothing(
             await connection.fetch(search.format(one=ANN))
 
 
-async def test_agents_and_users_search_without_such_rows(connection: asyncpg.Connection) -> None:
+async def test_searches_of_agents_and_users_make_no_admin_rows(connection: asyncpg.Connection) -> None:
     await seeded(connection)
     for role in ("memoryd_service", "memoryd_user"):
         async with acting_as(connection, ANN, role=role):
@@ -82,7 +82,7 @@ async def test_agents_and_users_search_without_such_rows(connection: asyncpg.Con
     assert await trail(connection, "admin_read") == []
 
 
-async def test_support_writes_no_words_of_its_own_into_the_trail(connection: asyncpg.Connection) -> None:
+async def test_support_cannot_write_its_own_text_into_the_audit(connection: asyncpg.Connection) -> None:
     async with acting_as(connection, ADMIN, role="memoryd_admin"):
         for table in ("bob read this", "agent_memory; drop", "x" * 9000, "pg_class", "agent_memory"):
             await connection.execute("select memoryd.note_admin_read($1, $2)", table, ANN)
@@ -93,7 +93,9 @@ async def test_support_writes_no_words_of_its_own_into_the_trail(connection: asy
 # Users.
 
 
-async def test_a_row_that_a_user_wrote_says_so_and_names_nobody(connection: asyncpg.Connection) -> None:
+async def test_an_audit_row_that_a_user_caused_says_so_and_names_no_agent(
+    connection: asyncpg.Connection,
+) -> None:
     async with acting_as(connection, BOB):
         for user, agent, step, found, ms in (
             (ANN, "alice", "recall", 3, 5),
@@ -115,7 +117,7 @@ async def test_a_row_that_a_user_wrote_says_so_and_names_nobody(connection: asyn
     assert not [row for row in rows if "alice" in str(dict(row)) or "bob" in str(dict(row))]
 
 
-async def test_a_row_of_an_agents_read_names_the_agent(connection: asyncpg.Connection) -> None:
+async def test_an_audit_row_of_an_agents_read_names_the_agent(connection: asyncpg.Connection) -> None:
     await remember(connection, "the wombat sleeps", user_id=ANN)
     async with acting_as(connection, None, role="memoryd_service"):
         await connection.fetch("select * from recall('wombat', 'alice', $1)", ANN)
@@ -140,7 +142,7 @@ def told(line: str) -> dict[str, Any]:
 CHECK = "select memoryd.check_log_line($1)"
 
 
-async def test_a_line_of_memoryds_is_known_from_one_that_somebody_wrote(
+async def test_a_signed_audit_line_is_told_apart_from_a_forged_one(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     await remember(connection, "the wombat sleeps", user_id=ANN)
@@ -201,7 +203,7 @@ READS = (
 
 @pytest.mark.parametrize(("read", "step", "found"), READS)
 @pytest.mark.parametrize("role", ["memoryd_service", "memoryd_user"])
-async def test_a_read_that_may_not_write_goes_on_and_is_in_the_servers_log(
+async def test_a_read_in_a_read_only_transaction_is_audited_in_the_servers_log(
     connection: asyncpg.Connection, role: str, read: str, step: str, found: int | None
 ) -> None:
     await seeded(connection)
@@ -226,7 +228,7 @@ async def test_a_read_that_may_not_write_goes_on_and_is_in_the_servers_log(
     assert await trail(connection, "memory_read") == []
 
 
-async def test_a_context_is_built_where_nothing_may_be_written(connection: asyncpg.Connection) -> None:
+async def test_a_context_is_built_in_a_read_only_transaction(connection: asyncpg.Connection) -> None:
     await seeded(connection)
     log = await server_log(connection)
     async with connection.transaction(readonly=True), acting_as(connection, ANN):
@@ -238,7 +240,7 @@ async def test_a_context_is_built_where_nothing_may_be_written(connection: async
     assert told(line)["agent"] is None
 
 
-async def test_with_the_audit_off_the_log_is_silent_too(connection: asyncpg.Connection) -> None:
+async def test_with_the_audit_off_the_servers_log_has_no_audit_lines(connection: asyncpg.Connection) -> None:
     await seeded(connection)
     await connection.execute("update memoryd.settings set value = 'false' where key = 'audit'")
     log = await server_log(connection)
@@ -247,7 +249,7 @@ async def test_with_the_audit_off_the_log_is_silent_too(connection: asyncpg.Conn
     assert log.audit_lines(connection.get_server_pid()) == []
 
 
-async def test_who_causes_a_line_does_not_see_it(connection: asyncpg.Connection) -> None:
+async def test_the_caller_does_not_see_the_audit_line(connection: asyncpg.Connection) -> None:
     """Else they could write it again."""
     await remember(connection, "the wombat sleeps", user_id=ANN)
     heard: list[str] = []
@@ -259,7 +261,7 @@ async def test_who_causes_a_line_does_not_see_it(connection: asyncpg.Connection)
     assert not [line for line in heard if "mac=" in line]
 
 
-async def test_requests_of_support_are_refused_as_ever(connection: asyncpg.Connection) -> None:
+async def test_requests_of_support_are_refused(connection: asyncpg.Connection) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         async with acting_as(connection, uuid4(), role="memoryd_admin"):
             await insert(connection, "memory_requests", {"kind": "recall", "query": "wombat"})

@@ -58,7 +58,7 @@ async def write_of_everybody(owner: asyncpg.Connection) -> None:
     await owner.execute("update memory_requests set status = 'done'")
 
 
-async def test_a_login_that_listens_learns_of_no_user(
+async def test_a_listening_login_receives_no_user_ids(
     connection: asyncpg.Connection, listener: tuple[asyncpg.Connection, Any]
 ) -> None:
     _, heard = listener
@@ -76,7 +76,7 @@ async def test_a_login_that_listens_learns_of_no_user(
     assert all(set(n) == {"memory_type", "operation"} for n in news)
 
 
-async def test_users_are_named_where_it_is_asked_for(
+async def test_with_the_setting_notifications_name_the_user(
     connection: asyncpg.Connection, daemons: Daemons, listener: tuple[asyncpg.Connection, Any]
 ) -> None:
     _, heard = listener
@@ -92,7 +92,7 @@ async def test_users_are_named_where_it_is_asked_for(
         await daemon.stop()
 
 
-async def test_what_a_login_says_there_changes_nothing(
+async def test_notifications_sent_by_a_login_change_nothing(
     connection: asyncpg.Connection, daemons: Daemons, listener: tuple[asyncpg.Connection, Any]
 ) -> None:
     """A channel is a hint: the daemon looks for itself, and what is not there is not done."""

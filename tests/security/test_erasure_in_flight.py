@@ -116,7 +116,7 @@ ACTS: tuple[Act, ...] = (
 
 @pytest.mark.parametrize("act", ACTS, ids=[a.__name__ for a in ACTS])
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_what_a_daemon_has_in_hand_is_erased(
+async def test_rows_that_a_daemon_is_processing_are_erased(
     connection: asyncpg.Connection,
     second: asyncpg.Connection,
     third: asyncpg.Connection,
@@ -137,7 +137,7 @@ async def test_what_a_daemon_has_in_hand_is_erased(
 
 @pytest.mark.parametrize("topic", ["statistics", "lexicon"])
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_words_that_are_being_counted_or_compared_are_erased(
+async def test_words_are_erased_while_they_are_counted_or_compared(
     connection: asyncpg.Connection,
     second: asyncpg.Connection,
     third: asyncpg.Connection,
@@ -166,7 +166,7 @@ async def test_words_that_are_being_counted_or_compared_are_erased(
     assert "wombat" in await column(connection, "select word from memoryd.lexicon")
 
 
-async def test_the_outcome_of_a_command_that_ends_while_it_is_erased_is_not_remembered(
+async def test_the_outcome_of_a_command_that_ends_during_an_erasure_is_not_remembered(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """An agent completes the command in a transaction that is open when the erasure begins."""
@@ -204,7 +204,7 @@ async def test_the_outcome_of_a_command_that_ends_while_it_is_erased_is_not_reme
     await nothing_left(connection)
 
 
-async def test_a_dream_that_is_being_written_says_nothing_of_it(
+async def test_a_dream_under_way_writes_nothing_of_erased_memories(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await pausing(
@@ -224,7 +224,7 @@ async def test_a_dream_that_is_being_written_says_nothing_of_it(
     await nothing_left(connection)
 
 
-async def test_answers_to_others_lose_what_is_erased(
+async def test_erased_rows_are_removed_from_answers_to_others(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """A recall by the service finds everybody's: one that was answered, and one that is being answered."""
@@ -271,7 +271,7 @@ def program(folder: Path) -> str:
     return f"sh {path}"
 
 
-async def test_who_holds_a_command_may_end_its_execution(
+async def test_a_transaction_that_locks_a_command_can_end_its_execution(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, tmp_path: Path
 ) -> None:
     """As an erasure does. The completion waits for the command with nothing in its hand that the other needs."""
@@ -294,7 +294,7 @@ async def test_who_holds_a_command_may_end_its_execution(
     assert daemon.events("execution_failed") == []
 
 
-async def test_an_outcome_that_cannot_be_written_yet_is_not_thrown_away(
+async def test_an_outcome_that_cannot_be_written_yet_is_retried(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, tmp_path: Path
 ) -> None:
     """However often the lock is not got: the program is not run a second time."""
@@ -313,7 +313,7 @@ async def test_an_outcome_that_cannot_be_written_yet_is_not_thrown_away(
     assert daemon.events("execution_failed") == []
 
 
-async def test_words_that_go_while_they_are_compared_are_no_error(
+async def test_words_deleted_while_they_are_compared_cause_no_error(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """The lexicon's statement has begun when their last row goes: neither of the two fails, and nothing stays."""

@@ -34,7 +34,7 @@ FRAGMENTS = (
 
 
 @pytest.mark.parametrize("text", FRAGMENTS)
-async def test_no_piece_of_a_word_is_learnt_that_is_not_forgotten(
+async def test_every_learnt_part_of_a_word_is_erased(
     connection: asyncpg.Connection, daemons: Daemons, text: str
 ) -> None:
     await daemons.start()
@@ -47,7 +47,9 @@ async def test_no_piece_of_a_word_is_learnt_that_is_not_forgotten(
     assert await column(connection, WORDS) == []
 
 
-async def test_others_learn_the_same_words_at_once(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_erased_words_can_be_learnt_again_from_others_at_once(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     await daemons.start()
     await remember(connection, "the wombat digs a burrow", user_id=ANN)
     await until(connection, IDLE)
@@ -58,7 +60,7 @@ async def test_others_learn_the_same_words_at_once(connection: asyncpg.Connectio
     assert await column(connection, WORDS) == ["digs", "wombat"]
 
 
-async def test_words_that_others_have_stay(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_words_that_other_users_have_stay(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await daemons.start()
     await remember(connection, "the wombat digs", user_id=BOB)
     await remember(connection, "the wombat sleeps", user_id=ANN)
@@ -68,7 +70,7 @@ async def test_words_that_others_have_stay(connection: asyncpg.Connection, daemo
     assert await column(connection, WORDS) == ["digs", "wombat"]
 
 
-async def test_an_agent_that_is_the_users_own_goes_with_them(
+async def test_an_agent_that_only_the_user_named_is_erased(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -108,7 +110,7 @@ async def test_an_agent_that_is_the_users_own_goes_with_them(
 @pytest.mark.parametrize(
     "table", ["agent_memory", "agent_commands", "memory_queries", "conversation_sessions"]
 )
-async def test_an_agent_that_others_name_stays(
+async def test_an_agent_that_others_named_stays(
     connection: asyncpg.Connection, table: str, owner: object
 ) -> None:
     await connection.execute("insert into agents (agent_id, identity) values ('alice', 'a sailor')")
@@ -120,7 +122,7 @@ async def test_an_agent_that_others_name_stays(
     assert await column(connection, "select identity from agents") == ["a sailor"]
 
 
-async def test_an_erasure_lets_no_disabled_agent_loose(
+async def test_an_erasure_keeps_disabled_agents_disabled(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -134,7 +136,7 @@ async def test_an_erasure_lets_no_disabled_agent_loose(
     assert await column(connection, "select identity from agents") == [None]
 
 
-async def test_an_agent_that_was_forgotten_meanwhile_is_known_again(
+async def test_an_agent_erased_meanwhile_is_registered_again(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """Its row was there when the command came, and gone when the command was looked at."""
@@ -145,7 +147,7 @@ async def test_an_agent_that_was_forgotten_meanwhile_is_known_again(
     assert await column(connection, "select agent_id from agents") == ["alice"]
 
 
-async def test_words_of_rows_that_came_and_went_between_two_counts_are_forgotten(
+async def test_words_of_rows_inserted_and_deleted_between_two_counts_are_erased(
     connection: asyncpg.Connection,
 ) -> None:
     """Their sums are nothing, and no count ever held them."""
@@ -166,7 +168,7 @@ async def test_words_of_rows_that_came_and_went_between_two_counts_are_forgotten
 
 
 @pytest.mark.parametrize("change", ["delete from agent_memory", "update agent_memory set content = 'now'"])
-async def test_what_others_were_answered_before_it_changed_is_erased_too(
+async def test_outdated_content_in_answers_to_others_is_erased(
     connection: asyncpg.Connection, change: str
 ) -> None:
     mine, others = (
@@ -185,7 +187,9 @@ async def test_what_others_were_answered_before_it_changed_is_erased_too(
     assert left == [{"id": str(others), "content": "kept"}]
 
 
-async def test_a_message_to_an_erased_user_is_in_nobodys_answers(connection: asyncpg.Connection) -> None:
+async def test_a_message_to_an_erased_user_is_removed_from_all_answers(
+    connection: asyncpg.Connection,
+) -> None:
     """Also where another user asked, and where the answer's elements are no objects."""
     shared = await insert(connection, "shared_knowledge", {"tier": "working", "category": "decision", "title": SECRET,
                                                            "content": SECRET, "created_by": str(ANN)})  # fmt: skip

@@ -82,7 +82,7 @@ async def test_one_command_does_not_wait_for_all_that_another_user_gave_before(
     assert await connection.fetchval("select count(*) from agent_commands where status = 'ready'") == MANY + 1
 
 
-async def test_the_agents_own_backlog_does_not_stand_before_a_user_either(
+async def test_one_users_command_does_not_wait_for_the_agents_own_backlog(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await connection.execute(
@@ -97,7 +97,7 @@ async def test_the_agents_own_backlog_does_not_stand_before_a_user_either(
     assert await connection.fetchval(before, theirs) <= A_FEW_BATCHES
 
 
-async def test_two_users_with_much_to_ask_are_answered_alternately(
+async def test_two_users_with_many_requests_are_answered_alternately(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await connection.execute(RECALLS, ANN, MANY)
@@ -109,7 +109,7 @@ async def test_two_users_with_much_to_ask_are_answered_alternately(
     assert last <= 2 * 50 + A_FEW_BATCHES
 
 
-async def test_a_user_with_much_to_ask_is_not_starved_by_ever_new_users(
+async def test_a_user_with_many_requests_is_not_starved_by_new_users(
     connection: asyncpg.Connection, database_url: str
 ) -> None:
     await ask(connection, RECALLS, ANN, 4)
@@ -127,7 +127,7 @@ async def test_a_user_with_much_to_ask_is_not_starved_by_ever_new_users(
     assert await connection.fetchval("select count(*) from memoryd.jobs") > 0
 
 
-async def test_what_a_user_asks_is_claimed_in_the_order_in_which_it_was_asked(
+async def test_a_users_requests_are_claimed_in_order(
     connection: asyncpg.Connection, database_url: str
 ) -> None:
     for count in (3, 1, 2):
@@ -145,7 +145,7 @@ async def test_what_a_user_asks_is_claimed_in_the_order_in_which_it_was_asked(
 
 
 @pytest.mark.parametrize("kind", ["export", "erase"])
-async def test_a_recall_is_answered_while_another_users_export_or_erasure_takes_its_time(
+async def test_a_recall_is_answered_during_another_users_long_export_or_erasure(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, kind: str
 ) -> None:
     async with acting_as(connection, ANN):
@@ -166,7 +166,7 @@ async def test_a_recall_is_answered_while_another_users_export_or_erasure_takes_
     await until(connection, "select count(*) = 0 from memory_requests where status = 'pending'")
 
 
-async def test_a_statement_that_goes_beyond_what_may_be_pending_is_refused_whole(
+async def test_a_statement_beyond_the_limit_of_pending_requests_is_refused_whole(
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
@@ -194,7 +194,7 @@ async def test_a_statement_that_goes_beyond_what_may_be_pending_is_refused_whole
     )
 
 
-async def test_answers_make_room_and_the_setting_says_how_much(
+async def test_answered_requests_free_the_limit_that_the_setting_gives(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
@@ -211,7 +211,7 @@ async def test_answers_make_room_and_the_setting_says_how_much(
     await until(connection, "select count(*) = 5 from memory_requests where status = 'done'")
 
 
-async def test_what_an_export_said_is_kept_for_an_hour(
+async def test_the_result_of_an_export_is_kept_for_an_hour(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     async def answered(kind: str, minutes: int) -> UUID:
@@ -247,7 +247,7 @@ async def test_what_an_export_said_is_kept_for_an_hour(
     assert await connection.fetchval(left, kept) == len(kept)
 
 
-async def test_two_statements_at_once_may_each_go_up_to_the_limit_and_no_further(
+async def test_two_concurrent_statements_share_one_limit(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     async with acting_as(connection, ANN):

@@ -26,7 +26,7 @@ async def pretend(connection: asyncpg.Connection, user: object) -> None:
     await connection.execute("select set_config('request.jwt.claim.sub', $1, false)", str(user))
 
 
-async def test_a_login_in_the_map_is_that_user_whatever_it_says(
+async def test_a_mapped_login_is_its_user_whatever_its_claims_say(
     connection: asyncpg.Connection, database_url: str
 ) -> None:
     mine = await remember(connection, "mine", user_id=ANN)
@@ -58,7 +58,7 @@ async def test_a_login_in_the_map_is_that_user_whatever_it_says(
         assert await column(direct, "select content from agent_memory") == ["not mine"]
 
 
-async def test_the_map_is_nobodys_to_read_or_to_write(
+async def test_the_map_of_logins_is_closed_to_all_roles(
     connection: asyncpg.Connection, database_url: str
 ) -> None:
     for role in ("memoryd_user", "memoryd_admin", "memoryd_service"):
@@ -73,7 +73,7 @@ async def test_the_map_is_nobodys_to_read_or_to_write(
                     await direct.execute(statement)
 
 
-async def test_who_works_for_all_users_is_not_made_one_of_them(
+async def test_a_privileged_login_cannot_be_mapped_to_a_user(
     connection: asyncpg.Connection, database_url: str
 ) -> None:
     with pytest.raises(asyncpg.PostgresError, match="there is no role nobody_at_all") as raised:
@@ -85,7 +85,7 @@ async def test_who_works_for_all_users_is_not_made_one_of_them(
         assert "a login of their own" in str(raised.value.hint)
 
 
-async def test_the_daemon_answers_each_user_beside_a_map(
+async def test_the_daemon_answers_each_user_as_that_user_beside_mapped_logins(
     connection: asyncpg.Connection, database_url: str, daemon: DaemonProcess
 ) -> None:
     assert daemon.process.returncode is None
@@ -110,7 +110,7 @@ def logins(found: Finished) -> dict[str, str]:
     return dict(said)
 
 
-async def test_the_doctor_names_logins_that_choose_whom_they_are(
+async def test_the_doctor_reports_logins_that_choose_their_user(
     connection: asyncpg.Connection, database_url: str, tmp_path: Path
 ) -> None:
     await closed(database_url)

@@ -127,7 +127,7 @@ async def test_every_text_that_a_user_may_write_is_bounded(mine: asyncpg.Connect
 
 @pytest.mark.parametrize("name", JSON)
 @pytest.mark.parametrize("table", ["agent_memory", "conversation_messages"])
-async def test_json_that_breaks_its_readers_is_refused(
+async def test_json_that_is_too_deep_for_parsers_is_refused(
     mine: asyncpg.Connection, table: str, name: str
 ) -> None:
     value, said = JSON[name]
@@ -140,9 +140,7 @@ async def test_json_that_breaks_its_readers_is_refused(
 
 
 @pytest.mark.parametrize("name", SOUND)
-async def test_json_up_to_the_limit_is_taken_and_may_be_read_by_any_parser(
-    mine: asyncpg.Connection, name: str
-) -> None:
+async def test_json_up_to_the_limit_is_accepted(mine: asyncpg.Connection, name: str) -> None:
     async with acting_as(mine, ANN):
         kept = await insert(mine, "agent_memory", MINE["agent_memory"] | {"metadata": SOUND[name]})
         read = await mine.fetchval("select metadata from agent_memory where id = $1", kept)
@@ -150,7 +148,7 @@ async def test_json_up_to_the_limit_is_taken_and_may_be_read_by_any_parser(
 
 
 @pytest.mark.parametrize("table", AGENTS)
-async def test_what_agents_write_is_bounded_too(mine: asyncpg.Connection, table: str) -> None:
+async def test_every_text_that_agents_write_is_bounded(mine: asyncpg.Connection, table: str) -> None:
     columns = await mine.fetch(
         "select column_name::text as name, udt_name::text as kind from information_schema.columns "
         "where table_name = $1 and table_schema = 'public' and udt_name in ('text', 'jsonb', '_text', '_uuid')", table,
@@ -173,7 +171,7 @@ async def test_what_agents_write_is_bounded_too(mine: asyncpg.Connection, table:
         assert (state, message.split()[0], hint[:7]) == (CHECK, name, "At most"), name
 
 
-async def test_ten_million_characters_are_taken_where_something_is_said(mine: asyncpg.Connection) -> None:
+async def test_ten_million_characters_of_content_are_accepted(mine: asyncpg.Connection) -> None:
     said = "wörd " * 2_000_000
     async with acting_as(mine, ANN):
         for table, name in (
@@ -184,7 +182,7 @@ async def test_ten_million_characters_are_taken_where_something_is_said(mine: as
             await mine.execute(sql, *given, said)
 
 
-async def test_an_update_is_held_to_the_limit_too(mine: asyncpg.Connection) -> None:
+async def test_the_limit_applies_to_updates(mine: asyncpg.Connection) -> None:
     async with acting_as(mine, ANN):
         kept = await insert(mine, "agent_memory", MINE["agent_memory"])
         _, message, _ = await refused(
@@ -204,7 +202,7 @@ async def test_an_agents_name_of_any_length_still_gets_an_empty_context(mine: as
         assert await mine.fetchval("select max(length(agent_id)) from memory_queries") == 200
 
 
-async def test_an_older_export_that_breaks_a_limit_is_told_which(mine: asyncpg.Connection) -> None:
+async def test_an_import_beyond_a_limit_names_the_limit(mine: asyncpg.Connection) -> None:
     row = {
         "id": str(uuid4()),
         "user_id": str(ANN),

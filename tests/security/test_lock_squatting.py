@@ -41,7 +41,7 @@ async def squatting(connection: asyncpg.Connection) -> AsyncIterator[None]:
     await connection.execute("select pg_advisory_unlock_all()")
 
 
-async def test_indexing_erasing_dreaming_and_migrating_go_on(
+async def test_advisory_locks_of_an_end_user_stop_no_work(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, database_url: str
 ) -> None:
     async with squatting(second):
@@ -61,7 +61,7 @@ async def test_indexing_erasing_dreaming_and_migrating_go_on(
         assert counts == "1"
 
 
-async def test_an_index_of_lists_is_built(
+async def test_advisory_locks_of_an_end_user_do_not_stop_the_build_of_an_ivfflat_index(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     await connection.execute(
@@ -92,7 +92,7 @@ async def test_an_index_of_lists_is_built(
         "select memoryd.lock_shared('user 1')",
     ],
 )
-async def test_nobody_else_reaches_the_locks(
+async def test_memoryds_lock_rows_are_closed_to_other_roles(
     connection: asyncpg.Connection, role: str, statement: str
 ) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -147,7 +147,7 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
 
 
 @pytest.mark.parametrize("pooled", [False, True])
-async def test_the_daemon_waits_for_no_lock_for_ever(
+async def test_the_daemon_gives_up_waiting_for_a_lock(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str, pooled: bool
 ) -> None:
     memory = await remember(connection, "boats in May")

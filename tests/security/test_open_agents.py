@@ -34,7 +34,9 @@ async def test_an_agent_is_closed_until_the_service_opens_it(connection: asyncpg
     assert await column(connection, "select id from agent_commands") == [made]
 
 
-async def test_a_closed_agent_and_an_unknown_one_are_refused_alike(connection: asyncpg.Connection) -> None:
+async def test_a_closed_and_an_unknown_agent_are_refused_with_the_same_error(
+    connection: asyncpg.Connection,
+) -> None:
     await connection.execute("insert into agents (agent_id, enabled) values ('vault', true), ('gone', false)")
     told = {}
     async with acting_as(connection, ANN):
@@ -56,7 +58,7 @@ async def test_one_closed_agent_refuses_the_whole_statement(connection: asyncpg.
     assert await connection.fetchval("select count(*) from agent_commands") == 0
 
 
-async def test_what_a_user_writes_makes_no_agent(connection: asyncpg.Connection) -> None:
+async def test_a_users_rows_register_no_agent(connection: asyncpg.Connection) -> None:
     async with acting_as(connection, ANN):
         await refused(connection, COMMAND, "invented", ANN)
         memory: dict[str, object] = {"agent_id": "invented", "user_id": ANN, "content": "an invention"}
@@ -80,19 +82,19 @@ async def test_the_service_commands_any_agent_for_a_user(connection: asyncpg.Con
         assert await connection.fetchval("select agent_id from agent_commands") == "vault"
 
 
-async def test_who_gives_no_agent_is_told_so(connection: asyncpg.Connection) -> None:
+async def test_a_command_without_an_agent_is_refused(connection: asyncpg.Connection) -> None:
     async with acting_as(connection, ANN):
         assert (await refused(connection, COMMAND, None, ANN))[0] == "23502"
 
 
-async def test_a_user_opens_no_agent(connection: asyncpg.Connection) -> None:
+async def test_a_user_cannot_open_an_agent(connection: asyncpg.Connection) -> None:
     await connection.execute("insert into agents (agent_id) values ('vault')")
     async with acting_as(connection, ANN):
         for statement in ("update agents set open_to_users = true", "select open_to_users from agents"):
             assert (await refused(connection, statement))[0] == "42501"
 
 
-async def test_a_command_to_an_open_agent_runs_as_ever(
+async def test_a_users_command_to_an_open_agent_runs(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -118,7 +120,7 @@ async def test_a_command_to_an_open_agent_runs_as_ever(
         assert (await refused(connection, "select context from agent_commands"))[0] == "42501"
 
 
-async def test_an_open_agent_that_is_disabled_says_why(
+async def test_a_command_to_a_disabled_open_agent_is_cancelled_with_the_reason(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()

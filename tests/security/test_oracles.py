@@ -70,14 +70,14 @@ async def told(connection: asyncpg.Connection, sql: str, key: UUID, *args: objec
     return tuple(part.replace(str(key), "<id>") for part in said)
 
 
-async def test_ids_are_not_a_users_to_choose(connection: asyncpg.Connection) -> None:
+async def test_users_may_not_choose_ids(connection: asyncpg.Connection) -> None:
     assert await column(connection, GRANTED.format("a.attname = 'id'"), "insert") == []
     assert await column(connection, GRANTED.format("a.attname ~ '(^|_)id$'"), "update") == [
         "agent_memory.session_id"
     ]
 
 
-async def test_what_a_user_writes_is_held_against_their_own_rows_alone(
+async def test_a_users_writes_are_checked_only_against_their_own_rows(
     connection: asyncpg.Connection,
 ) -> None:
     """The parents that they name are looked for among their own; a new constraint has to be thought of here."""
@@ -96,7 +96,7 @@ async def test_what_a_user_writes_is_held_against_their_own_rows_alone(
 )
 @pytest.mark.parametrize("writer", ["default", "null", "$2::uuid"])
 @pytest.mark.parametrize("place", ["default", "0", "7"])
-async def test_a_session_of_others_is_refused_like_none(
+async def test_another_users_session_is_refused_like_a_missing_one(
     connection: asyncpg.Connection, others: Others, also: str, writer: str, place: str
 ) -> None:
     sql = (
@@ -119,7 +119,7 @@ async def test_a_session_of_others_is_refused_like_none(
     ["", " on conflict do nothing", OVERWRITE.format("document_id, chunk_index", "chunk_text", "chunk_text")],
 )
 @pytest.mark.parametrize("place", [0, 7])
-async def test_a_document_of_others_is_refused_like_none(
+async def test_another_users_document_is_refused_like_a_missing_one(
     connection: asyncpg.Connection, others: Others, also: str, place: int
 ) -> None:
     sql = f"insert into memory_chunks (document_id, chunk_index, chunk_text) values ($1, {place}, 'x'){also}"
@@ -132,7 +132,9 @@ async def test_a_document_of_others_is_refused_like_none(
     assert await connection.fetchrow(COUNTS) == before
 
 
-async def test_whoever_keeps_nothing_learns_no_more(connection: asyncpg.Connection, others: Others) -> None:
+async def test_a_user_with_memory_off_learns_nothing_from_dropped_rows(
+    connection: asyncpg.Connection, others: Others
+) -> None:
     """With memory off rows are dropped without a word: also those that would have been refused, each of them."""
     await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
     before = await connection.fetchrow(COUNTS)
@@ -146,7 +148,7 @@ async def test_whoever_keeps_nothing_learns_no_more(connection: asyncpg.Connecti
     assert await connection.fetchrow(COUNTS) == before
 
 
-async def test_nobody_is_told_by_waiting(
+async def test_a_users_statement_never_waits_for_rows_of_others(
     connection: asyncpg.Connection, second: asyncpg.Connection, others: Others
 ) -> None:
     """Rows that others are writing at this moment, and sessions that they are making: BOB waits for none of them."""
@@ -173,7 +175,7 @@ async def test_nobody_is_told_by_waiting(
                 assert await connection.fetchval("select reset_session($1)", key) == 0
 
 
-async def test_a_session_is_not_taken_before_its_owner_comes(connection: asyncpg.Connection) -> None:
+async def test_a_user_cannot_create_another_users_session_id(connection: asyncpg.Connection) -> None:
     """The id that a service makes of a chat's name is no secret, and knowing it gives nothing."""
     session = uuid5(NAMESPACE_URL, "telegram:chat:42")
     async with acting_as(connection, BOB):
@@ -192,7 +194,7 @@ async def test_a_session_is_not_taken_before_its_owner_comes(connection: asyncpg
         assert await column(connection, "select content from load_context($1)", session) == ["hello"]
 
 
-async def test_a_user_begins_a_session_and_goes_on_in_it(connection: asyncpg.Connection) -> None:
+async def test_a_user_creates_a_session_and_writes_into_it(connection: asyncpg.Connection) -> None:
     async with acting_as(connection, BOB):
         session = await connection.fetchval(
             "insert into conversation_sessions (title) values ('mine') returning id"
@@ -230,7 +232,7 @@ READS_AND_CHANGES = (
 
 
 @pytest.mark.parametrize(("table", "sql"), READS_AND_CHANGES)
-async def test_an_id_of_others_is_answered_like_a_free_one(
+async def test_another_users_id_is_answered_like_a_free_one(
     connection: asyncpg.Connection, others: Others, table: str, sql: str
 ) -> None:
     assert others.sessions
@@ -253,7 +255,9 @@ async def test_an_id_of_others_is_answered_like_a_free_one(
 @pytest.mark.parametrize(
     "also", ["", " on conflict do nothing", " on conflict (user_id) do update set memory_enabled = false"]
 )
-async def test_whether_somebody_has_settings_is_not_told(connection: asyncpg.Connection, also: str) -> None:
+async def test_whether_another_user_has_settings_cannot_be_found_out(
+    connection: asyncpg.Connection, also: str
+) -> None:
     await connection.execute("insert into memory_settings (user_id) values ($1)", ANN)
     sql = f"insert into memory_settings (user_id) values ($1){also}"
     assert len({await told(connection, sql, user) for user in (ANN, uuid4())}) == 1
@@ -266,7 +270,7 @@ async def calls(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connect
         yield connection
 
 
-async def test_whether_there_is_such_a_user_is_not_told(calls: asyncpg.Connection) -> None:
+async def test_whether_a_user_exists_cannot_be_found_out(calls: asyncpg.Connection) -> None:
     for function in ("export_user_memory", "erase_user_memory"):
         said = {await refused(calls, f"select {function}($1)", user) for user in (ANN, uuid4())}
         assert len(said) == 1

@@ -34,7 +34,9 @@ async def test_a_question_considers_fifty_speakers_at_most(connection: asyncpg.C
     assert {"Carol Ann", "Carol"} <= set(named)
 
 
-async def test_of_many_alike_those_that_are_named_whole_are_taken_out(connection: asyncpg.Connection) -> None:
+async def test_of_many_similar_speakers_those_named_in_full_are_removed_from_the_question(
+    connection: asyncpg.Connection,
+) -> None:
     asked = await crowd(connection, "Carol Ann", "Carol", "O'Hara (boss)")
     text = await connection.fetchval("select text from memoryd.read_question($1, null, $2)", asked, ANN)
     assert text.startswith("What did  and  and")
@@ -43,7 +45,7 @@ async def test_of_many_alike_those_that_are_named_whole_are_taken_out(connection
     assert "nam1x nam2x" in text
 
 
-async def test_an_ordinary_question_is_read_as_ever(connection: asyncpg.Connection) -> None:
+async def test_named_speakers_are_removed_from_an_ordinary_question(connection: asyncpg.Connection) -> None:
     await connection.execute(
         SPEAKERS.replace("(1, 200)", "(1, 0)"), ANN, ["Caroline", "Mel B.", "Jean-Luc Martin", "A+B|C"]
     )
@@ -62,7 +64,7 @@ async def test_an_ordinary_question_is_read_as_ever(connection: asyncpg.Connecti
         )
 
 
-async def test_a_speaker_of_others_costs_no_page_more(connection: asyncpg.Connection) -> None:
+async def test_a_speaker_of_other_users_costs_no_extra_page(connection: asyncpg.Connection) -> None:
     """However many scopes know somebody of that name, one look-up a scope of one's own is all there is."""
     await connection.execute(
         "insert into memoryd.lexeme_statistics (scope, lexeme, rows) "

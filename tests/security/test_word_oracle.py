@@ -151,7 +151,7 @@ PROBES = {
 
 @pytest.mark.parametrize("probe", PROBES)
 @pytest.mark.parametrize("word", [THERE, SHARED, FRESH])
-async def test_a_word_of_anothers_costs_what_a_word_of_nobodys_costs(
+async def test_a_word_of_another_user_costs_as_much_as_an_unknown_word(
     asker: asyncpg.Connection, probe: str, word: str
 ) -> None:
     costs = []
@@ -162,7 +162,7 @@ async def test_a_word_of_anothers_costs_what_a_word_of_nobodys_costs(
     assert costs[0] == costs[1] == costs[2]
 
 
-async def test_what_is_counted_shows_a_word_that_is_found(asker: asyncpg.Connection) -> None:
+async def test_the_measured_cost_differs_for_a_word_that_is_found(asker: asyncpg.Connection) -> None:
     """Else the test above could not fail: to who serves, and to Bob, the same calls cost more where the word is."""
     for user, role in ((BOB, "memoryd_user"), (None, "memoryd_service")):
         for probe in ("candidates_memory 1 words", "candidates_memory 1 pairs"):
@@ -179,7 +179,7 @@ from memoryd.question($1, null, 500, null)
 """
 
 
-async def test_a_question_to_nobody_in_particular_tells_of_nobodys_words(asker: asyncpg.Connection) -> None:
+async def test_a_question_without_scopes_reveals_no_words(asker: asyncpg.Connection) -> None:
     for user in (ANN, EVE, None):
         async with acting_as(asker, user):
             told = [
@@ -189,7 +189,9 @@ async def test_a_question_to_nobody_in_particular_tells_of_nobodys_words(asker: 
         assert str(told[1]).replace(THERE, "x") == str(told[2]).replace(NOWHERE, "x")
 
 
-async def test_no_function_takes_keys(asker: asyncpg.Connection) -> None:
+async def test_functions_open_to_users_take_words_and_scopes_but_no_index_keys(
+    asker: asyncpg.Connection,
+) -> None:
     """What runs as the owner and is open to end users takes arrays of words and of scopes, and scopes are looked at."""
     taken = await asker.fetch(
         "select p.proname, a.name from pg_proc p "
@@ -200,7 +202,7 @@ async def test_no_function_takes_keys(asker: asyncpg.Connection) -> None:
     assert {row["name"] for row in taken} == {"p_scopes", "p_word_scopes", "p_pair_scopes"}
 
 
-async def test_what_is_shared_is_open_to_whom_anything_is_granted(asker: asyncpg.Connection) -> None:
+async def test_shared_scopes_are_open_to_users_with_any_grant(asker: asyncpg.Connection) -> None:
     for user, found in ((EVE, 100), (BOB, 100), (ANN, 0), (None, 0)):
         async with acting_as(asker, user):
             rows = await asker.fetch(

@@ -31,7 +31,7 @@ async def change(connection: asyncpg.Connection, what: str) -> dict[str, Any]:
     return dict(await one_row(connection, f"update agent_sessions set {what} returning *"))
 
 
-async def test_a_run_begins_as_its_design_has_it(scratch: asyncpg.Connection) -> None:
+async def test_a_new_run_has_the_designs_defaults(scratch: asyncpg.Connection) -> None:
     await begin(scratch)
     row = dict(await one_row(scratch, "select * from agent_sessions"))
     assert (row["status"], row["progress_percentage"], row["total_steps"]) == ("initializing", 0, 8)
@@ -40,7 +40,7 @@ async def test_a_run_begins_as_its_design_has_it(scratch: asyncpg.Connection) ->
 
 
 @pytest.mark.parametrize("status", ENDED)
-async def test_a_run_that_ended_has_its_time_until_it_goes_on(
+async def test_an_ended_run_has_an_end_time_until_it_continues(
     scratch: asyncpg.Connection, status: str
 ) -> None:
     await begin(scratch)
@@ -61,7 +61,7 @@ async def test_a_run_that_ended_has_its_time_until_it_goes_on(
     assert given["completed_at"] == LONG_AGO
 
 
-async def test_a_completed_run_has_made_all_its_progress(scratch: asyncpg.Connection) -> None:
+async def test_a_completed_run_has_full_progress(scratch: asyncpg.Connection) -> None:
     await begin(scratch, progress_percentage=30)
     assert (await change(scratch, "status = 'completed'"))["progress_percentage"] == 100
     await scratch.execute("delete from agent_sessions")
@@ -130,7 +130,7 @@ async def test_a_completed_run_has_made_all_its_progress(scratch: asyncpg.Connec
         ),
     ],
 )
-async def test_a_row_that_makes_no_sense_is_told(
+async def test_an_invalid_row_is_refused_with_advice(
     scratch: asyncpg.Connection, table: str, columns: dict[str, object], state: str, said: str, hint: str
 ) -> None:
     whole: dict[str, dict[str, object]] = {
@@ -153,7 +153,7 @@ async def test_a_row_that_makes_no_sense_is_told(
     assert hint in found[2]
 
 
-async def test_users_follow_and_steer_their_own_runs(scratch: asyncpg.Connection) -> None:
+async def test_users_read_and_update_their_own_runs(scratch: asyncpg.Connection) -> None:
     anns, bobs, agents = [await begin(scratch, user_id=user) for user in (ANN, BOB, None)]
     for run in (anns, bobs, agents):
         values = {"session_id": run, "step_name": "plan", "action_type": "reasoning"}
@@ -182,7 +182,7 @@ async def test_users_follow_and_steer_their_own_runs(scratch: asyncpg.Connection
     assert [row["status"] for row in left] == ["initializing"] * 2
 
 
-async def test_the_steps_of_a_run_go_with_it(scratch: asyncpg.Connection) -> None:
+async def test_deleting_a_run_deletes_its_steps(scratch: asyncpg.Connection) -> None:
     run = await begin(scratch)
     for session in (run, None):
         await insert(

@@ -58,14 +58,14 @@ def agents(heard: list[tuple[str, str]]) -> list[str]:
     return sorted(one["agent_id"] for one in told)
 
 
-async def test_an_insert_of_many_ready_commands_is_told_once_for_each_agent(
+async def test_an_insert_of_many_ready_commands_is_notified_once_for_each_agent(
     connection: asyncpg.Connection, ear: Ear
 ) -> None:
     await connection.execute(INSERT.format(3, "ready", 30))
     assert agents(await ear.everything(connection)) == ["agent 0", "agent 1", "agent 2"]
 
 
-async def test_an_update_to_ready_is_told_once_for_each_agent(
+async def test_an_update_to_ready_is_notified_once_for_each_agent(
     connection: asyncpg.Connection, ear: Ear
 ) -> None:
     await connection.execute(INSERT.format(2, "pending", 10))
@@ -78,7 +78,7 @@ async def test_an_update_to_ready_is_told_once_for_each_agent(
     assert await ear.everything(connection) == []
 
 
-async def test_what_is_rolled_back_is_never_told(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_a_rolled_back_change_is_never_notified(connection: asyncpg.Connection, ear: Ear) -> None:
     transaction = connection.transaction()
     await transaction.start()
     await connection.execute(INSERT.format(3, "ready", 30))
@@ -86,7 +86,7 @@ async def test_what_is_rolled_back_is_never_told(connection: asyncpg.Connection,
     assert await ear.everything(connection) == []
 
 
-async def test_an_agent_hears_of_its_command_and_can_claim_it(
+async def test_an_agent_is_notified_of_its_command_and_can_claim_it(
     connection: asyncpg.Connection, ear: Ear, daemon: DaemonProcess
 ) -> None:
     command = await ask(connection, "ring me", agent_id='quoted "agent" \\ é')
@@ -95,7 +95,7 @@ async def test_an_agent_hears_of_its_command_and_can_claim_it(
     assert await connection.fetchval("select id from claim_command($1)", 'quoted "agent" \\ é') == command
 
 
-async def test_an_agent_id_of_any_length_can_be_told(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_an_agent_id_of_any_length_can_be_notified(connection: asyncpg.Connection, ear: Ear) -> None:
     # Of what a name may hold these take most room in JSON.
     for name in ('"\\' * 100, "🐘" * 200):
         await ask(connection, "long", agent_id=name, status="ready")

@@ -28,7 +28,7 @@ async def twenty(database_url: str) -> AsyncIterator[list[asyncpg.Connection]]:
         await one.close()
 
 
-async def test_twenty_claimants_share_the_commands(twenty: list[asyncpg.Connection]) -> None:
+async def test_twenty_concurrent_claimants_claim_each_command_once(twenty: list[asyncpg.Connection]) -> None:
     await twenty[0].execute(
         "insert into agent_commands (agent_id, message, status, created_at) "
         "select 'alice', 'task ' || n, 'ready', $1::timestamptz + make_interval(secs => n) from generate_series(1, 300) n",
@@ -72,7 +72,7 @@ async def test_a_known_agent_without_ready_commands_claims_none(connection: asyn
     assert await connection.fetch("select * from claim_command('thinker')") == []
 
 
-async def test_a_claim_that_is_rolled_back_was_none(
+async def test_a_rolled_back_claim_leaves_the_command_ready(
     connection: asyncpg.Connection, twenty: list[asyncpg.Connection]
 ) -> None:
     command = await ask(connection, "come back", status="ready")
@@ -86,7 +86,7 @@ async def test_a_claim_that_is_rolled_back_was_none(
 
 
 @pytest.mark.parametrize(("exit_code", "status"), [(0, "completed"), (1, "failed"), (None, "completed")])
-async def test_completing_says_how_it_went(
+async def test_completing_a_command_sets_the_status_by_the_exit_code(
     connection: asyncpg.Connection, exit_code: int | None, status: str
 ) -> None:
     command = await ask(connection, "try it", status="ready")
@@ -146,7 +146,7 @@ async def test_a_statement_over_many_commands_captures_each(
     )
 
 
-async def test_what_was_done_elsewhere_is_captured_as_it_was(
+async def test_a_command_inserted_as_finished_is_captured(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     long_ago = datetime(2020, 5, 17, 8, 30, tzinfo=UTC)
@@ -279,7 +279,7 @@ async def test_a_command_put_back_to_pending_gets_a_fresh_context(
     )
 
 
-async def test_a_command_inserted_as_ready_is_taken_as_it_is(
+async def test_a_command_inserted_as_ready_is_claimed_without_a_context(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     command = await ask(connection, "no context, please", status="ready")

@@ -47,7 +47,7 @@ async def expire(
     )
 
 
-async def test_a_daemon_forgets_conversations_in_time(
+async def test_a_daemon_expires_conversations_after_the_retention_time(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     for minutes in (61, 600, 100_000):
@@ -60,7 +60,7 @@ async def test_a_daemon_forgets_conversations_in_time(
     assert await connection.fetchval("select count(*) from conversation_sessions") == 1
 
 
-async def test_without_the_setting_they_are_kept_for_ever(
+async def test_without_the_setting_conversations_never_expire(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await keeps(connection, BOB, 30)
@@ -71,7 +71,7 @@ async def test_without_the_setting_they_are_kept_for_ever(
     assert gone != kept
 
 
-async def test_a_users_own_time_goes_before_the_default(scratch: asyncpg.Connection) -> None:
+async def test_a_users_own_retention_time_wins_over_the_default(scratch: asyncpg.Connection) -> None:
     careful, fond, plain = UUID(int=1), UUID(int=2), UUID(int=3)
     await keeps(scratch, careful, 10)
     await keeps(scratch, fond, 100_000)
@@ -88,7 +88,7 @@ async def test_a_users_own_time_goes_before_the_default(scratch: asyncpg.Connect
     assert await expire(scratch, None) == (0, 0)
 
 
-async def test_a_session_lives_as_long_as_any_of_its_messages(scratch: asyncpg.Connection) -> None:
+async def test_a_session_expires_with_the_last_of_its_messages(scratch: asyncpg.Connection) -> None:
     session, empty = uuid4(), uuid4()
     await say(scratch, session, "old", created_at=datetime.now(UTC) - timedelta(hours=3))
     await say(scratch, session, "new")
@@ -100,7 +100,7 @@ async def test_a_session_lives_as_long_as_any_of_its_messages(scratch: asyncpg.C
     assert await column(scratch, "select id from conversation_sessions") == [session]
 
 
-async def test_a_session_that_is_written_into_is_left_alone(
+async def test_a_session_with_a_message_under_way_does_not_expire(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     session = uuid4()
@@ -116,7 +116,7 @@ async def test_a_session_that_is_written_into_is_left_alone(
     assert await column(connection, LAST, session) == ["not too late"]
 
 
-async def test_no_more_goes_at_once_than_was_said(scratch: asyncpg.Connection) -> None:
+async def test_expiring_deletes_at_most_the_given_number_at_once(scratch: asyncpg.Connection) -> None:
     await keeps(scratch, ANN, 5)
     await scratch.execute(
         "insert into conversation_messages (session_id, user_id, role, content, created_at) "
@@ -132,7 +132,7 @@ async def test_no_more_goes_at_once_than_was_said(scratch: asyncpg.Connection) -
 
 
 @pytest.mark.parametrize("minutes", [60, None])
-async def test_expiring_reads_no_table_whole(scratch: asyncpg.Connection, minutes: int | None) -> None:
+async def test_expiring_scans_no_whole_table(scratch: asyncpg.Connection, minutes: int | None) -> None:
     await scratch.execute(
         "insert into conversation_messages (session_id, user_id, role, content, created_at) "
         "select md5((n / 10)::text)::uuid, md5((n / 100)::text)::uuid, 'user', 'turn ' || n, "

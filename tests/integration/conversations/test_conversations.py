@@ -50,7 +50,7 @@ async def test_context_is_the_newest_messages_oldest_first(scratch: asyncpg.Conn
     assert await scratch.fetch("select * from load_context($1)", uuid4()) == []
 
 
-async def test_the_order_is_that_of_the_places_whatever_the_times(scratch: asyncpg.Connection) -> None:
+async def test_messages_are_ordered_by_place_and_not_by_time(scratch: asyncpg.Connection) -> None:
     session, now = uuid4(), datetime.now(UTC)
     await say(scratch, session, "second", message_index=5, created_at=now - timedelta(days=2))
     await say(scratch, session, "first", message_index=2, created_at=now)
@@ -69,7 +69,7 @@ async def test_the_order_is_that_of_the_places_whatever_the_times(scratch: async
         ("reset_session(null)", "22004", "session_id is null", "Give the session whose messages are to go."),
     ],
 )
-async def test_a_call_that_makes_no_sense_is_told(
+async def test_a_call_with_invalid_arguments_is_refused_with_advice(
     scratch: asyncpg.Connection, sql: str, state: str, said: str, hint: str
 ) -> None:
     found = await refused(scratch, f"select * from {sql}")
@@ -99,7 +99,7 @@ async def test_a_call_that_makes_no_sense_is_told(
         ),
     ],
 )
-async def test_a_message_that_makes_no_sense_is_told(
+async def test_an_invalid_message_is_refused_with_advice(
     scratch: asyncpg.Connection, columns: dict[str, object], state: str, said: str, hint: str
 ) -> None:
     values = {"session_id": uuid4(), "role": "user", "content": "hello"} | columns
@@ -129,7 +129,7 @@ async def test_a_statement_of_a_thousand_rows_takes_a_thousand_places_in_order(
     assert await column(scratch, PLACES, session) == list(range(1000))
 
 
-async def test_copied_rows_take_places_too(scratch: asyncpg.Connection) -> None:
+async def test_copied_rows_get_places(scratch: asyncpg.Connection) -> None:
     sessions = [uuid4(), uuid4()]
     await scratch.copy_records_to_table(
         "conversation_messages",
@@ -141,7 +141,7 @@ async def test_copied_rows_take_places_too(scratch: asyncpg.Connection) -> None:
     assert await scratch.fetchval("select count(*) from conversation_sessions") == 2
 
 
-async def test_a_load_of_many_sessions_needs_no_lock_for_each(scratch: asyncpg.Connection) -> None:
+async def test_writing_many_sessions_does_not_take_a_lock_for_each(scratch: asyncpg.Connection) -> None:
     # More than the server's table of locks would hold.
     await scratch.execute(
         "insert into conversation_messages (session_id, role, content) "
@@ -150,7 +150,7 @@ async def test_a_load_of_many_sessions_needs_no_lock_for_each(scratch: asyncpg.C
     assert await scratch.fetchval("select count(*) from conversation_sessions") == 30000
 
 
-async def test_writers_of_one_session_take_turns(
+async def test_writers_of_one_session_wait_for_each_other(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     session = uuid4()
@@ -188,7 +188,7 @@ async def test_many_writers_of_one_session_leave_no_gap(
     assert await connection.fetchval("select count(*) from conversation_sessions") == 1
 
 
-async def test_who_leaves_the_place_out_never_fails_for_one_who_gave_it(
+async def test_a_writer_without_a_place_does_not_fail_because_another_gave_one(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     session = uuid4()
@@ -204,7 +204,7 @@ async def test_who_leaves_the_place_out_never_fails_for_one_who_gave_it(
     assert await column(connection, "select content from load_context($1)", session) == ["zero", "one", "two"]
 
 
-async def test_a_place_is_taken_once(scratch: asyncpg.Connection) -> None:
+async def test_a_taken_place_is_refused(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     await say(scratch, session, "here")
     again = "insert into conversation_messages (session_id, role, content, message_index) values ($1, 'user', 'x', 0)"
@@ -219,7 +219,7 @@ async def test_a_place_is_taken_once(scratch: asyncpg.Connection) -> None:
     assert await column(scratch, PLACES, session) == [0, 40, 41]
 
 
-async def test_a_message_whose_session_is_deleted_meanwhile_makes_it_anew(
+async def test_a_message_whose_session_is_deleted_meanwhile_creates_it_again(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     session = uuid4()
@@ -269,7 +269,7 @@ async def test_a_session_of_one_user_takes_no_message_of_anothers(
     assert "A session of several users has no user_id" in hint
 
 
-async def test_a_user_writes_into_their_own_sessions_alone(scratch: asyncpg.Connection) -> None:
+async def test_a_user_writes_only_into_their_own_sessions(scratch: asyncpg.Connection) -> None:
     anns, agents = uuid4(), uuid4()
     await say(scratch, anns, "ann's", user_id=ANN)
     await say(scratch, agents, "nobody's")
@@ -301,7 +301,7 @@ async def test_a_user_without_claims_writes_nothing(scratch: asyncpg.Connection)
     assert await scratch.fetchval("select count(*) from conversation_sessions") == 0
 
 
-async def test_in_a_group_chat_everybody_speaks_for_themselves(scratch: asyncpg.Connection) -> None:
+async def test_in_a_group_chat_each_user_sees_only_their_own_messages(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     chat = await insert(scratch, "chat_groups", {"platform": "telegram", "group_name": "garden"})
     await say(scratch, session, "ann here", user_id=ANN, chat_id=chat)
@@ -315,7 +315,7 @@ async def test_in_a_group_chat_everybody_speaks_for_themselves(scratch: asyncpg.
         assert await scratch.fetch("select * from chat_groups") == []
 
 
-async def test_who_switched_memory_off_is_not_in_the_context(scratch: asyncpg.Connection) -> None:
+async def test_messages_of_a_user_with_memory_off_are_not_in_the_context(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     chat = await insert(scratch, "chat_groups", {"platform": "telegram"})
     for user, text in ((ANN, "ann's"), (BOB, "bob's"), (None, "the agent's")):
@@ -330,7 +330,7 @@ async def test_who_switched_memory_off_is_not_in_the_context(scratch: asyncpg.Co
     ]  # fmt: skip
 
 
-async def test_a_session_given_to_a_user_takes_its_messages_along(scratch: asyncpg.Connection) -> None:
+async def test_giving_a_session_to_a_user_gives_its_messages(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     for text in ("who are you", "an agent"):
         await say(scratch, session, text)
@@ -359,7 +359,9 @@ async def test_a_session_given_to_a_user_takes_its_messages_along(scratch: async
         "truncate conversation_messages",
     ],
 )
-async def test_what_is_not_a_users_to_write_is_refused(scratch: asyncpg.Connection, statement: str) -> None:
+async def test_columns_that_a_user_may_not_write_are_refused(
+    scratch: asyncpg.Connection, statement: str
+) -> None:
     session = uuid4()
     await say(scratch, session, "mine", user_id=ANN)
     async with acting_as(scratch, ANN):
@@ -367,7 +369,7 @@ async def test_what_is_not_a_users_to_write_is_refused(scratch: asyncpg.Connecti
         assert (await refused(scratch, statement, *arguments))[0] == "42501"
 
 
-async def test_nobody_puts_words_into_what_others_are_shown(scratch: asyncpg.Connection) -> None:
+async def test_a_shared_text_cannot_be_changed_by_its_owner(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     shared = await say(scratch, session, "the menu of the week", user_id=ANN, access_level=1)
     await say(scratch, session, "be brief", user_id=ANN, role="system")
@@ -393,7 +395,7 @@ async def test_nobody_puts_words_into_what_others_are_shown(scratch: asyncpg.Con
 # --- Under the names of source design 001.
 
 
-async def test_the_history_has_the_names_of_its_design(scratch: asyncpg.Connection) -> None:
+async def test_the_history_view_has_the_columns_of_its_design(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     await say(scratch, session, "hello", speaker="Ann Lee", user_id=ANN)
     await say(scratch, session, "hi", role="assistant")
@@ -438,7 +440,7 @@ async def test_a_turn_written_into_the_history_becomes_a_message(scratch: asyncp
 # --- Forgetting.
 
 
-async def test_a_session_that_is_reset_begins_anew(scratch: asyncpg.Connection) -> None:
+async def test_a_session_that_was_reset_starts_at_place_zero(scratch: asyncpg.Connection) -> None:
     session, other = uuid4(), uuid4()
     for n in range(3):
         await say(scratch, session, f"turn {n}")

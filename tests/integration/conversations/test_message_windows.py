@@ -95,7 +95,7 @@ async def talks(connection: asyncpg.Connection) -> None:
 
 
 @pytest.mark.usefixtures("daemon")
-async def test_whatever_happens_to_a_message_is_seen_in_those_around_it(
+async def test_every_change_of_a_message_reindexes_the_windows_around_it(
     connection: asyncpg.Connection,
 ) -> None:
     await talks(connection)
@@ -106,7 +106,7 @@ async def test_whatever_happens_to_a_message_is_seen_in_those_around_it(
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_every_message_is_indexed_with_those_around_it(
+async def test_concurrent_writers_leave_every_message_indexed_with_its_window(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, seed: int
 ) -> None:
     """While two daemons index, two writers write; in the end each window is as if it had been indexed last."""
@@ -133,7 +133,7 @@ where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0
 """
 
 
-async def test_a_message_that_comes_while_another_is_being_indexed_stands_in_its_window(
+async def test_a_message_inserted_while_another_is_indexed_is_in_its_window(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """The first one's index is half written when the second one comes, and not yet when that one is looked at."""
@@ -157,7 +157,7 @@ async def test_a_message_that_comes_while_another_is_being_indexed_stands_in_its
     ],
 )
 @pytest.mark.parametrize("others", [(), (0,), (0, 9)])
-async def test_a_message_on_its_way_out_is_in_no_window_in_the_end(
+async def test_a_message_deleted_while_another_is_indexed_is_in_no_window(
     connection: asyncpg.Connection,
     second: asyncpg.Connection,
     daemons: Daemons,
@@ -181,7 +181,7 @@ async def test_a_message_on_its_way_out_is_in_no_window_in_the_end(
 
 @pytest.mark.parametrize("owner", [None, ANN])
 @pytest.mark.parametrize("offline", [True, False])
-async def test_what_is_erased_is_in_nobody_elses_window(
+async def test_an_erased_message_is_in_no_other_users_window(
     connection: asyncpg.Connection, daemons: Daemons, owner: UUID | None, offline: bool
 ) -> None:
     """Alice deletes a message, then all else is erased; the conversation, in which Bob speaks too, may have become hers."""
@@ -222,7 +222,7 @@ async def far_from_window(connection: asyncpg.Connection) -> list[Any]:
     ]
 
 
-async def test_of_one_session_one_index_at_a_time_is_written(
+async def test_windows_of_one_session_are_written_by_one_worker_at_a_time(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     await talks(connection)

@@ -130,13 +130,13 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", [pytest.param(bad, id=name.replace(" ", "-")) for name, bad in BAD.items()])
-async def test_is_refused_with_words_that_help(served: asyncpg.Connection, bad: Bad) -> None:
+async def test_bad_input_is_refused_with_advice(served: asyncpg.Connection, bad: Bad) -> None:
     await ask(served, "something that a bad update would hit")
     await _is_refused(served, bad)
     await _serves_the_next(served)
 
 
-async def test_associations_are_refused(served: asyncpg.Connection) -> None:
+async def test_invalid_associations_are_refused(served: asyncpg.Connection) -> None:
     one, other = await remember(served, "first of two"), await remember(served, "second of two")
     link = (
         "insert into memory_associations (memory_id, related_memory_id, association_type, strength) values "
@@ -201,7 +201,7 @@ async def test_only_a_running_command_is_completed(served: asyncpg.Connection, s
     await _serves_the_next(served)
 
 
-async def test_the_first_outcome_stands(served: asyncpg.Connection) -> None:
+async def test_a_second_outcome_does_not_replace_the_first(served: asyncpg.Connection) -> None:
     command = await ask(served, "mow the lawn", agent_id="mower", status="ready")
     await served.execute("select claim_command('mower')")
     await served.execute("select complete_command($1, 'mown')", command)
@@ -234,7 +234,7 @@ async def test_any_other_exit_code_is_a_failure(served: asyncpg.Connection, exit
     assert await served.fetchval("select status from agent_commands where id = $1", command) == "failed"
 
 
-async def test_five_megabytes_go_all_the_way(served: asyncpg.Connection) -> None:
+async def test_an_output_of_five_megabytes_is_captured_and_summarised(served: asyncpg.Connection) -> None:
     text = "".join(f"line {n} of a flood of words\n" for n in range(MEGABYTES // 28))[:MEGABYTES]
     command = await ask(served, text, agent_id="flooded")
     await until(served, "select status = 'ready' from agent_commands where id = $1", command)
@@ -267,7 +267,7 @@ async def test_five_megabytes_go_all_the_way(served: asyncpg.Connection) -> None
 @pytest.mark.parametrize(
     "text", ["x" * MEGABYTES, "\u00a0\u2003日本語 🤖\ufffe", "'; drop table agent_memory; --", "\\N\r\n\b"]
 )
-async def test_odd_text_is_remembered_as_it_is(served: asyncpg.Connection, text: str) -> None:
+async def test_unusual_text_is_remembered_unchanged(served: asyncpg.Connection, text: str) -> None:
     memory = await remember(served, text, agent_id="odd")
     await until(served, IDLE)
     row = await one_row(
@@ -277,7 +277,7 @@ async def test_odd_text_is_remembered_as_it_is(served: asyncpg.Connection, text:
 
 
 @pytest.mark.parametrize("time", ["-infinity", "infinity", "0044-03-15 12:00:00 BC", "12000-01-01"])
-async def test_times_beyond_the_calendar_are_refused(served: asyncpg.Connection, time: str) -> None:
+async def test_infinite_times_are_refused(served: asyncpg.Connection, time: str) -> None:
     for table, column, body in (
         ("agent_memory", "created_at", "content"),
         ("agent_commands", "created_at", "message"),
@@ -289,7 +289,7 @@ async def test_times_beyond_the_calendar_are_refused(served: asyncpg.Connection,
 
 
 @pytest.mark.parametrize("vector", [embedding(), embedding(1e30), embedding(1e-30)])
-async def test_an_odd_embedding_does_no_harm(served: asyncpg.Connection, vector: str) -> None:
+async def test_an_unusual_embedding_fails_no_query(served: asyncpg.Connection, vector: str) -> None:
     agent = f"odd embedding {vector[:6]}"
     given = await remember(served, "an embedding that points nowhere", agent_id=agent, embedding=vector)
     other = await remember(served, "a perfectly good memory of apples", agent_id=agent)

@@ -48,7 +48,9 @@ async def remember(connection: asyncpg.Connection, first: int, last: int) -> Non
     await connection.execute(COUNT_IN)
 
 
-async def test_a_big_table_is_searched_by_lists(connection: asyncpg.Connection, database: Database) -> None:
+async def test_a_big_table_is_searched_by_an_ivfflat_index(
+    connection: asyncpg.Connection, database: Database
+) -> None:
     await remember(connection, 1, 400)
     await build_dense_indexes(database, get_logger(), smallest=500)
     assert await column(connection, INDEXES) == []
@@ -69,7 +71,7 @@ async def test_a_big_table_is_searched_by_lists(connection: asyncpg.Connection, 
     assert found == [f"number {n}" for n in range(2, 400, 40)]
 
 
-async def test_it_is_put_off_while_much_work_waits(
+async def test_the_index_is_built_later_while_many_jobs_wait(
     connection: asyncpg.Connection, database: Database
 ) -> None:
     await remember(connection, 1, 100)
@@ -86,7 +88,7 @@ async def test_it_is_put_off_while_much_work_waits(
     assert await column(connection, INDEXES) == ["agent_memory_lists_399"]
 
 
-async def test_it_is_built_again_when_it_is_outgrown(
+async def test_the_index_is_rebuilt_when_the_table_has_doubled(
     connection: asyncpg.Connection, database: Database
 ) -> None:
     await remember(connection, 1, 100)
@@ -108,7 +110,7 @@ async def test_it_is_built_again_when_it_is_outgrown(
     )
 
 
-async def test_who_may_not_build_says_so_and_goes_on(
+async def test_a_role_that_may_not_build_the_index_logs_that_and_continues(
     connection: asyncpg.Connection, database: Database, database_url: str
 ) -> None:
     await remember(connection, 1, 100)

@@ -103,7 +103,7 @@ async def test_a_file_that_fails_leaves_nothing_behind(empty_url: str) -> None:
 # --- Where they do not fit.
 
 
-async def test_no_end_user_may_create_what_its_functions_look_for(empty_url: str) -> None:
+async def test_end_users_may_not_create_objects_in_the_search_path_of_the_functions(empty_url: str) -> None:
     """As in databases that come from Postgres 14 and before."""
     async with connected(empty_url) as connection:
         await connection.execute("grant create on schema public to public")
@@ -135,7 +135,7 @@ async def test_a_schema_newer_than_the_code_is_refused(database_url: str) -> Non
     )
 
 
-async def test_a_daemon_stops_at_a_schema_that_does_not_fit(
+async def test_a_daemon_refuses_to_start_on_a_schema_that_does_not_fit(
     connection: asyncpg.Connection, daemons: Daemons, empty_url: str
 ) -> None:
     await connection.execute(

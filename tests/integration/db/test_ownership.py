@@ -81,7 +81,7 @@ async def test_an_owner_that_may_create_roles_needs_no_superuser(without_roles: 
         await daemons.kill_all()
 
 
-async def test_roles_that_exist_already_are_taken_as_they_are(without_roles: Lone) -> None:
+async def test_existing_roles_are_used_unchanged(without_roles: Lone) -> None:
     lone = without_roles
     await lone.run(
         "create role memoryd_service nologin", "create role memoryd_user nologin",
@@ -97,7 +97,7 @@ async def test_roles_that_exist_already_are_taken_as_they_are(without_roles: Lon
         assert await connection.fetchval("select count(*) from agent_memory") == 1
 
 
-async def test_an_owner_that_may_not_have_the_roles_is_told_what_is_missing(without_roles: Lone) -> None:
+async def test_an_owner_without_the_roles_is_refused_with_the_missing_statements(without_roles: Lone) -> None:
     lone = without_roles
     await lone.run("create role owner login", "create database app owner owner")
     await lone.run("create extension vector", database="app")
@@ -116,7 +116,7 @@ async def test_an_owner_that_may_not_have_the_roles_is_told_what_is_missing(with
     assert await apply(lone.url("app", "owner")) == [m.version for m in load_migrations()][1:]
 
 
-async def test_a_role_that_may_not_create_the_extension_is_told_what_to_ask_for(without_roles: Lone) -> None:
+async def test_a_role_that_may_not_create_the_extension_is_refused_with_advice(without_roles: Lone) -> None:
     lone = without_roles
     await lone.run("create role guest login", "create database app")
     with pytest.raises(MigrationError) as raised:
@@ -142,7 +142,7 @@ async def test_two_databases_of_a_new_server_may_be_migrated_at_once(without_rol
     assert done == [[m.version for m in load_migrations()]] * 4
 
 
-async def test_supabases_roles_get_what_ours_have_and_no_more(without_roles: Lone) -> None:
+async def test_supabases_roles_get_exactly_the_rights_of_memoryds_roles(without_roles: Lone) -> None:
     lone = without_roles
     await lone.run(
         "create role anon nologin", "create role authenticated nologin", "create role service_role nologin",

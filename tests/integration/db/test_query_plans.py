@@ -294,7 +294,7 @@ LAUNCHED = "select parallel_workers_to_launch from pg_stat_database where datnam
 
 
 @pytest.mark.parametrize("name", ["build_context", *(name for name in CALLS if name.startswith("recall"))])
-async def test_no_question_waits_for_workers_to_start(seeded: str, name: str) -> None:
+async def test_no_recall_starts_parallel_workers(seeded: str, name: str) -> None:
     """Among a million rows the planner finds them worth it: they tripled the time of a question to one small scope."""
     opened = await asyncpg.connect(seeded, server_settings={"jit": "off"})
     try:

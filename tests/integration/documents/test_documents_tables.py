@@ -74,7 +74,7 @@ async def admit(connection: asyncpg.Connection, user: UUID, **columns: object) -
         ("user_memory_access", {"user_id": BOB}, "23505", "user_id_key", ""),
     ],
 )
-async def test_a_row_that_makes_no_sense_is_told(
+async def test_an_invalid_row_is_refused_with_advice(
     scratch: asyncpg.Connection, table: str, columns: dict[str, object], state: str, said: str, hint: str
 ) -> None:
     document = await write(scratch, replica_path="a.md")
@@ -94,7 +94,7 @@ async def test_a_row_that_makes_no_sense_is_told(
     assert hint in found[2]
 
 
-async def test_a_change_is_dated(scratch: asyncpg.Connection) -> None:
+async def test_a_change_sets_updated_at(scratch: asyncpg.Connection) -> None:
     await write(scratch)
     await admit(scratch, BOB)
     for table, what in (("documents", "status = 'active'"), ("user_memory_access", "access_level = 3")):
@@ -102,7 +102,7 @@ async def test_a_change_is_dated(scratch: asyncpg.Connection) -> None:
         assert row["updated_at"] > row["created_at"]
 
 
-async def test_a_chunk_is_its_documents_users(scratch: asyncpg.Connection) -> None:
+async def test_a_chunk_belongs_to_the_user_of_its_document(scratch: asyncpg.Connection) -> None:
     document = await write(scratch, user_id=ANN)
     # Whatever is said of it.
     await cut(scratch, document, "one", user_id=BOB)
@@ -118,7 +118,7 @@ async def test_a_chunk_is_its_documents_users(scratch: asyncpg.Connection) -> No
     assert await column(scratch, owners) == []
 
 
-async def test_a_chunk_written_while_its_document_changes_hands_goes_along(
+async def test_a_chunk_inserted_while_its_document_changes_its_owner_follows(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     document = await write(connection, user_id=ANN)
@@ -153,7 +153,7 @@ async def test_a_chunk_written_while_its_document_changes_hands_goes_along(
         ({"user_role": "admin"}, ["board only", "clients' garden", "public", "staff", "tagged hr"]),
     ],
 )
-async def test_what_is_shared_is_shown_by_level_tags_and_context(
+async def test_shared_chunks_are_visible_by_level_tags_and_context(
     scratch: asyncpg.Connection, access: dict[str, object] | None, seen: list[str]
 ) -> None:
     document = await write(scratch, user_id=ANN)
@@ -175,7 +175,7 @@ async def test_what_is_shared_is_shown_by_level_tags_and_context(
         assert await column(scratch, SEEN) == []
 
 
-async def test_nobody_puts_words_into_what_others_are_shown(scratch: asyncpg.Connection) -> None:
+async def test_a_shared_text_cannot_be_changed_by_its_owner(scratch: asyncpg.Connection) -> None:
     shared, private = (
         await write(scratch, "Shared", user_id=ANN),
         await write(scratch, "Private", user_id=ANN),
@@ -221,7 +221,9 @@ async def test_nobody_puts_words_into_what_others_are_shown(scratch: asyncpg.Con
         "truncate documents cascade",
     ],
 )
-async def test_what_is_not_a_users_to_write_is_refused(scratch: asyncpg.Connection, statement: str) -> None:
+async def test_columns_that_a_user_may_not_write_are_refused(
+    scratch: asyncpg.Connection, statement: str
+) -> None:
     names = {"ann": ANN, "bob": BOB}
     for name, user in (("anns", ANN), ("bobs", BOB), ("nobodys", None)):
         names[name] = await write(scratch, name, user_id=user)
@@ -231,7 +233,7 @@ async def test_what_is_not_a_users_to_write_is_refused(scratch: asyncpg.Connecti
         assert (await refused(scratch, statement.format(**names)))[0] == "42501"
 
 
-async def test_nobody_sees_whose_access_is_what(scratch: asyncpg.Connection) -> None:
+async def test_users_do_not_see_the_access_of_others(scratch: asyncpg.Connection) -> None:
     for user in (ANN, BOB):
         await admit(scratch, user, user_role="admin")
     async with acting_as(scratch, ANN):

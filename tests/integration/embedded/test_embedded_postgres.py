@@ -114,7 +114,7 @@ def cluster_of(server: EmbeddedPostgres) -> Path:
     return server.log_path.parent / "pg"
 
 
-def test_an_empty_folder_becomes_a_server_and_a_second_start_finds_it(folder: Path) -> None:
+def test_an_empty_folder_becomes_a_server_that_a_second_start_reuses(folder: Path) -> None:
     server = EmbeddedPostgres(folder / "new", options=LIGHT)
     assert not server.is_running()
     assert server.start() is True
@@ -134,7 +134,7 @@ async def test_both_addresses_lead_to_the_database_with_vectors(server: Embedded
         assert await connection.fetchval("select '[3,4]'::vector <-> '[0,0]'") == 5.0
 
 
-async def test_text_beyond_ascii_is_read_as_letters(server: EmbeddedPostgres) -> None:
+async def test_non_ascii_letters_are_letters_in_text_search(server: EmbeddedPostgres) -> None:
     assert await ask(server.socket_url, "select lower('ÄÉ')") == "äé"
     found = await ask(
         server.socket_url, "select to_tsvector('simple', 'Straße') @@ to_tsquery('simple', 'straße')"
@@ -142,12 +142,12 @@ async def test_text_beyond_ascii_is_read_as_letters(server: EmbeddedPostgres) ->
     assert found is True
 
 
-async def test_nothing_committed_depends_on_luck(server: EmbeddedPostgres) -> None:
+async def test_fsync_and_full_page_writes_are_on(server: EmbeddedPostgres) -> None:
     for setting in ("fsync", "synchronous_commit", "full_page_writes", "data_checksums"):
         assert await ask(server.socket_url, f"show {setting}") == "on"
 
 
-async def test_tcp_wants_the_password(server: EmbeddedPostgres) -> None:
+async def test_tcp_connections_need_the_password(server: EmbeddedPostgres) -> None:
     name, _, rest = server.tcp_url.partition("@")
     with pytest.raises(asyncpg.InvalidPasswordError):
         await asyncpg.connect(f"{name}x@{rest}")
@@ -159,7 +159,7 @@ def test_secrets_and_socket_are_for_the_owner_alone(server: EmbeddedPostgres) ->
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
-def test_psql_is_there_and_connects(server: EmbeddedPostgres) -> None:
+def test_psql_connects(server: EmbeddedPostgres) -> None:
     done = subprocess.run(
         [server.psql_path, server.tcp_url, "-XAtc", "select 6 * 7"],
         check=True,
@@ -170,7 +170,7 @@ def test_psql_is_there_and_connects(server: EmbeddedPostgres) -> None:
     assert (server.bin_dir / "pg_dump").is_file()
 
 
-async def test_rows_outlive_stop_and_start(server: EmbeddedPostgres) -> None:
+async def test_rows_survive_stop_and_start(server: EmbeddedPostgres) -> None:
     await ask(server.socket_url, "create table kept as select 'through a stop' as what")
     before = server.tcp_url
     server.stop()
@@ -179,7 +179,7 @@ async def test_rows_outlive_stop_and_start(server: EmbeddedPostgres) -> None:
     assert server.tcp_url == before
 
 
-async def test_rows_outlive_a_killed_server_with_sessions_at_work(server: EmbeddedPostgres) -> None:
+async def test_rows_survive_a_killed_server_with_active_sessions(server: EmbeddedPostgres) -> None:
     session = await asyncpg.connect(server.socket_url)
     await session.execute("create table survivors as select generate_series(1, 1000) as n")
     busy = asyncio.create_task(session.execute("do $$ begin loop end loop; end $$"))
@@ -194,7 +194,7 @@ async def test_rows_outlive_a_killed_server_with_sessions_at_work(server: Embedd
     assert await ask(server.socket_url, "select count(*) from survivors") == 1000
 
 
-async def test_a_lock_whose_process_id_went_to_another_program_is_no_obstacle(
+async def test_a_stale_lock_file_whose_process_id_was_reused_is_removed(
     server: EmbeddedPostgres,
 ) -> None:
     crash(server)
@@ -216,7 +216,7 @@ async def test_a_lock_whose_process_id_went_to_another_program_is_no_obstacle(
         stranger.wait()
 
 
-def test_an_empty_lock_of_a_power_cut_is_no_obstacle(server: EmbeddedPostgres) -> None:
+def test_an_empty_lock_file_is_removed(server: EmbeddedPostgres) -> None:
     server.kill()
     lock = cluster_of(server) / "postmaster.pid"
     lock.touch()
@@ -224,7 +224,7 @@ def test_an_empty_lock_of_a_power_cut_is_no_obstacle(server: EmbeddedPostgres) -
     assert server.start() is True
 
 
-async def test_somebody_in_the_template_does_not_hold_up_a_first_start(folder: Path) -> None:
+async def test_a_session_in_the_template_database_does_not_stop_a_first_start(folder: Path) -> None:
     """On a busy machine autovacuum may be in template1 for as long as the database is being made."""
     server = EmbeddedPostgres(folder, options=LIGHT)
     server.start()
@@ -238,7 +238,7 @@ async def test_somebody_in_the_template_does_not_hold_up_a_first_start(folder: P
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("useradd") is None, reason="only root adds users, by useradd"
 )
-def test_a_system_that_is_adding_another_user_is_asked_again(
+def test_adding_the_system_user_is_retried_while_another_user_is_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes that start two servers on a fresh machine both want the user."""
@@ -280,7 +280,7 @@ async def test_restart_brings_new_options_and_a_new_process(server: EmbeddedPost
     assert await ask(server.socket_url, "show memoryd.note") == r"it's \ "
 
 
-async def test_contents_of_a_failing_statement_stay_out_of_the_log(server: EmbeddedPostgres) -> None:
+async def test_a_failing_statements_values_are_not_in_the_log(server: EmbeddedPostgres) -> None:
     async with connected(server.socket_url) as connection:
         await connection.execute("create temp table one (what text primary key, check (what <> 'hush two'))")
         await connection.execute("insert into one values ('hush one')")
@@ -292,7 +292,7 @@ async def test_contents_of_a_failing_statement_stay_out_of_the_log(server: Embed
     assert "hush" not in log
 
 
-async def test_a_port_taken_by_another_program_is_left_to_it(server: EmbeddedPostgres) -> None:
+async def test_another_port_is_used_when_the_port_is_taken(server: EmbeddedPostgres) -> None:
     server.stop()
     port = int((server.log_path.parent / "port").read_text())
     with socket.create_server(("127.0.0.1", port)):
@@ -332,7 +332,7 @@ async def test_a_folder_with_a_long_and_awkward_name_works(folder: Path) -> None
     shutil.rmtree(server.socket_url.partition("host=")[2].partition("&")[0])
 
 
-def test_data_of_another_version_are_refused_and_left_alone(folder: Path) -> None:
+def test_data_of_another_version_are_refused_and_left_unchanged(folder: Path) -> None:
     version = folder / "pg" / "PG_VERSION"
     version.parent.mkdir()
     version.write_text("16\n")
@@ -352,7 +352,7 @@ def test_a_folder_with_something_else_in_it_is_refused(folder: Path) -> None:
     assert (folder / "pg" / "letter.txt").read_text() == "dear all"
 
 
-def test_a_version_that_is_not_here_is_refused() -> None:
+def test_a_version_that_is_not_installed_is_refused() -> None:
     with pytest.raises(EmbeddedPostgresError, match="no embedded PostgreSQL 17"):
         find_programs(17)
 
@@ -362,12 +362,12 @@ def test_addresses_before_the_first_start_say_what_to_do(tmp_path: Path) -> None
         _ = EmbeddedPostgres(tmp_path / "nothing").socket_url
 
 
-def test_stop_without_a_server_makes_nothing(tmp_path: Path) -> None:
+def test_stop_without_a_server_creates_nothing(tmp_path: Path) -> None:
     EmbeddedPostgres(tmp_path / "nothing").stop()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_processes_starting_at_once_one_starts_and_all_find_it(folder: Path) -> None:
+def test_of_concurrent_starts_one_starts_the_server_and_all_use_it(folder: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     starting = [
         subprocess.Popen(
@@ -381,7 +381,7 @@ def test_of_processes_starting_at_once_one_starts_and_all_find_it(folder: Path) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes system users")
-def test_of_processes_that_need_the_system_user_at_once_all_get_the_same_one() -> None:
+def test_concurrent_starts_get_the_same_system_user() -> None:
     name = f"memoryd-test-{os.getpid()}"
     try:
         for _ in range(3):
@@ -405,7 +405,7 @@ def test_of_processes_that_need_the_system_user_at_once_all_get_the_same_one() -
         subprocess.run(["userdel", name], check=False, capture_output=True)
 
 
-async def test_what_an_interrupted_first_start_left_is_cleared_away(folder: Path) -> None:
+async def test_files_of_an_interrupted_first_start_are_removed(folder: Path) -> None:
     half = folder / "pg.new-0"
     (half / "base").mkdir(parents=True)
     (half / "PG_VERSION").write_text("18\n")
@@ -415,7 +415,7 @@ async def test_what_an_interrupted_first_start_left_is_cleared_away(folder: Path
     assert await ask(server.socket_url, "select 1") == 1
 
 
-async def test_the_oldest_version_on_offer_works_too(folder: Path) -> None:
+async def test_the_oldest_supported_version_works(folder: Path) -> None:
     server = EmbeddedPostgres(folder, options=LIGHT, programs=find_programs(16))
     assert server.start() is True
     assert str(await ask(server.tcp_url, "show server_version")).startswith("16.")

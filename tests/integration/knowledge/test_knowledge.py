@@ -64,7 +64,7 @@ async def entry(connection: asyncpg.Connection, which: UUID) -> asyncpg.Record:
         ),
     ],
 )
-async def test_an_entry_that_makes_no_sense_is_told(
+async def test_an_invalid_entry_is_refused_with_advice(
     scratch: asyncpg.Connection, columns: dict[str, object], state: str, said: str, hint: str
 ) -> None:
     values: dict[str, object] = {
@@ -83,7 +83,7 @@ async def test_an_entry_that_makes_no_sense_is_told(
     assert hint in found[2]
 
 
-async def test_a_change_is_dated_and_a_look_is_not(scratch: asyncpg.Connection) -> None:
+async def test_a_change_sets_updated_at_and_a_look_does_not(scratch: asyncpg.Connection) -> None:
     which = await know(scratch, updated_at=datetime(2026, 1, 1, tzinfo=UTC))
     for statement in (
         f"select touch_knowledge('{which}')",
@@ -104,7 +104,7 @@ async def test_a_change_is_dated_and_a_look_is_not(scratch: asyncpg.Connection) 
         assert (await entry(scratch, which))["updated_at"] > before
 
 
-async def test_what_is_resolved_has_its_time_until_it_is_open_again(scratch: asyncpg.Connection) -> None:
+async def test_a_resolved_entry_has_resolved_at_until_it_is_reopened(scratch: asyncpg.Connection) -> None:
     given = datetime(2026, 5, 1, tzinfo=UTC)
     which = await know(scratch, tier="working", category="thread", status="resolved", resolved_at=given)
     assert (await entry(scratch, which))["resolved_at"] == given
@@ -116,7 +116,7 @@ async def test_what_is_resolved_has_its_time_until_it_is_open_again(scratch: asy
     assert (await entry(scratch, which))["resolved_at"] is None
 
 
-async def test_nothing_is_related_to_what_is_gone(scratch: asyncpg.Connection) -> None:
+async def test_references_to_deleted_entries_are_removed(scratch: asyncpg.Connection) -> None:
     one, two, three = [await know(scratch, f"entry {n}") for n in range(3)]
     outcome = await know(scratch, "outcome", related_ids=[two, one, three])
     alone = await know(scratch, "alone", related_ids=[one])
@@ -128,7 +128,7 @@ async def test_nothing_is_related_to_what_is_gone(scratch: asyncpg.Connection) -
 # --- Of use, or not.
 
 
-async def test_a_look_is_counted_whoever_looks_at_once(
+async def test_looks_of_two_connections_are_all_counted(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     which = await know(connection)
@@ -144,7 +144,7 @@ async def test_a_look_is_counted_whoever_looks_at_once(
         assert "shared_knowledge" in hint
 
 
-async def test_learning_of_low_confidence_has_a_week(scratch: asyncpg.Connection) -> None:
+async def test_an_entry_of_low_confidence_expires_after_a_week(scratch: asyncpg.Connection) -> None:
     week = datetime.now(UTC) + timedelta(days=7)
     for columns, expires in (
         ({"confidence": "low"}, week),
@@ -167,7 +167,9 @@ async def test_learning_of_low_confidence_has_a_week(scratch: asyncpg.Connection
     assert (await entry(scratch, doubted))["expires_at"] is None
 
 
-async def test_what_nobody_used_in_time_is_archived(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_an_entry_that_was_not_used_in_time_is_archived(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     past = datetime.now(UTC) - timedelta(hours=1)
     low: dict[str, object] = {"confidence": "low", "expires_at": past}
     gone = [
@@ -192,7 +194,7 @@ async def test_what_nobody_used_in_time_is_archived(connection: asyncpg.Connecti
     assert await connection.fetchval("select expire_low_confidence()") == 0
 
 
-async def test_what_is_used_at_the_last_moment_stays(
+async def test_an_entry_used_before_its_expiry_stays(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     which = await know(connection, confidence="low", expires_at=datetime(2026, 1, 1, tzinfo=UTC))
@@ -266,13 +268,11 @@ async def test_knowledge_is_found_most_similar_first(known: asyncpg.Connection) 
         (", null, null, null, true", ["exactly", "resolved", "nearly"]),
     ],
 )
-async def test_what_is_found_can_be_narrowed(
-    known: asyncpg.Connection, filter_: str, titles: list[str]
-) -> None:
+async def test_a_search_can_be_filtered(known: asyncpg.Connection, filter_: str, titles: list[str]) -> None:
     assert await column(known, NEAR.format(filter_), embedding(1)) == titles
 
 
-async def test_no_more_is_found_than_was_asked_for(known: asyncpg.Connection) -> None:
+async def test_a_search_returns_at_most_the_given_count(known: asyncpg.Connection) -> None:
     sql = "select title from search_shared_knowledge($1::text::vector, 0.5, $2)"
     assert await column(known, sql, embedding(1), 2) == ["exactly", "resolved"]
     assert await column(known, sql, embedding(1), 0) == []
@@ -291,7 +291,7 @@ async def test_no_more_is_found_than_was_asked_for(known: asyncpg.Connection) ->
         ("$1::text::vector, 0, 1, 'top'", "22023", "unknown tier 'top'", "Tiers: core, working, learning"),
     ],
 )
-async def test_a_search_that_makes_no_sense_is_told(
+async def test_an_invalid_search_is_refused_with_advice(
     scratch: asyncpg.Connection, arguments: str, state: str, said: str, hint: str
 ) -> None:
     given = (embedding(1),) if "$1" in arguments else ()
@@ -312,7 +312,7 @@ async def test_an_entry_gets_its_embedding(connection: asyncpg.Connection, daemo
     assert found == ["Postgres upgrades happen on Sundays"]
 
 
-async def test_what_the_team_knows_is_not_for_end_users(known: asyncpg.Connection) -> None:
+async def test_shared_knowledge_is_closed_to_end_users(known: asyncpg.Connection) -> None:
     async with acting_as(known, ANN):
         for sql in (
             "select * from shared_knowledge",

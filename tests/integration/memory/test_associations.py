@@ -89,7 +89,7 @@ async def test_keywords_and_time_make_a_link(
         ("error", "error", 0.5, ("similar", 0.95)),
     ],
 )
-async def test_a_success_after_a_failure_on_the_same_is_causal(
+async def test_a_success_after_a_failure_on_the_same_keywords_is_linked_as_causal(
     served: asyncpg.Connection, first: str, second: str, hours: float, link: tuple[str, float]
 ) -> None:
     agent = f"{first} {second} {hours}"
@@ -115,7 +115,7 @@ async def test_a_command_that_succeeds_after_failing_is_linked_to_its_failure(
     assert [tuple(row) for row in rows] == [("causal", failed)]
 
 
-async def test_at_most_five_links_the_strongest(served: asyncpg.Connection) -> None:
+async def test_only_the_five_strongest_links_are_made(served: asyncpg.Connection) -> None:
     words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
     earlier = [await at(served, "five", " ".join(words[: n + 1]), -100 - 10 * n) for n in range(8)]
     memory = await at(served, "five", " ".join(words), 0)
@@ -124,7 +124,7 @@ async def test_at_most_five_links_the_strongest(served: asyncpg.Connection) -> N
     ]
 
 
-async def test_each_links_to_those_before_it_however_they_arrive(served: asyncpg.Connection) -> None:
+async def test_memories_link_to_earlier_ones_in_any_order_of_arrival(served: asyncpg.Connection) -> None:
     values = (
         "select $1, 'step ' || "
         "array_to_string((array['plan', 'build', 'check', 'ship', 'rest', 'sing'])[1 + n % 3 : 2 + n % 5], ' '), "
@@ -153,7 +153,9 @@ async def test_each_links_to_those_before_it_however_they_arrive(served: asyncpg
     assert await served.fetch(shape, "backwards") == expected
 
 
-async def test_shared_memories_are_linked_to(served: asyncpg.Connection, shared_by_all: None) -> None:
+async def test_memories_are_linked_to_shared_memories(
+    served: asyncpg.Connection, shared_by_all: None
+) -> None:
     shared = await at(served, "_shared", "the harbour closes in winter", -30)
     own = await at(served, "sailor", "the harbour closes early", 0)
     newer = await at(served, "_shared", "the harbour closes for good", 30)

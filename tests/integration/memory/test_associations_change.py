@@ -91,7 +91,7 @@ async def test_a_memory_whose_related_one_changes_meanwhile_is_linked_to_others(
     assert set(await linked(connection, memory)) == set(red[:5])
 
 
-async def test_a_change_waits_for_links_that_are_written_and_takes_them_away(
+async def test_a_change_waits_for_links_under_way_and_deletes_them(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     first = await at(connection, "red boats sail north", 0)
@@ -109,7 +109,7 @@ async def test_a_change_waits_for_links_that_are_written_and_takes_them_away(
     assert await linked(connection, memory) == []
 
 
-async def test_what_was_reinforced_stays_where_the_words_are_the_same(
+async def test_a_reinforced_link_stays_when_the_words_stay_the_same(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -124,7 +124,7 @@ async def test_what_was_reinforced_stays_where_the_words_are_the_same(
     assert await connection.fetchval(STRENGTH, last, other) == 0.75
 
 
-async def test_links_by_hand_are_left_alone_when_others_change(
+async def test_links_made_by_hand_stay_when_others_change(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()

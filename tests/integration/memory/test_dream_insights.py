@@ -30,7 +30,7 @@ async def sleeper(served: asyncpg.Connection) -> AsyncIterator[asyncpg.Connectio
     )
 
 
-async def test_errors_correct_successes_make_a_pattern_and_the_rest_is_summed_up(
+async def test_a_dream_writes_a_correction_a_pattern_and_a_summary(
     sleeper: asyncpg.Connection,
 ) -> None:
     errors, outcomes = (
@@ -82,7 +82,7 @@ async def test_no_confidence_is_above_nine_tenths(sleeper: asyncpg.Connection) -
 @pytest.mark.parametrize(
     ("errors", "outcomes", "written"), [(1, 0, None), (2, 0, "correction"), (0, 2, None), (0, 3, "pattern")]
 )
-async def test_too_little_evidence_says_nothing(
+async def test_too_little_evidence_gives_no_insight(
     sleeper: asyncpg.Connection, errors: int, outcomes: int, written: str | None
 ) -> None:
     await failures(sleeper, errors)
@@ -95,7 +95,7 @@ async def test_too_little_evidence_says_nothing(
     )
 
 
-async def test_what_a_dream_concluded_is_in_the_next_context(sleeper: asyncpg.Connection) -> None:
+async def test_an_insight_is_in_the_next_context(sleeper: asyncpg.Connection) -> None:
     await failures(sleeper, 3)
     await dream(sleeper)
     command = await ask(sleeper, "restore the tape backup once more")
@@ -124,7 +124,7 @@ async def test_the_same_cluster_seen_again_updates_its_insight(sleeper: asyncpg.
     assert await sleeper.fetchval("select count(*) from dream_sessions where status = 'completed'") == 3
 
 
-async def test_failures_that_were_mended_become_a_pattern(sleeper: asyncpg.Connection) -> None:
+async def test_corrected_failures_become_a_pattern(sleeper: asyncpg.Connection) -> None:
     await failures(sleeper, 2)
     await remember(sleeper, "a note on something else")
     await dream(sleeper)
@@ -147,7 +147,7 @@ async def test_users_are_never_mixed(sleeper: asyncpg.Connection) -> None:
     assert not any(set(alone) & set(row["source_memories"]) for row in rows)
 
 
-async def test_what_has_expired_or_is_older_is_not_dreamt_of(sleeper: asyncpg.Connection) -> None:
+async def test_expired_and_older_memories_are_not_dreamt_of(sleeper: asyncpg.Connection) -> None:
     now = datetime.now(UTC)
     await failures(sleeper, 3, expires_at=now - timedelta(hours=1))
     for n in range(3):
@@ -180,7 +180,9 @@ async def test_weak_links_are_pruned(sleeper: asyncpg.Connection) -> None:
     assert set(await column(sleeper, "select id from memory_associations")) == set(kept)
 
 
-async def test_another_dream_is_not_disturbed(sleeper: asyncpg.Connection) -> None:
+async def test_a_request_during_another_dream_fails_and_does_not_disturb_it(
+    sleeper: asyncpg.Connection,
+) -> None:
     await sleeper.execute(
         "insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 hour')"
     )

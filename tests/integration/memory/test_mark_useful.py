@@ -50,7 +50,7 @@ async def test_two_useful_retrievals_reinforce_twice(
 
 
 @pytest.mark.parametrize("judgement", [False, None])
-async def test_any_other_judgement_changes_no_link(
+async def test_a_judgement_other_than_useful_changes_no_link(
     scratch: asyncpg.Connection, retrieved: tuple[UUID, UUID, UUID], judgement: bool | None
 ) -> None:
     query, inside, _ = retrieved

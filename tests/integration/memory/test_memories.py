@@ -21,7 +21,7 @@ select (select embedding from agent_memory where id = $1) = (select embedding fr
 
 
 @pytest.mark.parametrize("role", ["none", "memoryd_service", "memoryd_user"])
-async def test_whoever_writes_a_memory_it_is_indexed_and_linked(
+async def test_a_memory_is_indexed_and_linked_whatever_role_wrote_it(
     connection: asyncpg.Connection, daemon: DaemonProcess, role: str
 ) -> None:
     user = ANN if role == "memoryd_user" else None
@@ -51,7 +51,7 @@ async def test_a_statement_over_many_memories_indexes_each(
     assert await connection.fetchval("select count(*) from agents") == 7
 
 
-async def test_new_words_are_indexed_and_linked_anew(
+async def test_changed_content_is_indexed_and_linked_again(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     coffee = await remember(connection, "coffee beans roasted in Ethiopia", agent_id="barista")
@@ -83,7 +83,7 @@ async def test_new_words_are_indexed_and_linked_anew(
     assert await column(connection, LINKS, changing) == [boats]
 
 
-async def test_new_words_with_their_own_embedding_are_linked_anew(
+async def test_changed_content_with_a_given_embedding_is_linked_again(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     yesterday = datetime.now(UTC) - timedelta(days=1)
@@ -104,7 +104,7 @@ async def test_new_words_with_their_own_embedding_are_linked_anew(
     assert await column(connection, LINKS, changing) == [boats]
 
 
-async def test_what_is_not_content_changes_no_embedding(
+async def test_changes_of_other_columns_keep_the_embedding(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     memory = await remember(connection, "the office is closed on Mondays", embedding=embedding(1))
@@ -118,7 +118,7 @@ async def test_what_is_not_content_changes_no_embedding(
     assert kept
 
 
-async def test_of_two_quick_updates_the_last_one_is_indexed(
+async def test_the_last_of_two_quick_updates_is_indexed(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     memories = [await remember(connection, f"draft {n} of the letter") for n in range(30)]
@@ -135,7 +135,7 @@ async def test_of_two_quick_updates_the_last_one_is_indexed(
         assert await connection.fetchval(SAME_EMBEDDING, memory, twin)
 
 
-async def test_an_embedding_made_of_old_words_is_not_written(
+async def test_an_embedding_of_outdated_content_is_not_written(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     memory = await remember(connection, "the old words")
@@ -153,7 +153,7 @@ async def test_an_embedding_made_of_old_words_is_not_written(
     assert await connection.fetchval(SAME_EMBEDDING, memory, twin)
 
 
-async def test_a_memory_takes_its_links_along(connection: asyncpg.Connection) -> None:
+async def test_deleting_a_memory_deletes_its_links(connection: asyncpg.Connection) -> None:
     one, two, three = [await remember(connection, f"memory number {n}") for n in "abc"]
     for pair in ((one, two), (two, three), (three, one)):
         await associate(connection, *pair, 0.5)
@@ -162,7 +162,7 @@ async def test_a_memory_takes_its_links_along(connection: asyncpg.Connection) ->
     assert [tuple(row) for row in rows] == [(two, three)]
 
 
-async def test_a_memory_deleted_before_it_was_indexed_troubles_nobody(
+async def test_a_memory_deleted_before_it_was_indexed_causes_no_error(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     gone, kept = await remember(connection, "short-lived"), await remember(connection, "long-lived")
@@ -173,7 +173,7 @@ async def test_a_memory_deleted_before_it_was_indexed_troubles_nobody(
     assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
 
-async def test_an_embedding_given_is_kept(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
+async def test_a_given_embedding_is_kept(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
     given = await remember(connection, "words of no consequence", embedding=embedding(3, 4))
     near = await remember(connection, "altogether unrelated", embedding=embedding(4, 3), kind="fact")
     await until(connection, IDLE)
@@ -204,7 +204,7 @@ async def test_an_embedding_given_is_kept(connection: asyncpg.Connection, daemon
         ({"kind": "outcome", "ttl_hours": 2**31 - 1}, 2**31 - 1),
     ],
 )
-async def test_each_kind_is_kept_for_its_time(
+async def test_each_kind_expires_after_its_default_ttl(
     connection: asyncpg.Connection, columns: dict[str, object], hours: int | None
 ) -> None:
     memory = await remember(connection, "something", **columns)
@@ -212,7 +212,7 @@ async def test_each_kind_is_kept_for_its_time(
     assert await connection.fetchval(HOURS_LEFT, memory) == hours
 
 
-async def test_a_time_to_expire_wins_over_hours(connection: asyncpg.Connection) -> None:
+async def test_a_given_expires_at_wins_over_ttl_hours(connection: asyncpg.Connection) -> None:
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     for columns in ({"kind": "outcome"}, {"ttl_hours": 5}, {"ttl_hours": None}, {"kind": "fact"}):
         memory = await remember(connection, "something", expires_at=tomorrow, **columns)
@@ -221,7 +221,7 @@ async def test_a_time_to_expire_wins_over_hours(connection: asyncpg.Connection) 
         )
 
 
-async def test_hours_changed_move_the_end(connection: asyncpg.Connection) -> None:
+async def test_a_changed_ttl_moves_the_expiry(connection: asyncpg.Connection) -> None:
     memory = await remember(connection, "something", kind="outcome")
     change = "update agent_memory set ttl_hours = {} where id = $1"
     await connection.execute(change.format(200), memory)
@@ -254,7 +254,7 @@ async def test_the_daemons_settings_decide_on_the_defaults(
         assert await connection.fetchval(HOURS_LEFT, memory) == hours
 
 
-async def test_what_has_expired_is_gone_at_once(
+async def test_expired_memories_are_not_found_before_they_are_deleted(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=0.3)
@@ -292,7 +292,7 @@ async def test_cleaning_up_is_bounded_on_request(connection: asyncpg.Connection)
     assert await column(connection, "select content from agent_memory") == ["permanent"]
 
 
-async def test_two_that_clean_up_do_not_wait_for_each_other(
+async def test_two_concurrent_cleanups_do_not_wait_for_each_other(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     await connection.execute(
@@ -306,7 +306,9 @@ async def test_two_that_clean_up_do_not_wait_for_each_other(
     await transaction.commit()
 
 
-async def test_the_daemon_cleans_up_by_the_clock(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_the_daemon_deletes_expired_memories_on_schedule(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     daemon = await daemons.start(cleanup_seconds=1)
     await remember(connection, "expired", expires_at=datetime.now(UTC) - timedelta(hours=1))
     kept = await remember(connection, "permanent")
@@ -314,7 +316,7 @@ async def test_the_daemon_cleans_up_by_the_clock(connection: asyncpg.Connection,
     assert await column(connection, "select id from agent_memory") == [kept]
 
 
-async def test_shared_memory_shows_what_everybody_may_know(connection: asyncpg.Connection) -> None:
+async def test_view_shared_memory_holds_only_shared_memories(connection: asyncpg.Connection) -> None:
     now = datetime.now(UTC)
     await remember(connection, "alice's own")
     older = await remember(

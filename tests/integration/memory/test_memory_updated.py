@@ -59,7 +59,9 @@ async def ear(connection: asyncpg.Connection, second: asyncpg.Connection) -> Ear
     return opened
 
 
-async def test_each_combination_is_told_once_a_statement(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_each_combination_is_notified_once_a_statement(
+    connection: asyncpg.Connection, ear: Ear
+) -> None:
     await connection.execute(
         "insert into agent_memory (agent_id, user_id, memory_type, content) "
         "select 'alice', case when n % 2 = 0 then $1::uuid end, case when n % 3 = 0 then 'brand_memory' end, 'm' "
@@ -88,7 +90,9 @@ async def test_each_combination_is_told_once_a_statement(connection: asyncpg.Con
         "source = 'import'",
     ],
 )
-async def test_a_change_of_a_memory_is_news(connection: asyncpg.Connection, ear: Ear, change: str) -> None:
+async def test_a_change_of_a_memory_is_notified(
+    connection: asyncpg.Connection, ear: Ear, change: str
+) -> None:
     await remember(connection, "the old words", user_id=ANN)
     await connection.execute("update agent_memory set content = content, kind = kind, metadata = metadata")
     assert await ear.news() == [(str(ANN), None, "INSERT")]
@@ -96,7 +100,7 @@ async def test_a_change_of_a_memory_is_news(connection: asyncpg.Connection, ear:
     assert await ear.news() == [(str(ANN), None, "UPDATE")]
 
 
-async def test_what_is_written_beside_a_memory_is_no_news(
+async def test_derived_columns_of_a_memory_are_not_notified(
     connection: asyncpg.Connection, ear: Ear, daemons: Daemons
 ) -> None:
     await daemons.start(notification_user_ids="true")
@@ -111,7 +115,9 @@ async def test_what_is_written_beside_a_memory_is_no_news(
     assert await ear.news() == []
 
 
-async def test_a_memory_that_changes_hands_is_news_to_both(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_a_memory_that_changes_its_owner_is_notified_for_both(
+    connection: asyncpg.Connection, ear: Ear
+) -> None:
     memory = await remember(connection, "the spare key", user_id=ANN, memory_type="brand_memory")
     await ear.news()
     await connection.execute(
@@ -120,7 +126,7 @@ async def test_a_memory_that_changes_hands_is_news_to_both(connection: asyncpg.C
     assert await ear.news() == [(str(ANN), "brand_memory", "UPDATE"), (str(BOB), None, "UPDATE")]
 
 
-async def test_an_insert_that_turns_into_an_update_is_told_as_one(
+async def test_an_insert_that_becomes_an_update_is_notified_as_an_update(
     connection: asyncpg.Connection, ear: Ear
 ) -> None:
     memory = await remember(connection, "once", user_id=ANN)
@@ -133,7 +139,7 @@ async def test_an_insert_that_turns_into_an_update_is_told_as_one(
     assert await ear.news() == [(str(ANN), None, "UPDATE")]
 
 
-async def test_what_is_rolled_back_is_never_told(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_a_rolled_back_change_is_never_notified(connection: asyncpg.Connection, ear: Ear) -> None:
     transaction = connection.transaction()
     await transaction.start()
     await remember(connection, "not to be")
@@ -141,14 +147,14 @@ async def test_what_is_rolled_back_is_never_told(connection: asyncpg.Connection,
     assert await ear.news() == []
 
 
-async def test_an_end_users_write_is_told_too(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_an_end_users_write_is_notified(connection: asyncpg.Connection, ear: Ear) -> None:
     async with acting_as(connection, ANN):
         memory = await remember(connection, "mine", user_id=ANN)
         assert await connection.fetchval("select forget($1)", [memory]) == 1
     assert await ear.news() == [(str(ANN), None, "DELETE"), (str(ANN), None, "INSERT")]
 
 
-async def test_expired_memories_are_told_as_they_go(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_the_deletion_of_expired_memories_is_notified(connection: asyncpg.Connection, ear: Ear) -> None:
     await remember(connection, "gone by now", user_id=ANN, ttl_hours=1)
     await connection.execute("update agent_memory set expires_at = now() - interval '1 second'")
     await ear.news()
@@ -156,7 +162,7 @@ async def test_expired_memories_are_told_as_they_go(connection: asyncpg.Connecti
     assert await ear.news() == [(str(ANN), None, "DELETE")]
 
 
-async def test_a_statement_over_many_users_is_told_once(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_a_statement_over_many_users_is_notified_once(connection: asyncpg.Connection, ear: Ear) -> None:
     insert = (
         "insert into agent_memory (agent_id, user_id, content) "
         "select 'alice', md5(n::text)::uuid, 'm' from generate_series(1, $1) n"
@@ -172,7 +178,9 @@ async def test_a_statement_over_many_users_is_told_once(connection: asyncpg.Conn
     assert await ear.payloads() == [many | {"operation": "UPDATE"}, many | {"operation": "DELETE"}]
 
 
-async def test_it_can_be_switched_off(connection: asyncpg.Connection, ear: Ear, daemons: Daemons) -> None:
+async def test_the_notifications_can_be_switched_off(
+    connection: asyncpg.Connection, ear: Ear, daemons: Daemons
+) -> None:
     daemon = await daemons.start(public_notifications="false", notification_user_ids="true")
     for statement in (
         "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, 'hushed')",

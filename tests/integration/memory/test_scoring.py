@@ -33,7 +33,7 @@ async def scores(connection: asyncpg.Connection, query: str = TASK, **wanted: ob
     return {row["id"]: pytest.approx(row["score"]) for row in rows}
 
 
-async def test_the_example_of_the_design(scratch: asyncpg.Connection) -> None:
+async def test_the_designs_example_has_the_designs_score(scratch: asyncpg.Connection) -> None:
     memory = await remember(scratch, "upgrade of staging postgres", kind="outcome", created_at=ago(hours=12))
     top = await remember(scratch, "postgres server tonight", kind="fact", created_at=ago(days=30))
     await associate(scratch, memory, top, 0.6)
@@ -49,7 +49,7 @@ async def test_the_example_of_the_design(scratch: asyncpg.Connection) -> None:
     assert query["retrieved_memory_ids"] == [memory, top]
 
 
-async def test_kinds_weigh_differently(scratch: asyncpg.Connection) -> None:
+async def test_each_kind_has_its_own_weight(scratch: asyncpg.Connection) -> None:
     weights = {"outcome": 1.0, "fact": 1.0, "error": 0.9, "goal": 0.8, "observation": 0.6, "note": 0.5}
     memories = {
         kind: await remember(scratch, "upgrade staging postgres", kind=kind, created_at=ago(days=30))
@@ -70,7 +70,7 @@ async def test_kinds_weigh_differently(scratch: asyncpg.Connection) -> None:
         (timedelta(days=3000), 0.0),
     ],
 )
-async def test_the_fresh_count_for_more(scratch: asyncpg.Connection, age: timedelta, bonus: float) -> None:
+async def test_newer_memories_score_higher(scratch: asyncpg.Connection, age: timedelta, bonus: float) -> None:
     memory = await remember(scratch, "upgrade staging", kind="fact", created_at=datetime.now(UTC) - age)
     assert await scores(scratch) == {memory: 0.4 + bonus}
 
@@ -86,7 +86,7 @@ async def test_the_fresh_count_for_more(scratch: asyncpg.Connection, age: timede
         ("the and of it", None),
     ],
 )
-async def test_relevance_is_the_part_of_the_tasks_keywords(
+async def test_relevance_is_the_share_of_the_tasks_keywords(
     scratch: asyncpg.Connection, content: str, relevance: float | None
 ) -> None:
     memory = await remember(scratch, content, kind="fact", created_at=ago(days=30))
@@ -100,7 +100,7 @@ async def test_no_score_is_above_one(scratch: asyncpg.Connection) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "   ", "the and of", "zebra xylophone"])
-async def test_nothing_is_found_without_any_relevance(scratch: asyncpg.Connection, query: str) -> None:
+async def test_memories_without_relevance_are_not_found(scratch: asyncpg.Connection, query: str) -> None:
     one, other = [await remember(scratch, TASK, kind="fact") for _ in range(2)]
     await associate(scratch, one, other, 1.0)
     assert await scores(scratch, query) == {}
@@ -126,7 +126,7 @@ async def test_a_link_to_a_top_memory_counts(
     assert (await scores(scratch))[memory] == 0.2 + bonus
 
 
-async def test_the_strongest_link_counts_alone(scratch: asyncpg.Connection) -> None:
+async def test_only_the_strongest_link_counts(scratch: asyncpg.Connection) -> None:
     memory = await remember(scratch, "tonight", kind="fact", created_at=ago(days=30))
     for strength in (0.4, 0.9, 0.5):
         await associate(scratch, memory, await remember(scratch, "upgrade staging", kind="fact"), strength)
@@ -155,7 +155,7 @@ async def test_what_is_linked_to_a_top_memory_is_found_by_it(scratch: asyncpg.Co
         ("upgrade staging", 0.6, 0.6),
     ],
 )
-async def test_the_best_is_as_relevant_as_it_fits(
+async def test_the_best_rows_relevance_is_its_share_of_the_question(
     scratch: asyncpg.Connection, content: str, similarity: float, relevance: float | None
 ) -> None:
     given = embedding(similarity, (1 - similarity**2) ** 0.5)
@@ -179,7 +179,7 @@ async def test_the_best_come_first_and_then_the_newest(scratch: asyncpg.Connecti
     assert await column(scratch, "select id from recall($1, 'alice', match_count => 0)", TASK) == []
 
 
-async def test_recall_tells_what_it_found(scratch: asyncpg.Connection) -> None:
+async def test_recall_returns_the_columns_of_its_design(scratch: asyncpg.Connection) -> None:
     memory = await remember(
         scratch, "upgrade staging", kind="fact", metadata='{"ticket": 7}', created_at=ago(days=9)
     )
@@ -222,7 +222,7 @@ async def test_recall_tells_what_it_found(scratch: asyncpg.Connection) -> None:
         )
 
 
-async def test_recall_looks_where_it_is_told(scratch: asyncpg.Connection) -> None:
+async def test_recall_searches_only_the_given_agent_user_and_sources(scratch: asyncpg.Connection) -> None:
     users = [UUID(int=1), UUID(int=2)]
     places = {
         (agent, user): await remember(scratch, "upgrade staging", agent_id=agent, user_id=user, kind="fact")

@@ -68,7 +68,7 @@ def made_up(count: int, seed: int = 1) -> list[str]:
 
 @pytest.mark.usefixtures("root_logger_restored")
 @pytest.mark.parametrize("dimensions", [64, 128, 256])
-async def test_equals_wordllama(dimensions: int) -> None:
+async def test_embeddings_equal_those_of_wordllama(dimensions: int) -> None:
     texts = [*TEXTS, *made_up(200)]
     vectors = await LocalEmbedder(dimensions=dimensions).embed(texts)
 
@@ -76,7 +76,7 @@ async def test_equals_wordllama(dimensions: int) -> None:
     np.testing.assert_allclose(vectors, wordllama_embed(texts, dimensions), atol=1e-5)
 
 
-async def test_nearer_in_meaning_is_nearer_in_space(embedder: Embedder) -> None:
+async def test_texts_of_similar_meaning_have_similar_embeddings(embedder: Embedder) -> None:
     question, answer, other = await embedder.embed(
         ["the database connection failed", "cannot connect to postgres", "paint the garden fence green"]
     )
@@ -125,7 +125,7 @@ async def test_only_the_beginning_of_a_long_text_counts(embedder: Embedder) -> N
     np.testing.assert_array_equal(vectors[0], vectors[1])
 
 
-async def test_small_batches_stay_on_the_loop_and_big_ones_leave_it() -> None:
+async def test_small_batches_run_on_the_event_loop_and_big_ones_in_a_thread() -> None:
     embedder = LocalEmbedder()
     before = set(threading.enumerate())
     await embedder.embed(["short"] * 8)
@@ -198,7 +198,7 @@ asyncio.run(main())
 """
 
 
-def test_footprint_and_side_effects_of_a_fresh_process() -> None:
+def test_a_fresh_process_has_a_small_footprint_and_no_side_effects() -> None:
     run = subprocess.run(
         [sys.executable, "-c", FOOTPRINT], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )

@@ -66,7 +66,7 @@ async def failure(embedder: Embedder, texts: list[str]) -> Unavailable | Rejecte
 
 
 @pytest.mark.parametrize("base64_known", [True, False])
-async def test_answers_unit_vectors_in_the_order_of_the_texts(base64_known: bool) -> None:
+async def test_embeddings_are_unit_vectors_in_the_order_of_the_texts(base64_known: bool) -> None:
     texts = [f"text {number}" for number in range(20)]
     with OpenAIServer(dimensions=8, base64_known=base64_known) as server:
         embedder = embedder_of(server)
@@ -79,7 +79,7 @@ async def test_answers_unit_vectors_in_the_order_of_the_texts(base64_known: bool
     assert server.keys == [KEY]
 
 
-async def test_a_text_is_sent_once_and_a_blank_one_never(
+async def test_equal_texts_are_sent_once_and_blank_ones_never(
     server: OpenAIServer, embedder: OpenAIEmbedder
 ) -> None:
     vectors = await embedder.embed(["a", "", "b", " \n", "a", "\x00"])
@@ -105,7 +105,7 @@ async def test_requests_are_bounded_in_texts_and_in_characters(server: OpenAISer
     np.testing.assert_allclose(vectors[-1], vector_of(long[-1], 8), atol=1e-6)
 
 
-async def test_a_monstrous_text_is_sent_in_part_and_a_broken_one_repaired(
+async def test_a_very_long_text_is_shortened_and_a_broken_one_repaired(
     server: OpenAIServer, embedder: OpenAIEmbedder
 ) -> None:
     vectors = await embedder.embed(["x" * 5_000_000, "a\ud800b\x00c"])
@@ -114,7 +114,7 @@ async def test_a_monstrous_text_is_sent_in_part_and_a_broken_one_repaired(
     assert np.isfinite(vectors).all()
 
 
-async def test_dimensions_are_asked_of_models_that_have_a_choice(server: OpenAIServer) -> None:
+async def test_dimensions_are_sent_to_models_that_support_them(server: OpenAIServer) -> None:
     for options in (
         {"model": "text-embedding-3-small", "dimensions": 16},
         {"model": "tiny"},
@@ -128,7 +128,7 @@ async def test_dimensions_are_asked_of_models_that_have_a_choice(server: OpenAIS
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 529])
-async def test_a_passing_fault_is_unavailable_and_tried_once(
+async def test_a_temporary_fault_is_unavailable_and_not_retried(
     server: OpenAIServer, embedder: OpenAIEmbedder, status: int
 ) -> None:
     server.script(Fault.status(status))
@@ -145,7 +145,7 @@ async def test_a_passing_fault_is_unavailable_and_tried_once(
     ("header", "expected"),
     [("7", 7.0), ("0.25", 0.25), ("86400", 3600.0), ("-3", 0.0), ("soon", 0.0), ("nan", 0.0)],
 )
-async def test_retry_after_is_handed_on(
+async def test_retry_after_is_passed_on(
     server: OpenAIServer, embedder: OpenAIEmbedder, header: str, expected: float
 ) -> None:
     server.script(Fault.status(429, retry_after=header))
@@ -189,7 +189,7 @@ async def test_retry_after_may_be_a_date(server: OpenAIServer, embedder: OpenAIE
     ],
     ids=lambda value: f"{value.kind}{value.code or ''}" if isinstance(value, Fault) else "",
 )
-async def test_a_wrong_setting_or_reply_buries_nothing_and_says_where_to_look(
+async def test_a_wrong_setting_or_reply_is_unavailable_and_names_the_setting(
     server: OpenAIServer, embedder: OpenAIEmbedder, fault: Fault, hint: str
 ) -> None:
     server.script(fault)
@@ -211,7 +211,7 @@ async def test_a_refused_input_is_rejected(
     assert len(server.requests) == 1
 
 
-async def test_a_poisonous_text_rejects_its_batch_and_no_other(embedder: OpenAIEmbedder) -> None:
+async def test_a_refused_text_rejects_its_batch_and_no_other(embedder: OpenAIEmbedder) -> None:
     assert isinstance(await failure(embedder, ["good", f"bad {POISON}"]), Rejected)
     assert isinstance(await failure(embedder, [f"bad {POISON}"]), Rejected)
     assert len(await embedder.embed(["good"])) == 1
@@ -256,7 +256,7 @@ async def test_a_cancelled_call_is_cancelled_and_not_a_fault(
     assert len(await embedder.embed(["a"])) == 1
 
 
-async def test_survives_a_server_that_breaks_off_and_one_that_goes_and_comes_back(
+async def test_recovers_when_the_server_breaks_off_or_restarts(
     server: OpenAIServer, embedder: OpenAIEmbedder
 ) -> None:
     await embedder.embed(["a"])
@@ -275,7 +275,7 @@ async def test_survives_a_server_that_breaks_off_and_one_that_goes_and_comes_bac
 @pytest.mark.parametrize(
     "fault", [Fault.status(400), Fault.status(401, code="no such key: " + KEY), Fault.status(500), GARBAGE]
 )
-async def test_neither_the_text_nor_the_key_leaks_into_an_error(
+async def test_errors_hold_neither_the_text_nor_the_key(
     server: OpenAIServer, embedder: OpenAIEmbedder, fault: Fault
 ) -> None:
     server.script(fault)

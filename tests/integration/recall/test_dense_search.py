@@ -31,7 +31,7 @@ BY_RECALL = "select id from recall('', 'alice', query_embedding => $1, match_cou
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 8000, 8001, 16000])
-async def test_the_nearest_are_found_of_any_dimensions(empty_url: str, dimensions: int) -> None:
+async def test_the_nearest_rows_are_found_with_any_dimensions(empty_url: str, dimensions: int) -> None:
     rows = 30 if dimensions < 100 else 5
     async with connected(empty_url) as connection:
         await migrate(connection, dimensions=dimensions, embedder="openai/test")
@@ -42,7 +42,7 @@ async def test_the_nearest_are_found_of_any_dimensions(empty_url: str, dimension
             assert found[0] == f"number {n}" if dimensions >= 3 else f"number {n}" in found
 
 
-async def test_hardly_any_of_the_nearest_among_thousands_is_missed(connection: asyncpg.Connection) -> None:
+async def test_at_least_95_percent_of_the_nearest_rows_are_found(connection: asyncpg.Connection) -> None:
     await register_vector(connection)
     chance = np.random.default_rng(5)
     # As embeddings are: many numbers, of which far fewer are free.

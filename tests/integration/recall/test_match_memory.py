@@ -35,7 +35,7 @@ async def remembered(scratch: asyncpg.Connection) -> asyncpg.Connection:
     return scratch
 
 
-async def test_what_lives_is_found_most_similar_first(remembered: asyncpg.Connection) -> None:
+async def test_unexpired_memories_are_found_most_similar_first(remembered: asyncpg.Connection) -> None:
     rows = await remembered.fetch(
         "select * from match_memory($1::text::vector, filter_user_id => $2)", embedding(1), ANN
     )
@@ -51,7 +51,7 @@ async def test_what_lives_is_found_most_similar_first(remembered: asyncpg.Connec
     assert await column(remembered, brand, embedding(1)) == ["bob nearly"]
 
 
-async def test_a_caller_finds_their_own_whomever_they_name(remembered: asyncpg.Connection) -> None:
+async def test_a_user_finds_only_their_own_whoever_is_named(remembered: asyncpg.Connection) -> None:
     async with acting_as(remembered, ANN):
         own = ["ann exactly", "ann nearly"]
         assert await column(remembered, MATCH.format(""), embedding(1)) == own
@@ -65,7 +65,9 @@ async def test_a_caller_finds_their_own_whomever_they_name(remembered: asyncpg.C
 
 
 @pytest.mark.parametrize("role", ["memoryd_user", "memoryd_service"])
-async def test_of_who_switched_memory_off_nothing_is_found(remembered: asyncpg.Connection, role: str) -> None:
+async def test_memories_of_a_user_with_memory_off_are_not_found(
+    remembered: asyncpg.Connection, role: str
+) -> None:
     await remembered.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", ANN)
     found = {}
     for user in (ANN, BOB):
@@ -76,7 +78,7 @@ async def test_of_who_switched_memory_off_nothing_is_found(remembered: asyncpg.C
     assert found == {ANN: [], BOB: ["bob exactly", "bob nearly"]}
 
 
-async def test_the_agents_own_are_no_users(remembered: asyncpg.Connection) -> None:
+async def test_memories_of_agents_are_not_found_without_a_user(remembered: asyncpg.Connection) -> None:
     async with acting_as(remembered, None, role="memoryd_service"):
         assert await column(remembered, MATCH.format(""), embedding(1)) == []
 
@@ -102,7 +104,7 @@ async def test_the_agents_own_are_no_users(remembered: asyncpg.Connection) -> No
         ("$1::text::vector, 0, 1, null, 'ann'", "22P02", '"ann"', ""),
     ],
 )
-async def test_a_call_that_makes_no_sense_is_told(
+async def test_a_call_with_invalid_arguments_is_refused_with_advice(
     scratch: asyncpg.Connection, arguments: str, state: str, said: str, hint: str
 ) -> None:
     given = (embedding(1),) if "$1" in arguments else ()
@@ -112,7 +114,7 @@ async def test_a_call_that_makes_no_sense_is_told(
     assert hint in found[2]
 
 
-async def test_it_runs_with_the_rights_of_its_caller(scratch: asyncpg.Connection) -> None:
+async def test_match_memory_runs_with_the_callers_rights(scratch: asyncpg.Connection) -> None:
     acting = "select proname from pg_proc where prosecdef and proname in ('match_memory', 'search_shared_knowledge')"
     assert await column(scratch, acting) == []
     assert not await scratch.fetchval(
@@ -120,7 +122,7 @@ async def test_it_runs_with_the_rights_of_its_caller(scratch: asyncpg.Connection
     )
 
 
-async def test_a_read_is_noted_where_its_user_sees_it(remembered: asyncpg.Connection) -> None:
+async def test_a_read_is_audited_and_visible_to_its_user(remembered: asyncpg.Connection) -> None:
     async with acting_as(remembered, ANN):
         await remembered.fetch(MATCH.format(""), embedding(1))
     noted = await remembered.fetch(

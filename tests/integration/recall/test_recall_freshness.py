@@ -100,7 +100,7 @@ async def test_rows_are_found_between_their_index_and_their_statistics(
 
 
 @pytest.mark.parametrize("source", ["memory", "conversation"])
-async def test_an_index_that_comes_late_does_not_bring_old_words_back(
+async def test_a_late_index_does_not_restore_old_words(
     connection: asyncpg.Connection,
     second: asyncpg.Connection,
     daemons: Daemons,

@@ -123,13 +123,13 @@ async def ask(connection: asyncpg.Connection, text: str) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(TEXTS)))
-async def test_any_text_is_a_question(asked: asyncpg.Connection, number: int) -> None:
+async def test_any_listed_text_is_answered_without_an_error(asked: asyncpg.Connection, number: int) -> None:
     await ask(asked, TEXTS[number])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(codec="utf-8", exclude_characters="\0")))
-async def test_whatever_text_there_is_is_a_question(asked: asyncpg.Connection, text: str) -> None:
+async def test_any_generated_text_is_answered_without_an_error(asked: asyncpg.Connection, text: str) -> None:
     await ask(asked, text)
 
 
@@ -139,7 +139,7 @@ async def test_whatever_text_there_is_is_a_question(asked: asyncpg.Connection, t
         lambda n: n.strip() != ""
     )
 )
-async def test_whatever_a_speaker_is_called_they_can_be_asked_about(
+async def test_a_question_about_a_speaker_of_any_name_is_answered(
     asked: asyncpg.Connection, name: str
 ) -> None:
     transaction = asked.transaction()
@@ -160,7 +160,7 @@ async def test_whatever_a_speaker_is_called_they_can_be_asked_about(
         await transaction.rollback()
 
 
-async def test_a_question_is_answered_whatever_is_written_around_it(asked: asyncpg.Connection) -> None:
+async def test_a_question_is_answered_with_any_text_around_it(asked: asyncpg.Connection) -> None:
     for text in (
         "zebra",
         "'zebra'",
@@ -184,7 +184,7 @@ async def test_names_of_speakers_are_taken_out_as_they_are_written(asked: asyncp
         assert text.split() == ["did", "see", "it"]
 
 
-async def test_requests_ask_the_same(asked: asyncpg.Connection) -> None:
+async def test_requests_with_any_text_are_answered(asked: asyncpg.Connection) -> None:
     before = await asked.fetchval("select count(*) from memory_requests")
     await asked.execute(
         "insert into memory_requests (kind, agent_id, query) "
@@ -215,7 +215,7 @@ async def test_requests_ask_the_same(asked: asyncpg.Connection) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_a_requests_options_are_told_what_is_wrong(
+async def test_a_request_with_wrong_options_fails_with_the_reason(
     asked: asyncpg.Connection, options: str, said: str | None
 ) -> None:
     request = await insert(asked, "memory_requests", {"kind": "recall", "query": "zebra", "options": options})
@@ -240,14 +240,14 @@ async def test_a_requests_options_are_told_what_is_wrong(
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_options_that_no_parser_takes_are_refused_at_once(
+async def test_options_that_cannot_be_parsed_are_refused_by_the_insert(
     asked: asyncpg.Connection, options: str, said: str
 ) -> None:
     with pytest.raises(asyncpg.CheckViolationError, match=said):
         await insert(asked, "memory_requests", {"kind": "recall", "query": "zebra", "options": options})
 
 
-async def test_the_command_line_asks_the_same(served_world: str, tmp_path: Path) -> None:
+async def test_memoryd_recall_answers_any_text_without_an_error(served_world: str, tmp_path: Path) -> None:
     odd = "what did .* say about a(b's \\1 zebra & | ! <-> :* ' ( 😀 斑马 \x1b[31m\u202e " + "x" * 100_000
     done = await asyncio.gather(
         memoryd("recall", "--json", "--", "", url=served_world, folder=tmp_path),
@@ -281,7 +281,7 @@ NEAR = embedding(0.6, 0.8)
     ],
 )
 @pytest.mark.parametrize("name", ["recall", "explain_recall"])
-async def test_an_argument_that_makes_no_sense_is_told(
+async def test_an_invalid_argument_is_refused_with_advice(
     asked: asyncpg.Connection, name: str, arguments: str, state: str, said: str, hint: str | None
 ) -> None:
     with pytest.raises(asyncpg.PostgresError) as raised:
@@ -312,7 +312,9 @@ async def test_an_argument_that_makes_no_sense_is_told(
         ("'zebra', query_embedding => '{zero}', match_count => 100", 5 + len(SPEAKERS)),
     ],
 )
-async def test_arguments_at_their_ends(asked: asyncpg.Connection, arguments: str, count: int) -> None:
+async def test_arguments_at_their_limits_are_accepted(
+    asked: asyncpg.Connection, arguments: str, count: int
+) -> None:
     words = {
         "near": NEAR,
         "zero": embedding(),
@@ -327,7 +329,7 @@ async def test_arguments_at_their_ends(asked: asyncpg.Connection, arguments: str
         assert all(0 <= r["score"] <= 1 for r in rows)
 
 
-async def test_enormous_texts_are_indexed_and_found(asked: asyncpg.Connection) -> None:
+async def test_very_large_texts_are_indexed_and_found(asked: asyncpg.Connection) -> None:
     """More different words than a sparse vector holds, in one text and in one window of messages."""
     many = " ".join(chr(0x4E00 + n) for n in range(16400))
     await one_of_each(asked, f"wombat wombat {many}")

@@ -53,7 +53,7 @@ async def test_a_recall_is_answered_with_the_rows_of_recall(served: asyncpg.Conn
     assert min(row["similarity"] for row in result[:2]) > 0.5
 
 
-async def test_options_bound_a_recall(served: asyncpg.Connection) -> None:
+async def test_options_limit_a_recall(served: asyncpg.Connection) -> None:
     for n in range(15):
         kind = "fact" if n % 2 else "goal"
         await remember(
@@ -147,9 +147,7 @@ async def test_the_batch_around_a_bad_request_is_answered(served: asyncpg.Connec
     assert await served.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
 
-async def test_whoever_listens_hears_that_a_request_is_done(
-    served: asyncpg.Connection, shared_url: str
-) -> None:
+async def test_a_finished_request_is_notified(served: asyncpg.Connection, shared_url: str) -> None:
     heard: asyncio.Queue[object] = asyncio.Queue()
     listener = await asyncpg.connect(shared_url)
     await listener.add_listener("request_done", lambda *arguments: heard.put_nowait(arguments[3]))
@@ -160,7 +158,7 @@ async def test_whoever_listens_hears_that_a_request_is_done(
     assert told == {str(good), str(bad)}
 
 
-async def test_a_request_inserted_as_answered_is_left_alone(served: asyncpg.Connection) -> None:
+async def test_a_request_inserted_as_done_is_not_answered(served: asyncpg.Connection) -> None:
     asked = await request(served, "recall", query="anything", status="done")
     await answer(served, "recall", query="anything")
     row = await one_row(
@@ -225,12 +223,14 @@ async def test_users_export_and_erase_by_request(served: asyncpg.Connection) -> 
 
 
 @pytest.mark.parametrize("kind", ["export", "erase"])
-async def test_whose_memory_it_is_has_to_be_said(served: asyncpg.Connection, kind: str) -> None:
+async def test_an_export_or_erase_request_without_a_user_is_refused(
+    served: asyncpg.Connection, kind: str
+) -> None:
     with pytest.raises(asyncpg.CheckViolationError, match=f"a request of kind {kind} lacks its user_id"):
         await request(served, kind)
 
 
-async def test_a_batch_for_many_users_is_answered_each_as_themselves(served: asyncpg.Connection) -> None:
+async def test_each_request_of_a_batch_is_answered_as_its_own_user(served: asyncpg.Connection) -> None:
     users = [uuid4() for _ in range(4)]
     for user in users:
         await remember(served, f"cockatoo of {user}", user_id=user, kind="fact")
@@ -252,7 +252,7 @@ async def test_a_batch_for_many_users_is_answered_each_as_themselves(served: asy
             assert contents == [f"cockatoo of {row['user_id']}"]
 
 
-async def test_what_a_user_may_not_select_is_not_found_for_them(served: asyncpg.Connection) -> None:
+async def test_rows_that_a_user_may_not_select_are_not_found_for_them(served: asyncpg.Connection) -> None:
     """By the rights of the role, not by a condition that memoryd remembers to write: a policy of the operator's own holds."""
     user = uuid4()
     for text in ("a macaw for all to see", "a macaw under seal"):
@@ -273,7 +273,7 @@ async def test_what_a_user_may_not_select_is_not_found_for_them(served: asyncpg.
 
 
 @pytest.mark.asyncio(loop_scope="function")
-async def test_a_daemon_that_may_not_act_for_users_says_so(
+async def test_a_daemon_that_may_not_act_for_users_fails_the_request_with_advice(
     connection: asyncpg.Connection, database_url: str, daemons: Daemons
 ) -> None:
     """Rather than answer with its own rights. The roles were made by somebody who did not grant this one."""

@@ -38,7 +38,7 @@ async def off(connection: asyncpg.Connection) -> None:
 # Writes.
 
 
-async def test_a_statement_is_one_row_for_each_user_and_agent(scratch: asyncpg.Connection) -> None:
+async def test_a_write_statement_is_audited_once_for_each_user_and_agent(scratch: asyncpg.Connection) -> None:
     await scratch.execute(
         "insert into agent_memory (agent_id, user_id, content) "
         "select case n % 3 when 0 then 'bob' else 'alice' end, case n % 2 when 0 then $1 else $2::uuid end, 'secret ' || n "
@@ -55,7 +55,7 @@ async def test_a_statement_is_one_row_for_each_user_and_agent(scratch: asyncpg.C
     assert "secret" not in str(dict(row))
 
 
-async def test_every_kind_of_write_to_every_kind_of_memory(scratch: asyncpg.Connection) -> None:
+async def test_every_write_to_every_table_of_users_is_audited(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     await insert(scratch, "conversation_messages",
                  {"session_id": session, "user_id": ANN, "agent_id": "alice", "role": "user", "content": "x"})  # fmt: skip
@@ -75,7 +75,7 @@ async def test_every_kind_of_write_to_every_kind_of_memory(scratch: asyncpg.Conn
     }
 
 
-async def test_what_memoryd_writes_beside_a_row_is_no_write(
+async def test_derived_columns_that_memoryd_writes_are_not_audited(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -90,7 +90,7 @@ async def test_what_memoryd_writes_beside_a_row_is_no_write(
     assert operations == ["insert"] * 3
 
 
-async def test_an_outcome_that_is_captured_is_a_write(
+async def test_a_captured_outcome_is_audited_as_a_write(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -99,7 +99,7 @@ async def test_an_outcome_that_is_captured_is_a_write(
     assert await logged(connection, "memory_write") == [(ANN, "alice", wrote("agent_memory", "insert", 1))]
 
 
-async def test_statements_without_users_write_nothing(scratch: asyncpg.Connection) -> None:
+async def test_statements_without_users_are_not_audited(scratch: asyncpg.Connection) -> None:
     await remember(scratch, "x")
     await scratch.execute(
         "insert into agent_memory (agent_id, user_id, content) select 'a', $1, 'x' where false", ANN
@@ -118,7 +118,7 @@ async def test_the_audit_can_be_turned_off(scratch: asyncpg.Connection) -> None:
 # Reads.
 
 
-async def test_a_read_says_who_and_how_much(scratch: asyncpg.Connection) -> None:
+async def test_a_read_is_audited_with_caller_and_count(scratch: asyncpg.Connection) -> None:
     await scratch.execute(
         "select memoryd.note_read($1, 'alice', 'recall', 3, 4), memoryd.note_read(null, 'a', 'b', 1, 1)", ANN
     )
@@ -136,7 +136,7 @@ async def test_a_read_says_who_and_how_much(scratch: asyncpg.Connection) -> None
     )
 
 
-async def test_odd_arguments_are_no_error_to_whoever_reads(scratch: asyncpg.Connection) -> None:
+async def test_unusual_arguments_of_note_read_are_no_error(scratch: asyncpg.Connection) -> None:
     for agent, step, count, ms in (
         (None, None, None, None),
         ("a" * 900, " ", -1, -1),
@@ -146,7 +146,7 @@ async def test_odd_arguments_are_no_error_to_whoever_reads(scratch: asyncpg.Conn
     assert await scratch.fetchval("select count(*) from agent_execution_logs") == 3
 
 
-async def test_users_write_of_themselves_alone(scratch: asyncpg.Connection) -> None:
+async def test_users_audit_reads_of_themselves_only(scratch: asyncpg.Connection) -> None:
     for role in ("memoryd_user", "memoryd_admin"):
         async with acting_as(scratch, BOB, role=role):
             for named in (ANN, BOB, None):
@@ -158,7 +158,7 @@ async def test_users_write_of_themselves_alone(scratch: asyncpg.Connection) -> N
     assert await scratch.fetchval("select count(*) from agent_execution_logs") == 6
 
 
-async def test_users_see_the_rows_about_them_and_write_none(scratch: asyncpg.Connection) -> None:
+async def test_users_read_the_audit_rows_about_them_and_write_none(scratch: asyncpg.Connection) -> None:
     await remember(scratch, "x", user_id=ANN)
     await remember(scratch, "x", user_id=BOB)
     async with acting_as(scratch, ANN):
@@ -175,7 +175,7 @@ async def test_users_see_the_rows_about_them_and_write_none(scratch: asyncpg.Con
                 await scratch.execute(statement, ANN)
 
 
-async def test_in_a_transaction_that_may_not_write_reading_goes_on(connection: asyncpg.Connection) -> None:
+async def test_reads_work_in_a_read_only_transaction(connection: asyncpg.Connection) -> None:
     await remember(connection, "the lamp is lit", user_id=ANN)
     async with connection.transaction(readonly=True):
         await connection.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ANN)
@@ -185,7 +185,9 @@ async def test_in_a_transaction_that_may_not_write_reading_goes_on(connection: a
     assert await logged(connection, "memory_read") == []
 
 
-async def test_contexts_and_exports_are_reads(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_contexts_and_exports_are_audited_as_reads(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     await daemons.start()
     await remember(connection, "the lamp is lit", user_id=ANN)
     await remember(connection, "the lamp is out")
@@ -199,7 +201,7 @@ async def test_contexts_and_exports_are_reads(connection: asyncpg.Connection, da
     assert not any("lamp" in str(dict(r)) for r in rows)
 
 
-async def test_old_reads_and_writes_are_swept_and_the_agents_steps_stay(scratch: asyncpg.Connection) -> None:
+async def test_old_audit_rows_are_swept_and_the_agents_steps_stay(scratch: asyncpg.Connection) -> None:
     for action in ("memory_read", "memory_write", "admin_read", "tool_call", "decision"):
         await scratch.execute(
             "insert into agent_execution_logs (user_id, step_name, action_type, created_at) "
@@ -215,7 +217,7 @@ async def test_old_reads_and_writes_are_swept_and_the_agents_steps_stay(scratch:
 # Support.
 
 
-async def test_an_admins_reads_are_on_record(scratch: asyncpg.Connection) -> None:
+async def test_an_admins_reads_are_audited(scratch: asyncpg.Connection) -> None:
     for user in (ANN, ANN, BOB, None):
         await remember(scratch, "x", user_id=user)
     admin = uuid4()
@@ -243,7 +245,9 @@ async def test_users_see_who_read_them(scratch: asyncpg.Connection) -> None:
     assert json.loads(row["input_data"])["admin"] == str(BOB)
 
 
-async def test_an_admin_reads_every_table_of_users_each_on_record(connection: asyncpg.Connection) -> None:
+async def test_an_admin_reads_every_table_of_users_and_each_read_is_audited(
+    connection: asyncpg.Connection,
+) -> None:
     ids = await whole_user(connection, ANN, "wombat")
     await connection.execute("delete from agent_execution_logs where action_type <> 'tool_call'")
     tables = await column(
@@ -266,7 +270,7 @@ async def test_an_admin_reads_every_table_of_users_each_on_record(connection: as
             await connection.fetch(f"select * from {table}")
 
 
-async def test_nothing_is_seen_through_a_filter_unrecorded(connection: asyncpg.Connection) -> None:
+async def test_rows_seen_by_a_filter_function_are_audited(connection: asyncpg.Connection) -> None:
     """A condition of the admin's own sees no row before it is on record."""
     await remember(connection, "wombat", user_id=ANN)
     await connection.execute("create schema spy; grant all on schema spy to memoryd_admin")
@@ -279,7 +283,7 @@ async def test_nothing_is_seen_through_a_filter_unrecorded(connection: asyncpg.C
     assert [(u, d["table"]) for u, _, d in await logged(connection, "admin_read")] == [(ANN, "agent_memory")]
 
 
-async def test_an_admin_cannot_pretend_to_be_on_record(connection: asyncpg.Connection) -> None:
+async def test_an_admins_settings_do_not_switch_the_audit_off(connection: asyncpg.Connection) -> None:
     await remember(connection, "wombat", user_id=ANN)
     await off(connection)
     async with acting_as(connection, ANN, role="memoryd_admin"):
@@ -292,7 +296,9 @@ async def test_an_admin_cannot_pretend_to_be_on_record(connection: asyncpg.Conne
     assert (user, data["login"]) == (ANN, await connection.fetchval("select session_user"))
 
 
-async def test_many_users_are_one_row(scratch: asyncpg.Connection) -> None:
+async def test_a_read_of_many_users_is_audited_in_one_row_beyond_a_hundred(
+    scratch: asyncpg.Connection,
+) -> None:
     await scratch.execute(
         "insert into agent_memory (agent_id, user_id, content) "
         "select 'alice', gen_random_uuid(), 'x' from generate_series(1, 500)"
@@ -305,14 +311,14 @@ async def test_many_users_are_one_row(scratch: asyncpg.Connection) -> None:
     assert [d["users"] for u, _, d in rows if u is None] == ["many"]
 
 
-async def test_where_nothing_can_be_recorded_an_admin_reads_nothing(connection: asyncpg.Connection) -> None:
+async def test_an_admins_read_in_a_read_only_transaction_is_refused(connection: asyncpg.Connection) -> None:
     await remember(connection, "x", user_id=ANN)
     with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="reads of memoryd_admin are logged"):
         async with connection.transaction(readonly=True), acting_as(connection, None, role="memoryd_admin"):
             await connection.fetch("select * from agent_memory")
 
 
-async def test_what_is_rolled_back_is_in_the_servers_log(connection: asyncpg.Connection) -> None:
+async def test_a_rolled_back_admin_read_is_in_the_servers_log(connection: asyncpg.Connection) -> None:
     await remember(connection, "wombat", user_id=ANN)
     log = await server_log(connection)
     transaction = connection.transaction()
@@ -365,7 +371,7 @@ async def test_an_admin_writes_nothing(scratch: asyncpg.Connection, statement: s
             await scratch.execute(statement)
 
 
-async def test_what_an_admin_recalls_is_on_record(connection: asyncpg.Connection) -> None:
+async def test_an_admins_recall_is_audited(connection: asyncpg.Connection) -> None:
     one = await remember(connection, "the lamp is lit", user_id=ANN, kind="fact")
     other = await remember(connection, "no lamp, no light", user_id=ANN, kind="fact")
     await associate(connection, one, other, 0.5)

@@ -73,14 +73,14 @@ async def test_every_table_and_view_has_a_rule(place: Place) -> None:
 
 
 @pytest.mark.parametrize("relation", READS)
-async def test_a_user_sees_what_is_granted_and_nothing_else(place: Place, relation: str) -> None:
+async def test_a_user_sees_exactly_the_rows_that_are_granted(place: Place, relation: str) -> None:
     for user in USERS:
         async with place.acting(user):
             assert await place.seen(relation) == place.world.readable(user, relation), user
 
 
 @pytest.mark.parametrize("relation", READS)
-async def test_no_column_of_anothers_row_is_seen(place: Place, relation: str) -> None:
+async def test_no_column_of_another_users_row_is_visible(place: Place, relation: str) -> None:
     columns, allowed = await columns_of(place, "memoryd_user", relation)
     assert {(relation, c) for c in columns if c not in allowed["select"]} <= HIDDEN or not allowed["select"]
     if not allowed["select"]:
@@ -98,7 +98,7 @@ async def test_no_column_of_anothers_row_is_seen(place: Place, relation: str) ->
         assert len(copied.getvalue().splitlines()) == len(rows)
 
 
-async def test_support_sees_everything_and_the_trail_says_so(place: Place) -> None:
+async def test_support_sees_every_row_and_each_read_is_audited(place: Place) -> None:
     for relation in READS:
         async with place.acting(ANN, "memoryd_admin"):
             assert await place.seen(relation) == place.world.readable_by_support(relation)
@@ -115,7 +115,7 @@ async def test_support_sees_everything_and_the_trail_says_so(place: Place) -> No
 
 
 @pytest.mark.parametrize("relation", READS)
-async def test_without_row_security_nothing_is_read(place: Place, relation: str) -> None:
+async def test_with_row_security_off_reading_is_refused(place: Place, relation: str) -> None:
     for role in ("memoryd_user", "memoryd_admin", "stranger"):
         async with place.acting(ANN, role):
             await place.connection.execute("set local row_security = off")
@@ -163,7 +163,7 @@ CLAIMS: tuple[tuple[str | None, str | None, UUID | None], ...] = (
 
 
 @pytest.mark.parametrize("number", range(len(CLAIMS)))
-async def test_claims_are_whom_they_name_or_nobody(place: Place, number: int) -> None:
+async def test_valid_claims_name_one_user_and_other_claims_nobody(place: Place, number: int) -> None:
     claims, sub, user = CLAIMS[number]
     async with place.acting(None):
         # By hand: which settings a user is read from, and what may stand in them, is what this tests.
@@ -209,7 +209,7 @@ GRANTS = tuple(
 
 
 @pytest.mark.parametrize("table", ["conversation_messages", "memory_chunks"])
-async def test_shared_rows_are_read_by_whom_they_are_granted(place: Place, table: str) -> None:
+async def test_shared_rows_are_visible_to_users_with_a_grant(place: Place, table: str) -> None:
     connection = place.connection
     async with place.acting(None, "none"):
         rows = await shared_rows(connection, table)
@@ -267,7 +267,7 @@ async def shared_rows(connection: asyncpg.Connection, table: str) -> dict[UUID, 
 
 @pytest.mark.parametrize("relation", READS)
 @pytest.mark.parametrize(("role", "user"), ACTORS)
-async def test_no_statement_writes_what_is_not_ones_own(
+async def test_no_statement_writes_rows_of_other_users(
     place: Place, relation: str, role: str, user: UUID | None
 ) -> None:
     columns, allowed = await columns_of(place, role, relation)
@@ -298,7 +298,7 @@ async def test_no_statement_writes_what_is_not_ones_own(
 
 
 @pytest.mark.parametrize("relation", READS)
-async def test_nobody_locks_what_is_not_their_own(place: Place, relation: str, shared_url: str) -> None:
+async def test_users_lock_only_their_own_rows(place: Place, relation: str, shared_url: str) -> None:
     source, key = SOURCES.get(relation, relation), key_of(relation)
     async with connected(shared_url) as owner:
         for strength, (role, user) in itertools.product(
@@ -324,7 +324,7 @@ REFUSED_COPY = (
 
 
 @pytest.mark.parametrize("relation", READS)
-async def test_nothing_is_copied_in(place: Place, relation: str) -> None:
+async def test_copy_from_is_refused(place: Place, relation: str) -> None:
     """COPY would pass the policies by, so Postgres has none of it where there are any."""
     source = place.world.tables[SOURCES.get(relation, relation)]
     for role in ("memoryd_user", "memoryd_admin", "stranger"):

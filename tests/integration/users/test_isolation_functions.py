@@ -78,7 +78,7 @@ async def test_every_function_has_a_call(place: Place, role: str) -> None:
         assert both == PURE | CALLS.keys()
 
 
-async def test_what_is_pure_reads_no_table(place: Place) -> None:
+async def test_functions_listed_as_pure_read_no_table(place: Place) -> None:
     impure = await column(
         place.connection,
         "select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace "
@@ -94,7 +94,7 @@ async def test_a_role_without_grants_calls_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_function_tells_of_ones_own_rows_alone(place: Place, name: str) -> None:
+async def test_a_function_returns_only_the_callers_own_rows(place: Place, name: str) -> None:
     for user in (ANN, BOB, CAT, None):
         calls = [written(call, place, user) for call in CALLS[name]]
         hidden = [
@@ -139,7 +139,7 @@ async def forget_all_but(place: Place, user: UUID | None) -> None:
 
 @pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin", "nobody"])
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_function_changes_ones_own_rows_alone(place: Place, name: str, role: str) -> None:
+async def test_a_function_changes_only_the_callers_own_rows(place: Place, name: str, role: str) -> None:
     user, acts_as = (None, "memoryd_user") if role == "nobody" else (ANN, role)
     for call in CALLS[name]:
         async with place.acting(user, acts_as):
@@ -172,7 +172,7 @@ OWN_WRITES = (
 )
 
 
-async def test_look_alikes_are_asked_by_no_function(place: Place) -> None:
+async def test_no_function_calls_a_callers_look_alike(place: Place) -> None:
     """The calls are parsed before, so that what a look-alike could catch is what our functions say."""
     connection = place.connection
     calls = [written(call, place, ANN) for calls in CALLS.values() for call in calls]
@@ -193,7 +193,7 @@ async def test_look_alikes_are_asked_by_no_function(place: Place) -> None:
     assert sum(bool(one) for one in before) > len(before) / 2
 
 
-async def test_look_alikes_are_asked_by_no_policy_and_no_trigger(place: Place) -> None:
+async def test_no_policy_and_no_trigger_calls_a_callers_look_alike(place: Place) -> None:
     connection = place.connection
     session = min(place.world.readable(ANN, "conversation_sessions"))
     async with place.acting(None, "none"):

@@ -31,7 +31,7 @@ async def place(shared_url: str) -> AsyncIterator[Place]:
 # --- Roles.
 
 
-async def test_a_users_login_becomes_nobody_else(place: Place, shared_url: str) -> None:
+async def test_a_users_login_cannot_become_another_role(place: Place, shared_url: str) -> None:
     async with login(place.connection, shared_url) as (name, direct):
         owner = await place.connection.fetchval("select current_user")
         assert await direct.fetchval("select session_user") == name
@@ -56,7 +56,7 @@ async def test_a_users_login_becomes_nobody_else(place: Place, shared_url: str) 
 # --- What leaks beside the rows.
 
 
-async def test_a_cheap_function_sees_only_what_its_caller_may(place: Place) -> None:
+async def test_a_cheap_function_in_a_filter_sees_only_the_callers_rows(place: Place) -> None:
     """The planner asks cheap conditions first, but none before the policy."""
     for relation, text in (
         ("agent_memory", "content"), ("shared_memory", "content"), ("conversation_messages", "content"),
@@ -97,7 +97,7 @@ async def refusal(place: Place, statement: str) -> dict[str, str]:
     return {k: v for k, v in said.items() if not k.startswith("server_source")}
 
 
-async def test_a_parent_that_is_anothers_is_refused_like_one_that_is_not_there(place: Place) -> None:
+async def test_another_users_parent_row_is_refused_like_a_missing_one(place: Place) -> None:
     """By the same words, so that nobody learns by trying which ids there are."""
     message = "session_id, role, content) values ('{id}', 'user', 'x')"
     for table, parent, rest in (
@@ -119,7 +119,7 @@ async def test_a_parent_that_is_anothers_is_refused_like_one_that_is_not_there(p
         assert all(said == told[-1] for said in told), told
 
 
-async def test_an_id_that_is_taken_is_refused_like_one_that_is_free(place: Place) -> None:
+async def test_a_taken_id_is_refused_like_a_free_one(place: Place) -> None:
     """Ids are not a user's to choose."""
     for table, values in (
         ("agent_memory", "agent_id, content, user_id) values ('{id}', 'a', 'x', '{ann}')"),
@@ -137,7 +137,7 @@ async def test_an_id_that_is_taken_is_refused_like_one_that_is_free(place: Place
 
 
 @pytest.mark.parametrize("off", [True, False])
-async def test_whether_somebody_wants_to_be_remembered_is_theirs_to_know(place: Place, off: bool) -> None:
+async def test_whether_another_user_switched_memory_off_cannot_be_found_out(place: Place, off: bool) -> None:
     talk = next(k for k, r in place.world.tables["conversation_sessions"].items() if r["user_id"] == str(BOB))
     for statement in (
         f"insert into agent_memory (agent_id, content, user_id) values ('a', 'x', '{BOB}')",
@@ -154,7 +154,7 @@ async def test_whether_somebody_wants_to_be_remembered_is_theirs_to_know(place: 
             assert (await refusal(place, statement))["sqlstate"] == "42501"
 
 
-async def test_no_counter_is_open(place: Place) -> None:
+async def test_no_sequence_is_readable(place: Place) -> None:
     """How far a sequence has come tells how much others do."""
     open_ones = await column(
         place.connection,
@@ -166,7 +166,7 @@ async def test_no_counter_is_open(place: Place) -> None:
     assert open_ones == []
 
 
-async def test_what_is_announced_names_nobody_and_says_nothing(shared_url: str) -> None:
+async def test_notifications_hold_no_user_id_and_no_content(shared_url: str) -> None:
     heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
     def hear(_connection: object, _pid: int, channel: str, payload: object) -> None:

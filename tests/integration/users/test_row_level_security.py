@@ -80,7 +80,7 @@ async def test_every_table_has_row_level_security_forced(scratch: asyncpg.Connec
     assert views == []
 
 
-async def test_the_machinery_is_closed(scratch: asyncpg.Connection) -> None:
+async def test_schema_memoryd_is_closed_to_users_and_services(scratch: asyncpg.Connection) -> None:
     granted = await scratch.fetch(
         "select c.relname, r.rolname from pg_class c cross join (values ('memoryd_user'), ('memoryd_service')) r(rolname) "
         "where c.relnamespace = 'memoryd'::regnamespace and c.relkind in ('r', 'p', 'v', 'S') and ("
@@ -123,7 +123,7 @@ async def test_a_user_sees_their_own_rows(
 
 
 @pytest.mark.parametrize("claims", NAMELESS)
-async def test_without_valid_claims_there_is_nothing(
+async def test_without_valid_claims_no_rows_are_visible(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], claims: str | None
 ) -> None:
     async with acting_as(scratch, None, claims=claims):
@@ -153,7 +153,7 @@ async def test_the_older_form_of_claims_works_too(
         assert rows[ANN]["agent_memory"] in await column(scratch, "select id from agent_memory")
 
 
-async def test_recall_and_context_hold_ones_own(
+async def test_recall_and_context_hold_only_the_users_own_rows(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]]
 ) -> None:
     await scratch.execute("update agents set identity = 'a cook with a past'")
@@ -204,7 +204,7 @@ async def test_a_user_writes_their_own_memories(
 
 
 @pytest.mark.parametrize("somebody", [BOB, None])
-async def test_what_is_not_ones_own_cannot_be_touched(
+async def test_rows_of_others_cannot_be_changed_or_deleted(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], somebody: UUID | None
 ) -> None:
     theirs = rows[somebody]
@@ -226,7 +226,7 @@ async def test_what_is_not_ones_own_cannot_be_touched(
                 await scratch.execute(statement, somebody)
 
 
-async def test_a_user_asks_for_work_but_does_not_write_its_outcome(scratch: asyncpg.Connection) -> None:
+async def test_a_user_inserts_commands_but_does_not_write_their_outcome(scratch: asyncpg.Connection) -> None:
     await scratch.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
     async with acting_as(scratch, ANN):
         await ask(scratch, "my own task", user_id=ANN)
@@ -273,7 +273,7 @@ async def test_a_user_asks_for_work_but_does_not_write_its_outcome(scratch: asyn
         "select memoryd.claim_lanes('capture', 1, 1, '1 hour')",
     ],
 )
-async def test_what_is_no_users_business_is_refused(
+async def test_statements_that_no_user_may_run_are_refused(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], statement: str
 ) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -281,7 +281,7 @@ async def test_what_is_no_users_business_is_refused(
             await scratch.execute(statement)
 
 
-async def test_a_link_is_seen_by_who_sees_both_ends(
+async def test_a_link_is_visible_only_to_a_user_who_sees_both_ends(
     scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]]
 ) -> None:
     mixed = [

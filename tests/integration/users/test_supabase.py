@@ -149,7 +149,9 @@ async def test_anon_has_no_right_to_anything(project: Project) -> None:
         assert not await owner.fetchval("select has_schema_privilege('anon', 'memoryd', 'usage, create')")
 
 
-async def test_anon_gets_nowhere(project: Project, rows: dict[UUID | None, dict[str, UUID]]) -> None:
+async def test_anon_is_refused_every_statement_and_function(
+    project: Project, rows: dict[UUID | None, dict[str, UUID]]
+) -> None:
     async with connected(project.url()) as owner:
         relations = await column(owner, RELATIONS)
     # A claim to be somebody makes nobody of anon.
@@ -174,7 +176,7 @@ async def test_anon_gets_nowhere(project: Project, rows: dict[UUID | None, dict[
     assert rows[ANN]
 
 
-async def test_clients_have_what_our_users_have_and_no_more(project: Project) -> None:
+async def test_authenticated_has_exactly_the_rights_of_memoryd_user(project: Project) -> None:
     async with connected(project.url()) as owner:
         for relation in await column(owner, RELATIONS):
             for right in ("select", "insert", "update", "delete", "truncate", "references", "trigger"):
@@ -248,7 +250,7 @@ async def test_a_user_calls_the_functions(project: Project, rows: dict[UUID | No
             assert (await refused(client, statement))[0] == "42501"
 
 
-async def test_the_service_key_opens_everything(
+async def test_the_service_role_reads_and_calls_everything(
     project: Project, rows: dict[UUID | None, dict[str, UUID]]
 ) -> None:
     async with project.client("service_role") as service:
@@ -291,7 +293,7 @@ async def test_the_service_key_opens_everything(
         assert await column(service, matched) == ["a lighthouse of bob"]
 
 
-async def test_a_daemon_serves_it_from_end_to_end(project: Project, tmp_path: Path) -> None:
+async def test_a_daemon_serves_a_supabase_database_from_end_to_end(project: Project, tmp_path: Path) -> None:
     await project.make("whole", *PUBLICATION)
     daemons = Daemons(project.url("whole"), tmp_path)
     try:
@@ -329,7 +331,7 @@ async def test_a_daemon_serves_it_from_end_to_end(project: Project, tmp_path: Pa
 # --- The publication.
 
 
-async def test_realtime_hears_of_what_clients_watch(project: Project) -> None:
+async def test_the_realtime_publication_has_the_tables_that_clients_watch(project: Project) -> None:
     async with connected(project.url()) as owner:
         assert await column(owner, PUBLISHED) == WATCHED
 
@@ -356,7 +358,7 @@ async def test_realtime_hears_of_what_clients_watch(project: Project) -> None:
         ),
     ],
 )
-async def test_a_publication_of_whatever_kind_stops_nothing(
+async def test_a_publication_of_any_kind_does_not_stop_the_migration(
     project: Project, name: str, publication: list[str], published: list[str] | None
 ) -> None:
     await project.make(name, *publication)

@@ -17,7 +17,7 @@ from tests.support.waiting import IDLE, until
 # Settings.
 
 
-async def test_users_keep_their_own_settings_and_nobody_elses(scratch: asyncpg.Connection) -> None:
+async def test_users_write_only_their_own_settings(scratch: asyncpg.Connection) -> None:
     async with acting_as(scratch, ANN):
         await decide(scratch, ANN, memory_enabled=False, memory_ttl_hours=12)
         await decide(scratch, ANN, memory_enabled=True)
@@ -45,7 +45,9 @@ async def test_users_keep_their_own_settings_and_nobody_elses(scratch: asyncpg.C
     "name", ["memory_ttl_hours", "task_memory_ttl_hours", "conversation_retention_minutes"]
 )
 @pytest.mark.parametrize("value", [0, -1, 2**31 - 1])
-async def test_a_retention_is_within_bounds(scratch: asyncpg.Connection, name: str, value: int) -> None:
+async def test_a_retention_time_outside_the_bounds_is_refused(
+    scratch: asyncpg.Connection, name: str, value: int
+) -> None:
     with pytest.raises(asyncpg.CheckViolationError, match=f"{name} is {value}"):
         await decide(scratch, ANN, **{name: value})
 
@@ -65,7 +67,7 @@ async def test_a_retention_is_within_bounds(scratch: asyncpg.Connection, name: s
         ({"memory_type": "task_memory", "ttl_hours": 300}, 200),
     ],
 )
-async def test_the_users_hours_hold(
+async def test_a_users_ttl_replaces_a_longer_default(
     scratch: asyncpg.Connection, columns: dict[str, object], hours: int
 ) -> None:
     await decide(scratch, ANN, memory_ttl_hours=12, task_memory_ttl_hours=200)
@@ -79,13 +81,13 @@ async def test_the_users_hours_hold(
         assert await scratch.fetchval("select expires_at from agent_memory where id = $1", other) is None
 
 
-async def test_longer_hours_stand_for_shorter_defaults(scratch: asyncpg.Connection) -> None:
+async def test_a_users_longer_ttl_replaces_shorter_defaults(scratch: asyncpg.Connection) -> None:
     await decide(scratch, ANN, memory_ttl_hours=1000)
     memory = await remember(scratch, "a", user_id=ANN, kind="outcome")
     assert await scratch.fetchval("select ttl_hours from agent_memory where id = $1", memory) == 1000
 
 
-async def test_no_end_is_put_off_beyond_the_users_hours(scratch: asyncpg.Connection) -> None:
+async def test_an_expiry_cannot_be_moved_beyond_the_users_ttl(scratch: asyncpg.Connection) -> None:
     await decide(scratch, ANN, memory_ttl_hours=12)
     late = datetime.now(UTC) + timedelta(days=900)
     memory = await remember(scratch, "a", user_id=ANN, expires_at=late)
@@ -104,7 +106,7 @@ async def test_a_bad_ttl_is_still_refused(scratch: asyncpg.Connection) -> None:
         await remember(scratch, "a", user_id=ANN, ttl_hours=-3)
 
 
-async def test_shorter_hours_hold_for_what_is_there(connection: asyncpg.Connection) -> None:
+async def test_a_shorter_ttl_applies_to_existing_memories(connection: asyncpg.Connection) -> None:
     wanted: dict[str, dict[str, object]] = {
         "outcome": {"user_id": ANN, "kind": "outcome"},
         "fact": {"user_id": ANN, "kind": "fact"},
@@ -159,7 +161,7 @@ DROPPED = {
 
 
 @pytest.mark.parametrize("door", DROPPED)
-async def test_nothing_is_kept_of_whose_memory_is_off(scratch: asyncpg.Connection, door: str) -> None:
+async def test_nothing_is_kept_of_a_user_with_memory_off(scratch: asyncpg.Connection, door: str) -> None:
     table = door.split(",", maxsplit=1)[0]
     await decide(scratch, ANN, memory_enabled=False)
     await decide(scratch, BOB, memory_enabled=True)
@@ -181,7 +183,7 @@ async def test_nothing_is_kept_of_whose_memory_is_off(scratch: asyncpg.Connectio
     assert await scratch.fetchval(f"select count(*) from {table} where user_id = $1", ANN) >= 1
 
 
-async def test_an_agent_keeps_nothing_either_of_what_it_says_to_them(scratch: asyncpg.Connection) -> None:
+async def test_an_agents_messages_to_a_user_with_memory_off_are_not_kept(scratch: asyncpg.Connection) -> None:
     session = await insert(scratch, "conversation_sessions", {"user_id": ANN})
     document = await insert(scratch, "documents", {"user_id": ANN, "title": "x"})
     await decide(scratch, ANN, memory_enabled=False)
@@ -200,7 +202,9 @@ async def test_an_agent_keeps_nothing_either_of_what_it_says_to_them(scratch: as
         assert await scratch.fetchval(f"select count(*) from {table}") == 0
 
 
-async def test_of_a_statement_for_many_only_theirs_is_dropped(scratch: asyncpg.Connection) -> None:
+async def test_only_rows_of_users_with_memory_off_are_dropped_from_a_statement(
+    scratch: asyncpg.Connection,
+) -> None:
     await decide(scratch, ANN, memory_enabled=False)
     status = await scratch.execute(
         "insert into agent_memory (agent_id, user_id, content) "
@@ -210,7 +214,9 @@ async def test_of_a_statement_for_many_only_theirs_is_dropped(scratch: asyncpg.C
     assert status == "INSERT 0 50"
 
 
-async def test_a_stranger_to_memory_works_on(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_commands_of_a_user_with_memory_off_still_run(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     """Commands run with empty contexts and leave nothing; what was there before is hidden, and comes back."""
     await daemons.start()
     await remember(connection, "the deploy password is under the doormat", user_id=ANN, kind="fact")
@@ -244,7 +250,7 @@ async def test_a_stranger_to_memory_works_on(connection: asyncpg.Connection, dae
     assert await connection.fetchval("select count(*) from agent_memory") == 2
 
 
-async def test_only_off_is_off(scratch: asyncpg.Connection) -> None:
+async def test_memory_is_off_only_where_memory_enabled_is_false(scratch: asyncpg.Connection) -> None:
     off = "select memoryd.memory_is_off($1)"
     assert [await scratch.fetchval(off, user) for user in (ANN, None)] == [False, False]
     await decide(scratch, ANN, memory_ttl_hours=5)

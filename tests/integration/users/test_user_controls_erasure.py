@@ -58,7 +58,7 @@ async def live_a_life(connection: asyncpg.Connection, user: UUID, word: str) -> 
     await until(connection, IDLE)
 
 
-async def test_nothing_is_left_of_a_user_and_nobody_else_misses_anything(
+async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -112,7 +112,7 @@ async def test_nothing_is_left_of_a_user_and_nobody_else_misses_anything(
     assert await found(connection, SECRET) == {}
 
 
-async def test_the_chain_of_anchors_keeps_its_hashes(connection: asyncpg.Connection) -> None:
+async def test_an_erasure_keeps_the_hashes_of_the_chain_of_anchors(connection: asyncpg.Connection) -> None:
     ids = await whole_user(connection, ANN, SECRET)
     other = await remember(connection, "kept")
     kept = {"memory_id": other, "agent_id": "alice", "category": "decision", "payload": "{}", "content_hash": b"next",
@@ -136,7 +136,7 @@ async def test_erasing_nothing_and_twice_is_no_error(connection: asyncpg.Connect
     assert again["agent_memory"] == 0
 
 
-async def test_that_memory_is_off_is_remembered(connection: asyncpg.Connection) -> None:
+async def test_an_erasure_keeps_the_setting_that_memory_is_off(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "insert into memory_settings (user_id, memory_enabled, memory_ttl_hours) values ($1, false, 5), ($2, true, 5)",
         ANN, BOB,
@@ -147,7 +147,7 @@ async def test_that_memory_is_off_is_remembered(connection: asyncpg.Connection) 
     assert (left["user_id"], left["memory_enabled"], left["memory_ttl_hours"]) == (ANN, False, None)
 
 
-async def test_a_conversation_with_others_in_it_is_theirs_from_then_on(
+async def test_an_erased_users_shared_conversation_stays_with_the_others(
     connection: asyncpg.Connection,
 ) -> None:
     session = await insert(connection, "conversation_sessions", {"agent_id": "alice"})
@@ -172,7 +172,7 @@ async def test_a_conversation_with_others_in_it_is_theirs_from_then_on(
     "claims",
     [f'{{"sub": "{BOB}"}}', None, "", "{}", '{"sub": "nobody"}', f'["{ANN}"]', f'{{"user_id": "{ANN}"}}'],
 )
-async def test_nobody_erases_or_exports_what_is_not_theirs(
+async def test_erasing_and_exporting_other_users_is_refused(
     connection: asyncpg.Connection, claims: str | None
 ) -> None:
     await whole_user(connection, ANN, SECRET)
@@ -185,7 +185,9 @@ async def test_nobody_erases_or_exports_what_is_not_theirs(
     assert await kept_of(connection, ANN) == before
 
 
-async def test_tricks_with_paths_and_settings_are_of_no_use(connection: asyncpg.Connection) -> None:
+async def test_search_path_and_settings_do_not_let_a_user_erase_another(
+    connection: asyncpg.Connection,
+) -> None:
     """What a user can make or set is not what runs as the owner."""
     await whole_user(connection, ANN, SECRET)
     await connection.execute("grant create on schema public to memoryd_user")
@@ -218,13 +220,13 @@ async def test_users_erase_and_export_their_own(connection: asyncpg.Connection) 
     assert (await kept_of(connection, BOB))["agent_memory"] == 2
 
 
-async def test_who_erases_says_whom(connection: asyncpg.Connection) -> None:
+async def test_erasing_or_exporting_null_is_refused(connection: asyncpg.Connection) -> None:
     for function in ("erase_user_memory", "export_user_memory"):
         with pytest.raises(asyncpg.NullValueNotAllowedError):
             await connection.execute(f"select {function}(null)")
 
 
-async def test_an_erasure_that_cannot_see_what_others_commit_is_refused(
+async def test_an_erasure_in_repeatable_read_is_refused(
     connection: asyncpg.Connection,
 ) -> None:
     with pytest.raises(asyncpg.ActiveSQLTransactionError):
@@ -232,7 +234,7 @@ async def test_an_erasure_that_cannot_see_what_others_commit_is_refused(
             await connection.execute(ERASE, ANN)
 
 
-async def test_two_erasures_at_once_take_turns(
+async def test_two_concurrent_erasures_run_one_after_the_other(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     await whole_user(connection, ANN, SECRET)
@@ -294,7 +296,7 @@ async def remote(empty_url: str, tmp_path: Path) -> AsyncIterator[Remote]:
             await opened.close()
 
 
-async def test_a_daemon_in_the_middle_of_indexing_brings_nothing_back(remote: Remote) -> None:
+async def test_a_daemon_that_is_indexing_does_not_restore_erased_rows(remote: Remote) -> None:
     server, connection = remote.server, remote.connection
     server.always = HANG
     await remote.daemons.start(**remote.settings)
@@ -319,7 +321,7 @@ async def test_a_daemon_in_the_middle_of_indexing_brings_nothing_back(remote: Re
     assert not set(hashes) & set(erased)
 
 
-async def test_an_outcome_that_is_being_captured_is_not_remembered(
+async def test_an_outcome_captured_during_an_erasure_is_not_remembered(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """The memory is there, its transaction not yet committed, when the erasure begins: it waits, and takes it along."""
@@ -340,7 +342,7 @@ async def test_an_outcome_that_is_being_captured_is_not_remembered(
     assert await found(connection, SECRET) == {}
 
 
-async def test_a_dream_that_saw_it_says_nothing_of_it(
+async def test_a_dream_that_read_erased_memories_writes_nothing_of_them(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     """The dream has read the memories; its insights come after the erasure, or at the same time."""
@@ -366,7 +368,7 @@ async def test_a_dream_that_saw_it_says_nothing_of_it(
     assert await column(connection, "select insight from dream_insights") == ["wombats abound"]
 
 
-async def test_five_megabytes_are_erased_like_a_word(connection: asyncpg.Connection) -> None:
+async def test_five_megabytes_are_erased(connection: asyncpg.Connection) -> None:
     await remember(connection, f"{SECRET} " * 400_000, user_id=ANN)
     assert (await erase(connection, ANN))["agent_memory"] == 1
     assert await found(connection, SECRET) == {}

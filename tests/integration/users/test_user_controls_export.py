@@ -78,7 +78,7 @@ async def test_an_export_does_not_hold_the_exports_before_it(connection: asyncpg
     assert (request["kind"], request["result"]) == ("export", None)
 
 
-async def test_what_was_erased_comes_back_as_it_was(connection: asyncpg.Connection) -> None:
+async def test_an_import_restores_erased_rows_unchanged(connection: asyncpg.Connection) -> None:
     await whole_user(connection, ANN, "wombat")
     await whole_user(connection, BOB, "numbat")
     await connection.execute(
@@ -97,7 +97,7 @@ async def test_what_was_erased_comes_back_as_it_was(connection: asyncpg.Connecti
     assert await kept_of(connection, BOB) == others
 
 
-async def test_an_import_is_indexed_but_remembers_nothing_twice(
+async def test_imported_rows_are_indexed_and_not_captured_again(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -122,7 +122,7 @@ async def test_importing_twice_changes_nothing(connection: asyncpg.Connection) -
     assert await export(connection, ANN) == tables
 
 
-async def test_an_import_under_another_name(connection: asyncpg.Connection) -> None:
+async def test_an_import_can_give_the_rows_to_another_user(connection: asyncpg.Connection) -> None:
     await whole_user(connection, ANN, "wombat")
     tables = await export(connection, ANN)
     await connection.execute("select erase_user_memory($1)", ANN)
@@ -132,7 +132,7 @@ async def test_an_import_under_another_name(connection: asyncpg.Connection) -> N
     assert (await export(connection, BOB))["agent_memory"][0]["user_id"] == str(BOB)
 
 
-async def test_an_import_while_memory_is_off_stays_hidden(connection: asyncpg.Connection) -> None:
+async def test_an_import_while_memory_is_off_leaves_it_off(connection: asyncpg.Connection) -> None:
     await remember(connection, "wombat", user_id=ANN)
     await decide(connection, ANN, memory_enabled=False)
     tables = await export(connection, ANN)
@@ -141,7 +141,9 @@ async def test_an_import_while_memory_is_off_stays_hidden(connection: asyncpg.Co
     assert await connection.fetchval("select memoryd.memory_is_off($1)", ANN)
 
 
-async def test_a_file_overwrites_nothing_and_joins_nothing_of_others(connection: asyncpg.Connection) -> None:
+async def test_an_import_overwrites_nothing_and_refers_to_nothing_of_others(
+    connection: asyncpg.Connection,
+) -> None:
     """A forged file: its rows bear the ids of another's, or hang on them."""
     theirs = await whole_user(connection, BOB, "numbat")
     mine = await whole_user(connection, ANN, "wombat")
@@ -214,7 +216,7 @@ async def test_a_file_overwrites_nothing_and_joins_nothing_of_others(connection:
         ),
     ],
 )
-async def test_what_is_no_export_is_refused(
+async def test_a_document_that_is_not_an_export_is_refused(
     scratch: asyncpg.Connection, table: str, rows: object, error: str
 ) -> None:
     with pytest.raises(asyncpg.DataError, match=error):
@@ -222,7 +224,7 @@ async def test_what_is_no_export_is_refused(
             await put_back(scratch, {table: rows})
 
 
-async def test_nobody_else_imports(scratch: asyncpg.Connection) -> None:
+async def test_only_the_owner_imports(scratch: asyncpg.Connection) -> None:
     for role in ("memoryd_user", "memoryd_admin", "memoryd_service"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with acting_as(scratch, ANN, role=role):
