@@ -1,6 +1,6 @@
 """Draws docs/schema.md from a migrated database: the tables, their columns and keys, and what the comments say of them.
 
-Promise: nothing in it is written by hand, so it says what the migrations make; tests/integration/test_schema_document.py
+Promise: nothing in it is written by hand, so it says what the migrations make; tests/integration/db/test_schema_document.py
 fails where it no longer does.
 
     python -m docs.draw_schema            migrates a database of its own and writes docs/schema.md

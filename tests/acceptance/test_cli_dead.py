@@ -18,12 +18,12 @@ LEFT = "select array_agg(id order by id) from memoryd.dead_jobs"
 QUEUED = "select array_agg(topic order by id) from memoryd.jobs"
 
 
-async def test_nothing_is_dead(memoryd: Commands) -> None:
+async def test_without_dead_letters_dead_says_so(memoryd: Commands) -> None:
     shown = await memoryd("dead")
     assert (shown.code, shown.out) == (0, "No job is dead.\n")
 
 
-async def test_dead_jobs_are_listed_the_newest_first(
+async def test_dead_letters_are_listed_newest_first(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(DIE)
@@ -37,7 +37,7 @@ async def test_dead_jobs_are_listed_the_newest_first(
     assert (await memoryd("dead", "--topic", "dream")).out == "No job of topic dream is dead.\n"
 
 
-async def test_requeue_wants_to_know_which(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_requeue_without_a_choice_is_refused(memoryd: Commands, connection: asyncpg.Connection) -> None:
     await connection.execute(DIE)
     for arguments in ([], ["11", "--all"], ["--topic", "index", "--all"], ["11", "--topic", "capture"]):
         refused = await memoryd("dead", "requeue", *arguments)
@@ -46,7 +46,7 @@ async def test_requeue_wants_to_know_which(memoryd: Commands, connection: asyncp
     assert await connection.fetchval(LEFT) == [11, 12, 13]
 
 
-async def test_jobs_come_back_by_id_by_topic_and_all(
+async def test_dead_letters_are_requeued_by_id_by_topic_and_all(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(DIE)
@@ -61,7 +61,9 @@ async def test_jobs_come_back_by_id_by_topic_and_all(
     assert (await memoryd("dead", "requeue", "--all")).out == "0 jobs requeued.\n"
 
 
-async def test_an_id_that_is_not_dead_is_told(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_an_id_that_is_no_dead_letter_is_reported(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
     await connection.execute(DIE)
     ended = await memoryd("dead", "requeue", "12", "99")
     assert ended.code == 1
@@ -84,7 +86,7 @@ async def test_a_requeued_job_is_done(
     assert await connection.fetchval("select embedding is not null from agent_memory")
 
 
-async def test_who_asked_hears_that_the_job_died_and_that_it_is_tried_again(
+async def test_the_client_of_a_dead_request_is_notified_of_failure_and_requeue(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     request = await connection.fetchval(

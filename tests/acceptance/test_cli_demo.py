@@ -32,7 +32,7 @@ def left(folder: Path) -> list[str]:
     ]
 
 
-async def test_it_shows_everything_and_leaves_nothing(elsewhere: Path, tmp_path: Path) -> None:
+async def test_the_demo_runs_to_its_end_and_leaves_nothing(elsewhere: Path, tmp_path: Path) -> None:
     shown = await Commands(None, tmp_path)("demo")
     assert shown.code == 0, shown.out + shown.err
     for part in ("✗ builder", "✓ keeper", "causal", "correction, confidence", "pattern, confidence"):
@@ -46,7 +46,7 @@ async def test_it_shows_everything_and_leaves_nothing(elsewhere: Path, tmp_path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_interrupted_it_leaves_nothing_either(
+async def test_an_interrupted_demo_leaves_nothing(
     number: signal.Signals, elsewhere: Path, tmp_path: Path
 ) -> None:
     process = await Commands(None, tmp_path).start("demo")

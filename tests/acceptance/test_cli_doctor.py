@@ -38,7 +38,7 @@ def check(finished: Finished, name: str) -> dict[str, Any]:
     return found
 
 
-async def test_a_healthy_fleet(memoryd: Commands, daemon: DaemonProcess) -> None:
+async def test_a_healthy_fleet_has_no_problems(memoryd: Commands, daemon: DaemonProcess) -> None:
     found = await memoryd("doctor", "--json")
     assert found.code == 0
     # A test server may do without fsync, and the doctor says so.
@@ -104,7 +104,7 @@ async def test_a_wrong_provider_is_named_with_its_setting(memoryd: Commands) -> 
     assert "MEMORYD_LANGUAGE_MODEL" in check(found, "language model")["found"]
 
 
-async def test_a_database_without_the_schema(empty_url: str, tmp_path: Path) -> None:
+async def test_a_database_without_the_schema_is_a_problem(empty_url: str, tmp_path: Path) -> None:
     found = await Commands(empty_url, tmp_path)("doctor", "--json")
     assert found.code == 1
     assert check(found, "schema")["advice"] == "Run: memoryd migrate"
@@ -112,7 +112,7 @@ async def test_a_database_without_the_schema(empty_url: str, tmp_path: Path) -> 
     assert verdicts(found)["embedder"] == "ok"  # looked at all the same
 
 
-async def test_a_database_that_is_not_there(tmp_path: Path) -> None:
+async def test_an_unreachable_database_is_a_problem(tmp_path: Path) -> None:
     found = await Commands("postgresql://nobody@127.0.0.1:1/none", tmp_path)("doctor", "--json")
     assert found.code == 1
     assert verdicts(found) == {"database": "problem"}
@@ -148,7 +148,7 @@ async def test_a_schema_where_end_users_may_create_is_a_problem(
     assert verdicts(await memoryd("doctor", "--json"))["schemas"] == "ok"
 
 
-async def test_dead_jobs_and_forgotten_memories_are_warnings(
+async def test_dead_letters_and_unindexed_memories_are_warnings(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'likes tea')")
@@ -165,7 +165,9 @@ async def test_dead_jobs_and_forgotten_memories_are_warnings(
     assert check(found, "queue")["verdict"] == "warning"
 
 
-async def test_work_that_nobody_takes_is_a_warning(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_work_that_no_daemon_claims_is_a_warning(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
     await connection.execute(
         "insert into memoryd.jobs (topic, created_at, visible_at)"
         " values ('context', now() - interval '5 min', now() - interval '5 min')"
@@ -173,7 +175,7 @@ async def test_work_that_nobody_takes_is_a_warning(memoryd: Commands, connection
     assert verdicts(await memoryd("doctor", "--json"))["queue"] == "warning"
 
 
-async def test_a_transaction_that_stands_idle_is_told_with_its_process(
+async def test_an_idle_transaction_is_reported_with_its_process(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     async with connection.transaction():
@@ -214,7 +216,7 @@ POOLERS = [
 
 
 @pytest.mark.parametrize(("heard", "settings", "verdict", "words"), POOLERS)
-def test_a_pooler_in_the_way_is_told_with_what_to_set(
+def test_a_transaction_pooler_is_reported_with_the_setting(
     heard: bool, settings: dict[str, Any], verdict: str, words: str
 ) -> None:
     found = checks.check_doorbell(Settings.model_construct(**settings), heard=heard)
@@ -254,7 +256,7 @@ SERVERS = [
 
 
 @pytest.mark.parametrize(("look", "server", "verdict"), SERVERS)
-def test_servers_that_cannot_be_had_in_a_test(
+def test_every_check_of_a_server_gives_advice_unless_it_is_ok(
     look: Callable[[Facts], Check], server: dict[str, Any], verdict: str
 ) -> None:
     found = look(server)

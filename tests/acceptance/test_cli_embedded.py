@@ -57,7 +57,9 @@ async def test_a_server_that_runs_is_left_running(memoryd: Commands, postgres: E
     assert postgres.postmaster_pid() == pid
 
 
-async def test_the_last_one_out_stops_the_server(memoryd: Commands, postgres: EmbeddedPostgres) -> None:
+async def test_the_last_process_that_uses_the_server_stops_it(
+    memoryd: Commands, postgres: EmbeddedPostgres
+) -> None:
     first = await memoryd.start("replay", "-")  # starts the server, and waits for its input
     while not postgres.is_running():
         await asyncio.sleep(0.02)
@@ -117,7 +119,9 @@ async def test_psql_with_a_url_keeps_the_password_off_the_command_line(
     assert memoryd.url is None
 
 
-async def test_the_url_is_for_other_programs(memoryd: Commands, postgres: EmbeddedPostgres) -> None:
+async def test_url_prints_the_address_for_other_programs(
+    memoryd: Commands, postgres: EmbeddedPostgres
+) -> None:
     stopped = await memoryd("url")
     assert stopped.code == 0
     assert "not running" in stopped.err
@@ -127,6 +131,6 @@ async def test_the_url_is_for_other_programs(memoryd: Commands, postgres: Embedd
     assert (await memoryd("url", "--tcp")).out == f"{postgres.tcp_url}\n"
 
 
-async def test_the_url_that_was_given_is_the_url(tmp_path: Path) -> None:
+async def test_url_prints_the_given_database_url(tmp_path: Path) -> None:
     given = "postgresql://alice:s%40fe@db.example:5432/memories"
     assert (await Commands(given, tmp_path)("url")).out == f"{given}\n"

@@ -51,7 +51,7 @@ async def test_requeue_explains_itself(tmp_path: Path) -> None:
     assert "--topic" in shown.out
 
 
-async def test_the_version_is_the_packages(tmp_path: Path) -> None:
+async def test_the_printed_version_is_the_packages(tmp_path: Path) -> None:
     shown = await Commands(None, tmp_path)("--version")
     assert (shown.code, shown.out) == (0, f"memoryd {metadata.version('memoryd')}\n")
 
@@ -76,7 +76,9 @@ async def test_a_wrong_setting_ends_every_command_with_its_sentence(
     "command",
     [["status"], ["dead"], ["dream"], ["context", "alice", "deploy"], ["recall", "deploy"], ["migrate"]],
 )
-async def test_a_database_that_is_not_there_is_one_sentence(command: list[str], tmp_path: Path) -> None:
+async def test_an_unreachable_database_is_reported_in_one_sentence(
+    command: list[str], tmp_path: Path
+) -> None:
     ended = await Commands(NOWHERE, tmp_path)(*command)
     assert ended.code == 1
     assert ended.err.count("\n") == 1
@@ -99,14 +101,14 @@ def files(folder: Path) -> list[Path]:
 @pytest.mark.parametrize(
     "command", [["status"], ["doctor"], ["dead"], ["recall", "deploy"], ["url"], ["psql"]]
 )
-async def test_looking_never_makes_a_database(command: list[str], tmp_path: Path) -> None:
+async def test_reading_commands_create_no_database(command: list[str], tmp_path: Path) -> None:
     ended = await Commands(None, tmp_path)(*command)
     assert ended.code == 1
     assert "make run" in ended.err + ended.out
     assert not any(files(tmp_path))
 
 
-async def test_a_reader_that_has_gone_is_no_error_worth_a_word(memoryd: Commands) -> None:
+async def test_a_closed_pipe_prints_no_error(memoryd: Commands) -> None:
     read, write = os.pipe()
     os.close(read)  # as `| head -0` does
     process = await memoryd.start("status", stdout=write)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.commands import Commands
 from tests.support.daemons import Daemons
+from tests.support.rows import column
 from tests.support.waiting import IDLE, until
 
 REMEMBER = """
@@ -40,7 +41,9 @@ async def remembered(connection: asyncpg.Connection, daemons: Daemons) -> None:
 
 
 @pytest.mark.usefixtures("remembered")
-async def test_context_is_what_the_task_would_get(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_context_prints_what_the_task_would_get(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
     shown = await memoryd("context", "alice", MESSAGE)
     assert shown.code == 0
     assert shown.err == ""
@@ -49,24 +52,31 @@ async def test_context_is_what_the_task_would_get(memoryd: Commands, connection:
     assert "disk is still full" in shown.out
     assert "★" in shown.out
     assert "Bertha" not in shown.out
-    # With the embedding: another text of the same words by keywords alone would differ in its scores only.
-    scores: list[float] = await connection.fetchval("select relevance_scores from memory_queries")
-    lexical = await connection.fetch("select build_context('alice', $1)", MESSAGE)
-    assert lexical[0][0] is not None
-    last: list[float] = await connection.fetchval(
-        "select relevance_scores from memory_queries order by query_time desc limit 1"
-    )
-    assert max(scores) >= max(last)
+    # The message was embedded: by its words alone the memory that shares the fewest has a lower score.
+    embedded = await scores_shown(connection)
+    await connection.execute("delete from memory_queries")
+    await connection.execute("select build_context('alice', $1)", MESSAGE)
+    by_words = await scores_shown(connection)
+    assert len(embedded) == len(by_words) == 4
+    assert min(embedded) > min(by_words)
+
+
+async def scores_shown(connection: asyncpg.Connection) -> list[float]:
+    """The scores of the memories in the only context that was composed."""
+    (scores,) = await column(connection, "select relevance_scores from memory_queries")
+    assert isinstance(scores, list)
+    assert scores
+    return scores
 
 
 @pytest.mark.usefixtures("remembered")
-async def test_nothing_to_say_is_said_beside_the_answer(memoryd: Commands) -> None:
+async def test_an_empty_context_is_reported_on_stderr(memoryd: Commands) -> None:
     shown = await memoryd("context", "alice", "zzz qqq")
     assert (shown.code, shown.out) == (0, "")
     assert "Nothing that alice remembers" in shown.err
 
 
-async def test_an_unknown_agent_is_told_who_is_known(
+async def test_an_unknown_agent_is_refused_with_the_known_agents(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     alone = await memoryd("context", "mallory", MESSAGE)
@@ -88,11 +98,12 @@ async def test_recall_finds_by_words_and_by_meaning(memoryd: Commands) -> None:
     assert by_words[0]["content"] == "the espresso machine is called Bertha"
     assert by_words[0]["metadata"]["kind"] == "fact"
     assert by_words[0]["score"] > 0.5
-    by_meaning = (await memoryd("recall", "coffee machines and espressos", "--json")).json
+    # No word of this question is in any memory.
+    by_meaning = (await memoryd("recall", "coffee devices", "--json")).json
     assert by_meaning[0]["content"] == "the espresso machine is called Bertha"
     assert by_meaning[0]["similarity"] > 0.35
 
-    shown = (await memoryd("recall", "Bertha", "-n", "1")).out.splitlines()
+    shown = (await memoryd("recall", "Bertha")).out.splitlines()
     assert len(shown) == 2
     assert shown[0].split() == ["score", "similarity", "kind", "age", "content"]
     assert "memory/fact" in shown[1]
@@ -129,9 +140,14 @@ async def test_recall_is_narrowed_by_its_options(memoryd: Commands, connection: 
     async def contents(*arguments: str) -> list[Any]:
         return [row["content"] for row in (await memoryd("recall", "Bertha", "--json", *arguments)).json]
 
-    assert len(await contents()) == 2
-    assert await contents("-n", "1", "--agent", "alice") == ["the espresso machine is called Bertha"]
+    both = await contents()
+    assert sorted(both) == ["Bertha needs descaling", "the espresso machine is called Bertha"]
+    assert await contents("-n", "1") == both[:1]
+    assert await contents("--agent", "alice") == ["the espresso machine is called Bertha"]
+    assert await contents("--agent", "bob", "--user", str(user)) == ["Bertha needs descaling"]
+    assert await contents("--agent", "alice", "--user", str(user)) == []
     assert await contents("--user", str(user)) == ["Bertha needs descaling"]
+    assert await contents("--source", "memory") == both
     assert await contents("--source", "insight") == []
     assert (
         await memoryd("recall", "Bertha", "--source", "insight")
@@ -161,7 +177,7 @@ async def test_a_dream_prints_what_it_wrote(memoryd: Commands, connection: async
     assert await connection.fetchval("select count(*) from dream_insights") == 1  # continued, not doubled
 
 
-async def test_a_dream_waits_for_no_other(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_a_dream_during_another_is_refused(memoryd: Commands, connection: asyncpg.Connection) -> None:
     await connection.execute(
         "insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 min')"
     )

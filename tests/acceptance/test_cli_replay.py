@@ -122,7 +122,7 @@ async def test_bad_lines_are_named_and_the_rest_goes_through(
     assert len(complaints) == len(BAD)
 
 
-async def test_what_the_database_refuses_costs_only_itself(
+async def test_a_task_that_the_database_refuses_is_skipped_alone(
     memoryd: Commands, connection: asyncpg.Connection, history: Callable[..., str]
 ) -> None:
     await connection.execute("alter table agent_commands add check (message <> 'forbidden')")
@@ -136,7 +136,7 @@ async def test_what_the_database_refuses_costs_only_itself(
     assert "1 line skipped." in done.err
 
 
-async def test_texts_that_postgres_cannot_store_are_mended(
+async def test_texts_that_postgres_cannot_store_are_repaired(
     memoryd: Commands, connection: asyncpg.Connection, history: Callable[..., str]
 ) -> None:
     file = history(
@@ -166,7 +166,7 @@ async def test_a_file_out_of_order_is_loaded_in_order_of_time(
     assert {row["message"] for row in by_job[1:3]} == {"task 1", "task 5"}
 
 
-async def test_stdin_can_be_played_again_and_again_and_moved_to_now(
+async def test_stdin_can_be_repeated_and_moved_to_now(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     done = await memoryd(
@@ -207,12 +207,12 @@ async def test_until_done_without_a_daemon_is_refused_at_once(
     assert await connection.fetchval("select count(*) from agent_commands") == 0
 
 
-async def test_an_empty_file_is_no_tasks(memoryd: Commands, history: Callable[..., str]) -> None:
+async def test_an_empty_file_has_no_tasks(memoryd: Commands, history: Callable[..., str]) -> None:
     file = history(b"\n\n")
     assert (await memoryd("replay", file, "--shift")).out.startswith("Loaded 0 tasks")
 
 
-async def test_a_file_that_is_not_there_is_told(memoryd: Commands) -> None:
+async def test_a_missing_file_is_reported(memoryd: Commands) -> None:
     ended = await memoryd("replay", "nowhere.jsonl")
     assert ended.code == 1
     assert ended.err == "nowhere.jsonl cannot be read: No such file or directory.\n"

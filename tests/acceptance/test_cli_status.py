@@ -17,7 +17,7 @@ values ('alice', 'deploy the staging server', 'deployed build 512', 0, 'complete
 """
 
 
-async def test_a_fleet_that_works(
+async def test_status_shows_a_working_fleet(
     memoryd: Commands, connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     await connection.execute(OUTCOME)
@@ -43,7 +43,7 @@ async def test_a_fleet_that_works(
     assert "Last dream none yet" in shown
 
 
-async def test_without_a_daemon_work_waits_and_the_lag_says_for_how_long(
+async def test_without_a_daemon_the_lag_is_the_age_of_the_waiting_work(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute("insert into agent_commands (agent_id, message) values ('alice', 'deploy')")
@@ -65,7 +65,7 @@ async def test_without_a_daemon_work_waits_and_the_lag_says_for_how_long(
     assert "3 jobs, lag 60 min" in shown
 
 
-async def test_a_daemon_that_fell_silent_is_not_alive(
+async def test_a_daemon_without_a_recent_heartbeat_is_not_alive(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(
@@ -77,7 +77,7 @@ async def test_a_daemon_that_fell_silent_is_not_alive(
     assert "10 min ago  no" in (await memoryd("status")).out
 
 
-async def test_dead_jobs_and_the_last_dream_are_told(
+async def test_dead_letters_and_the_last_dream_are_shown(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(
@@ -99,7 +99,9 @@ async def test_dead_jobs_and_the_last_dream_are_told(
     assert "40 memories, 3 clusters, 1 insight (1 pattern)" in shown
 
 
-async def test_a_schema_of_another_version_is_told(memoryd: Commands, connection: asyncpg.Connection) -> None:
+async def test_a_schema_of_another_version_is_reported(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
     await connection.execute(
         "insert into memoryd.migrations (version, name, checksum) values (9000, 'future', 'x')"
     )

@@ -10,9 +10,10 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB
 from tests.support.commands import Commands
 from tests.support.rows import ask, insert, remember
-from tests.support.users import ONE, OTHER, found, kept_of, whole_user
+from tests.support.users import found, kept_of, whole_user
 
 LARGE = "select sum(length(content)) from agent_memory"
 
@@ -28,7 +29,7 @@ def is_private(file: Path) -> bool:
     return file.stat().st_mode & 0o777 == 0o600
 
 
-async def exported(memoryd: Commands, file: Path, user: uuid.UUID = ONE) -> dict[str, Any]:
+async def exported(memoryd: Commands, file: Path, user: uuid.UUID = ANN) -> dict[str, Any]:
     """A user's export as a file, and parsed."""
     done = await memoryd("export", str(user), "-o", str(file))
     assert done.code == 0, done.err
@@ -40,20 +41,20 @@ async def exported(memoryd: Commands, file: Path, user: uuid.UUID = ONE) -> dict
 async def test_export_erase_import_export(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    await whole_user(connection, ONE, 'wombat ★ \\u0000 "quoted" 💾')
-    await whole_user(connection, OTHER, "numbat")
+    await whole_user(connection, ANN, 'wombat ★ \\u0000 "quoted" 💾')
+    await whole_user(connection, BOB, "numbat")
     await connection.execute(
         'update agent_memory set metadata = \'{"n": 1.10, "big": 12345678901234567890.123}\''
     )
-    others = await kept_of(connection, OTHER)
+    others = await kept_of(connection, BOB)
     before = await exported(memoryd, tmp_path / "one.json")
-    assert (before["format"], before["version"], before["user_id"]) == ("memoryd-export", 1, str(ONE))
+    assert (before["format"], before["version"], before["user_id"]) == ("memoryd-export", 1, str(ANN))
     assert is_private(tmp_path / "one.json")
 
-    refused = await memoryd("erase", str(ONE))
+    refused = await memoryd("erase", str(ANN))
     assert (refused.code, refused.out) == (1, "")
     assert "--yes" in refused.err
-    erased = await memoryd("erase", str(ONE), "--yes")
+    erased = await memoryd("erase", str(ANN), "--yes")
     assert erased.code == 0
     assert ["2", "agent_memory"] in [line.split() for line in erased.out.splitlines()]
     assert "/replica/" in erased.err
@@ -67,7 +68,7 @@ async def test_export_erase_import_export(
     assert after["tables"] == before["tables"]
     assert '"n": 1.10' in text_of(tmp_path / "two.json")
     assert '"big": 12345678901234567890.123' in text_of(tmp_path / "two.json")
-    assert await kept_of(connection, OTHER) == others
+    assert await kept_of(connection, BOB) == others
 
     again = (await memoryd("import", str(tmp_path / "one.json"), "--json")).json
     assert {c["imported"] for c in again["tables"].values()} == {0}
@@ -75,20 +76,20 @@ async def test_export_erase_import_export(
 
 
 @pytest.mark.parametrize("depth", [3, 64])
-async def test_whatever_the_database_took_comes_back(
+async def test_everything_that_the_database_accepts_survives_export_and_import(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, depth: int
 ) -> None:
     """As deep as it may be, and numbers of as many digits."""
-    await remember(connection, "deep", user_id=ONE, metadata="[" * depth + '"wombat ]"' + "]" * depth)
+    await remember(connection, "deep", user_id=ANN, metadata="[" * depth + '"wombat ]"' + "]" * depth)
     await remember(
-        connection, "long", user_id=ONE, metadata=f'{{"n": {"7" * 1000}, "m": 1.{"3" * 1000}, "k": 12}}'
+        connection, "long", user_id=ANN, metadata=f'{{"n": {"7" * 1000}, "m": 1.{"3" * 1000}, "k": 12}}'
     )
-    await ask(connection, "do it", user_id=ONE, status="cancelled", metadata='{"a": "\\\\u0000"}')
+    await ask(connection, "do it", user_id=ANN, status="cancelled", metadata='{"a": "\\\\u0000"}')
     rows = "select content, metadata::text from agent_memory order by 1"
     before = await connection.fetch(rows)
     file = tmp_path / "one.json"
-    assert (await memoryd("export", str(ONE), "-o", str(file))).code == 0
-    assert (await memoryd("erase", str(ONE), "--yes")).code == 0
+    assert (await memoryd("export", str(ANN), "-o", str(file))).code == 0
+    assert (await memoryd("erase", str(ANN), "--yes")).code == 0
     imported = await memoryd("import", str(file))
     assert (imported.code, imported.err) == (0, "")
     assert await connection.fetch(rows) == before
@@ -109,13 +110,13 @@ async def test_whatever_the_database_took_comes_back(
         (lambda text: text.replace("[[[", "[" * 90_000, 1).replace("]]]", "]" * 90_000, 1), "nests deeper"),
     ],
 )
-async def test_a_deep_file_that_is_broken_is_refused_in_a_sentence(
+async def test_a_deeply_nested_broken_file_is_refused_with_one_sentence(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, broken: Any, said: str
 ) -> None:
-    await remember(connection, "deep", user_id=ONE, metadata="[" * 64 + "]" * 64)
+    await remember(connection, "deep", user_id=ANN, metadata="[" * 64 + "]" * 64)
     file = tmp_path / "one.json"
-    await memoryd("export", str(ONE), "-o", str(file))
-    await memoryd("erase", str(ONE), "--yes")
+    await memoryd("export", str(ANN), "-o", str(file))
+    await memoryd("erase", str(ANN), "--yes")
     file.write_text(broken(file.read_text("utf-8")), "utf-8")
     refused = await memoryd("import", str(file))
     assert (refused.code, refused.out) == (1, "")
@@ -124,43 +125,46 @@ async def test_a_deep_file_that_is_broken_is_refused_in_a_sentence(
     assert await connection.fetchval("select count(*) from agent_memory") == 0
 
 
-async def test_a_file_may_be_piped_and_given_to_another(
+async def test_a_file_may_be_piped_and_imported_for_another_user(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
-    await remember(connection, "ein Käfer auf dem Löwenzahn", user_id=ONE, kind="fact")
-    piped = await memoryd("export", str(ONE))
+    await remember(connection, "ein Käfer auf dem Löwenzahn", user_id=ANN, kind="fact")
+    piped = await memoryd("export", str(ANN))
     assert piped.code == 0
-    await memoryd("erase", str(ONE), "--yes")
-    taken = await memoryd("import", "-", "--user", str(OTHER), stdin=piped.out.encode())
+    await memoryd("erase", str(ANN), "--yes")
+    taken = await memoryd("import", "-", "--user", str(BOB), stdin=piped.out.encode())
     assert taken.code == 0
     rows = await connection.fetch("select user_id, content from agent_memory")
-    assert [tuple(r) for r in rows] == [(OTHER, "ein Käfer auf dem Löwenzahn")]
+    assert [tuple(r) for r in rows] == [(BOB, "ein Käfer auf dem Löwenzahn")]
 
 
-async def test_megabytes_go_out_and_come_back(
+async def test_megabytes_survive_export_and_import(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     for n in range(4):
-        await remember(connection, f"{n} " + "Ωmega " * 800_000, user_id=ONE)
+        await remember(connection, f"{n} " + "Ωmega " * 800_000, user_id=ANN)
     await connection.execute(
         "insert into agent_memory (agent_id, user_id, content) "
         "select 'alice', $1, 'note ' || n from generate_series(1, 1200) n",
-        ONE,
+        ANN,
     )
     size = await connection.fetchval(LARGE)
     await exported(memoryd, tmp_path / "large.json")
-    assert (await memoryd("erase", str(ONE), "--yes")).code == 0
+    assert (await memoryd("erase", str(ANN), "--yes")).code == 0
     done = await memoryd("import", str(tmp_path / "large.json"), "--json")
     assert done.json["tables"]["agent_memory"] == {"imported": 1204, "skipped": 0}
     assert await connection.fetchval(LARGE) == size
 
 
-async def test_of_nobody_nothing_is_exported_erased_or_imported(memoryd: Commands, tmp_path: Path) -> None:
+async def test_a_user_without_rows_exports_erases_and_imports_nothing(
+    memoryd: Commands, tmp_path: Path
+) -> None:
     document = await exported(memoryd, tmp_path / "nobody.json")
+    assert "agent_memory" in document["tables"]
     assert not any(document["tables"].values())
-    erased = await memoryd("erase", str(ONE), "--yes", "--json")
+    erased = await memoryd("erase", str(ANN), "--yes", "--json")
     assert erased.json.pop("replica_paths") == []
-    assert "Nothing was kept" in (await memoryd("erase", str(ONE), "--yes")).out
+    assert "Nothing was kept" in (await memoryd("erase", str(ANN), "--yes")).out
     assert "holds no rows" in (await memoryd("import", str(tmp_path / "nobody.json"))).out
 
 
@@ -181,7 +185,7 @@ def changed(document: dict[str, Any], **values: Any) -> str:
         (lambda d: changed(d, version=True), "version true; this memoryd reads"),
         (lambda d: changed(d, user_id="me"), '"user_id" is no uuid'),
         (lambda d: changed(d, user_id=None), '"user_id" is no uuid'),
-        (lambda d: changed(d, user_id=str(OTHER)), "rows of another user than the file"),
+        (lambda d: changed(d, user_id=str(BOB)), "rows of another user than the file"),
         (lambda d: changed(d, tables=None), 'no "tables" with rows'),
         (lambda d: changed(d, tables={"agent_memory": {}}), 'no "tables" with rows'),
         (lambda d: changed(d, tables={"pg_authid": []}), "does not know"),
@@ -194,23 +198,23 @@ def changed(document: dict[str, Any], **values: Any) -> str:
         (lambda _: "[" * 100_000, "is no whole JSON document"),
     ],
 )
-async def test_a_file_that_is_spoilt_is_refused_whole(
+async def test_a_damaged_file_is_refused_whole(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, spoil: Any, said: str
 ) -> None:
-    one = await remember(connection, "the first one", user_id=ONE, kind="note")
-    two = await remember(connection, "the last one", user_id=ONE, kind="fact")
+    one = await remember(connection, "the first one", user_id=ANN, kind="note")
+    two = await remember(connection, "the last one", user_id=ANN, kind="fact")
     link = {"memory_id": two, "related_memory_id": one, "association_type": "related", "strength": 0.5}
     await insert(connection, "memory_associations", link)
-    await ask(connection, "paint", user_id=ONE, status="cancelled")
+    await ask(connection, "paint", user_id=ANN, status="cancelled")
     document = await exported(memoryd, tmp_path / "one.json")
-    await memoryd("erase", str(ONE), "--yes")
+    await memoryd("erase", str(ANN), "--yes")
     (tmp_path / "spoilt.json").write_text(spoil(document), "utf-8")
     ended = await memoryd("import", str(tmp_path / "spoilt.json"))
     assert ended.code == 1
     assert ended.out == ""
     assert ended.err.count("\n") == 1
     assert said in ended.err
-    assert set((await kept_of(connection, ONE)).values()) == {0}
+    assert set((await kept_of(connection, ANN)).values()) == {0}
     assert (
         await connection.fetchval(
             "select count(*) from memoryd.jobs where topic in ('index', 'context', 'capture')"
@@ -219,35 +223,37 @@ async def test_a_file_that_is_spoilt_is_refused_whole(
     )
 
 
-async def test_files_that_cannot_be_are_one_sentence(memoryd: Commands, tmp_path: Path) -> None:
+async def test_unreadable_and_unwritable_files_are_reported_in_one_sentence(
+    memoryd: Commands, tmp_path: Path
+) -> None:
     missing = await memoryd("import", str(tmp_path / "missing.json"))
     assert (missing.code, missing.err.count("\n")) == (1, 1)
     assert "cannot be read: No such file" in missing.err
     (tmp_path / "latin.json").write_bytes(b'{"format": "\xe4"}')
     assert "is not UTF-8" in (await memoryd("import", str(tmp_path / "latin.json"))).err
-    nowhere = await memoryd("export", str(ONE), "-o", str(tmp_path / "no" / "folder.json"))
+    nowhere = await memoryd("export", str(ANN), "-o", str(tmp_path / "no" / "folder.json"))
     assert (nowhere.code, nowhere.err.count("\n")) == (1, 1)
     assert "cannot be written: No such file" in nowhere.err
     assert (await memoryd("export", "me")).code == 2
     assert (await memoryd("erase", "me", "--yes")).code == 2
 
 
-async def test_an_export_that_fails_leaves_the_file_that_was_there(
+async def test_a_failing_export_leaves_the_existing_file(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "one.json").write_text("the one before")
     await connection.execute("alter function memoryd.user_rows rename to gone")
-    ended = await memoryd("export", str(ONE), "-o", str(tmp_path / "one.json"))
+    ended = await memoryd("export", str(ANN), "-o", str(tmp_path / "one.json"))
     assert ended.code == 1
     assert text_of(tmp_path / "one.json") == "the one before"
 
 
-async def test_what_is_imported_and_erased_is_on_record_without_a_name(
+async def test_imports_and_erasures_are_audited_without_a_user(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    await remember(connection, "wombat", user_id=ONE)
+    await remember(connection, "wombat", user_id=ANN)
     await exported(memoryd, tmp_path / "one.json")
-    await memoryd("erase", str(ONE), "--yes")
+    await memoryd("erase", str(ANN), "--yes")
     await memoryd("import", str(tmp_path / "one.json"))
     rows = await connection.fetch(
         "select * from agent_execution_logs where user_id is null order by created_at"
@@ -267,7 +273,9 @@ async def test_what_is_imported_and_erased_is_on_record_without_a_name(
         ("erase", "The only way back"),
     ],
 )
-async def test_each_says_what_it_does(tmp_path: Path, command: str, said: str) -> None:
+async def test_help_of_export_import_and_erase_says_what_they_do(
+    tmp_path: Path, command: str, said: str
+) -> None:
     shown = await Commands(None, tmp_path)(command, "--help")
     assert shown.code == 0
     assert said in " ".join(shown.out.split())

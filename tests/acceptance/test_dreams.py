@@ -26,7 +26,9 @@ async def awake(connection: asyncpg.Connection) -> None:
     await ask(connection, "stay awake", status="cancelled")
 
 
-async def test_an_idle_fleet_dreams_once_in_a_while(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_an_idle_fleet_dreams_once_per_interval(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     await failures(connection, 3)
     daemon = await daemons.start(**IDLY)
     ended = await daemon.event("dream_ended")
@@ -43,7 +45,7 @@ async def test_an_idle_fleet_dreams_once_in_a_while(connection: asyncpg.Connecti
     assert await connection.fetchval("select count(*) from dream_insights") == 1
 
 
-async def test_an_interrupted_dream_does_not_put_off_the_next(
+async def test_an_interrupted_dream_does_not_delay_the_next(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await failures(connection, 3)
@@ -54,7 +56,7 @@ async def test_an_interrupted_dream_does_not_put_off_the_next(
     assert (await daemon.event("dream_ended"))["status"] == "completed"
 
 
-async def test_nobody_dreams_while_something_stands_against_it(
+async def test_no_idle_dream_starts_while_a_condition_is_not_met(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     old = datetime.now(UTC) - timedelta(hours=49)
@@ -105,7 +107,7 @@ async def test_a_fleet_with_much_work_waiting_is_not_idle(
     assert (await daemon.event("dream_ended"))["status"] == "completed"
 
 
-async def test_of_many_daemons_one_dreams(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_one_of_many_daemons_dreams(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await failures(connection, 3)
     started = await asyncio.gather(*(daemons.start(**IDLY) for _ in range(3)))
     await beats(connection)

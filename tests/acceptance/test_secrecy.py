@@ -24,7 +24,7 @@ def assert_silent(daemon: DaemonProcess) -> None:
         assert secret.lower() not in daemon.text().lower()
 
 
-async def test_a_whole_life_leaves_no_word_in_the_log(
+async def test_a_commands_whole_lifecycle_leaves_no_content_in_the_log(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await connection.execute(
@@ -69,7 +69,7 @@ async def test_a_whole_life_leaves_no_word_in_the_log(
     assert_silent(daemon)
 
 
-async def test_what_providers_echo_of_it_is_not_logged_either(
+async def test_content_that_providers_echo_is_not_logged(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     with OpenAIServer(dimensions=DIMENSIONS) as server:
@@ -97,7 +97,7 @@ async def test_what_providers_echo_of_it_is_not_logged_either(
     assert_silent(daemon)
 
 
-async def test_what_the_database_refuses_of_it_is_not_logged_either(
+async def test_content_that_the_database_refuses_is_not_logged(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """A constraint of the user's own: Postgres names the row that failed, and the message that it was given."""

@@ -24,7 +24,7 @@ from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, wo
 ROUNDS = 30
 
 
-async def test_postgres_is_restarted_and_crashes_under_load(
+async def test_work_survives_restarts_and_crashes_of_postgres(
     own_postgres: OwnPostgres, daemons: Daemons
 ) -> None:
     server, url = own_postgres.server, own_postgres.url
@@ -84,7 +84,9 @@ async def once_idle(url: str) -> asyncpg.Connection:
                 await asyncio.sleep(0.05)
 
 
-async def test_a_job_that_takes_the_server_down_each_time_is_buried(own_postgres: OwnPostgres) -> None:
+async def test_a_job_that_crashes_the_server_each_time_becomes_a_dead_letter(
+    own_postgres: OwnPostgres,
+) -> None:
     async def crash(connection: AnyConnection, jobs: Sequence[Job]) -> None:
         if any(job.payload for job in jobs):
             os.kill(await connection.fetchval("select pg_backend_pid()"), signal.SIGKILL)
@@ -121,7 +123,7 @@ async def forget_a_transaction(database: Database, watch: asyncpg.Connection) ->
 
 
 @pytest.mark.parametrize("pooled", [False, True])
-async def test_a_machine_that_vanishes_in_a_transaction_does_not_hold_its_locks(
+async def test_locks_of_a_machine_that_vanished_are_released(
     database_url: str, connection: asyncpg.Connection, pooled: bool
 ) -> None:
     database = await Database.open(database_url, size=1, pooled=pooled, logger=get_logger())

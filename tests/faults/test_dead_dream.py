@@ -14,7 +14,9 @@ returning id
 """
 
 
-async def test_a_heartbeat_ends_it(daemons: Daemons, connection: asyncpg.Connection) -> None:
+async def test_a_heartbeat_ends_the_dream_of_a_killed_daemon(
+    daemons: Daemons, connection: asyncpg.Connection
+) -> None:
     daemon = await daemons.start(heartbeat_seconds=0.1)
     alive = await connection.fetchval(LEFT, 3600.0)
     await beats(connection)

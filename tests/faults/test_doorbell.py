@@ -30,7 +30,7 @@ async def picked_up(connection: asyncpg.Connection, command: UUID) -> None:
     await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
 
 
-async def test_a_doorbell_whose_server_process_is_ended_rings_again(
+async def test_a_listener_whose_server_process_was_ended_reconnects(
     daemons: Daemons, connection: asyncpg.Connection
 ) -> None:
     daemon = await daemons.start(poll_seconds=HOUR)
@@ -49,7 +49,7 @@ async def test_a_doorbell_whose_server_process_is_ended_rings_again(
     assert await daemon.stop() == 0
 
 
-async def test_a_doorbell_that_falls_silent_without_a_word_is_noticed(
+async def test_a_listener_whose_connection_falls_silent_reconnects(
     own_postgres: OwnPostgres, daemons: Daemons
 ) -> None:
     """As when a firewall drops a connection: it stays open, and nothing comes through."""

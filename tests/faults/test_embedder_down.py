@@ -26,7 +26,9 @@ select 'alice', 'restart service ' || n from generate_series(1, 5) n
 """
 
 
-async def test_all_goes_on_while_the_embedder_is_down_and_catches_up_afterwards(remote: Remote) -> None:
+async def test_commands_and_recall_work_while_the_embedder_is_down_and_embeddings_follow(
+    remote: Remote,
+) -> None:
     server, connection = remote.server, remote.connection
     daemon = await remote.daemons.start(url=remote.url, **remote.settings, poll_seconds=0.5)
     await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'all is well')")
@@ -63,7 +65,7 @@ async def test_all_goes_on_while_the_embedder_is_down_and_catches_up_afterwards(
     assert await daemon.stop() == 0
 
 
-async def test_an_embedder_that_does_not_answer_holds_up_nobody(remote: Remote) -> None:
+async def test_an_embedder_that_does_not_answer_delays_no_other_work(remote: Remote) -> None:
     server, connection = remote.server, remote.connection
     server.always = HANG
     daemon = await remote.daemons.start(url=remote.url, **remote.settings)
@@ -95,7 +97,7 @@ async def paid_once(remote: Remote) -> None:
     assert max(paid.values()) == 1
 
 
-async def test_an_embedding_that_was_paid_for_survives_the_daemon(remote: Remote) -> None:
+async def test_a_killed_daemons_embeddings_are_not_requested_again(remote: Remote) -> None:
     """Killed between the slow half, which pays, and the commit half, which writes."""
     server, connection = remote.server, remote.connection
     await connection.execute(NOTES, 10)
@@ -121,7 +123,7 @@ async def test_an_embedding_that_was_paid_for_survives_the_daemon(remote: Remote
     assert len(server.paid) == len(set(server.paid)) == 10
 
 
-async def test_the_one_text_that_the_embedder_refuses_is_buried_alone(remote: Remote) -> None:
+async def test_the_one_text_that_the_embedder_refuses_becomes_the_only_dead_letter(remote: Remote) -> None:
     server, connection = remote.server, remote.connection
     await connection.execute(NOTES, 30)
     await connection.execute(

@@ -116,7 +116,7 @@ async def test_five_megabytes_of_output_are_kept_up_to_the_limit(
     assert len(memory["content"]) < 5_000
 
 
-async def test_a_message_that_the_program_does_not_read_is_no_trouble(
+async def test_a_program_may_ignore_its_message(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     await daemons.start(executor_command="true")
@@ -138,7 +138,7 @@ async def test_the_time_limit_ends_the_program_and_all_it_started(
     assert await gone(int(stubborn))
 
 
-async def test_what_a_program_leaves_behind_does_not_hold_its_command_up(
+async def test_processes_that_a_program_leaves_behind_do_not_delay_its_command(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     """Both children keep the output open: one stays in the program's group, one leaves it."""
@@ -162,7 +162,7 @@ async def test_what_a_program_leaves_behind_does_not_hold_its_command_up(
         psutil.Process(int(left)).kill()
 
 
-async def test_a_program_that_vanished_fails_its_command_with_the_reason(
+async def test_a_missing_program_fails_its_command_with_the_reason(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     program = tmp_path / "program"
@@ -177,13 +177,15 @@ async def test_a_program_that_vanished_fails_its_command_with_the_reason(
 
 
 @pytest.mark.parametrize("program", ["/nowhere/to/be/found --now", "/dev/null"])
-async def test_a_program_that_is_none_keeps_the_daemon_from_starting(daemons: Daemons, program: str) -> None:
+async def test_a_daemon_whose_executor_command_names_no_program_refuses_to_start(
+    daemons: Daemons, program: str
+) -> None:
     daemon = await daemons.start(executor_command=program, wait=False)
     assert await daemon.process.wait() == 1
     assert "MEMORYD_EXECUTOR_COMMAND names" in daemon.text()
 
 
-async def test_so_many_at_once_in_one_daemon_whoever_asks(
+async def test_one_daemon_runs_at_most_executor_total_programs(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     """Agents are invented freely: a limit for each of them is none."""
@@ -197,7 +199,7 @@ async def test_so_many_at_once_in_one_daemon_whoever_asks(
     assert await connection.fetchval(MOST_OF_ALL) == 3
 
 
-async def test_the_program_is_given_no_key_to_the_database(
+async def test_the_program_is_not_given_the_database_url(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     await daemons.start(executor_command=shell(tmp_path, "env"), openai_api_key="very-secret")
@@ -207,7 +209,7 @@ async def test_the_program_is_given_no_key_to_the_database(
     assert "very-secret" not in row["output"]
 
 
-async def test_so_many_at_once_for_each_agent_and_no_more_whoever_runs_them(
+async def test_the_limit_of_running_commands_per_agent_holds_across_daemons(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     program = shell(tmp_path, "{wait}")
@@ -280,7 +282,7 @@ async def test_a_command_whose_daemons_keep_dying_fails_with_the_reason(
     (tmp_path / "go").touch()
 
 
-async def test_a_daemon_that_was_taken_for_dead_stops_its_program_and_writes_nothing(
+async def test_a_daemon_whose_claim_was_taken_over_stops_its_program_and_writes_nothing(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     program = shell(tmp_path, 'echo "$$"; {wait}; echo "run by $$"')

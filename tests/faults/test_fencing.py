@@ -34,7 +34,7 @@ async def settle(database: Database, jobs: Sequence[Job]) -> list[int]:
         return [job.id for job in await queue.settle(connection, jobs)]
 
 
-async def test_a_claim_that_ran_out_settles_nothing_once_another_has_it(
+async def test_an_expired_claim_settles_nothing_once_another_worker_has_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 3)
@@ -61,7 +61,7 @@ async def test_a_claim_that_ran_out_settles_nothing_once_another_has_it(
     assert await settle(database, heirs) == []
 
 
-async def test_a_claim_that_ran_out_still_settles_when_nobody_else_took_it(
+async def test_an_expired_claim_still_settles_when_no_other_worker_took_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 2)
@@ -70,7 +70,7 @@ async def test_a_claim_that_ran_out_still_settles_when_nobody_else_took_it(
     assert await settle(database, slow) == ids
 
 
-async def test_a_lease_that_ran_out_settles_nothing_once_another_has_it(
+async def test_an_expired_lease_settles_nothing_once_another_worker_has_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 3, lanes=["a"] * 3)
@@ -95,7 +95,7 @@ async def test_a_lease_that_ran_out_settles_nothing_once_another_has_it(
     assert [job.id for job in rest] == ids[2:]
 
 
-async def test_a_lane_is_nobodys_until_its_effects_are_visible(
+async def test_a_lane_stays_leased_until_its_effects_are_visible(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     first, second = await enqueue(connection, "test", [None, None], lanes=["a", "a"])

@@ -19,7 +19,7 @@ ROUNDS = 40
 
 
 @pytest.mark.parametrize("seed", [20261120])
-async def test_killed_at_random_again_and_again_under_load(
+async def test_a_load_is_done_once_although_daemons_are_killed_at_random(
     daemons: Daemons, database_url: str, connection: asyncpg.Connection, seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -61,7 +61,7 @@ async def test_killed_at_random_again_and_again_under_load(
     )
 
 
-async def test_a_daemon_that_stands_still_and_wakes_up_finds_its_work_done_and_leaves_it_so(
+async def test_a_daemon_that_was_stopped_past_its_claims_writes_nothing_when_it_continues(
     daemons: Daemons, database_url: str, connection: asyncpg.Connection
 ) -> None:
     """As when a laptop is closed, or a machine paused: its claims run out, and it does not know."""

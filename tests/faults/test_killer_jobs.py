@@ -41,7 +41,7 @@ async def work_until_idle(connection: asyncpg.Connection, url: str, folder: Path
 
 
 @pytest.mark.parametrize("lanes", [0, 4], ids=["unordered", "lane"])
-async def test_a_job_that_kills_its_worker_is_buried_and_its_neighbours_are_done(
+async def test_a_job_that_kills_its_worker_becomes_a_dead_letter_and_its_batch_is_done(
     connection: asyncpg.Connection, database_url: str, tmp_path: Path, lanes: int
 ) -> None:
     await connection.execute(CREATE_DONE)

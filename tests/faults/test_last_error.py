@@ -23,7 +23,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("lanes", [0, 4])
-async def test_a_job_whose_last_attempt_never_came_back_says_why_the_others_failed(
+async def test_a_job_whose_last_attempt_died_becomes_a_dead_letter_with_the_last_known_error(
     connection: asyncpg.Connection, database_url: str, lanes: int
 ) -> None:
     await connection.execute(CREATE_DONE)

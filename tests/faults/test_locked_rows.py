@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, column, remember
 from tests.support.sources import TABLES, one_of_each
-from tests.support.users import ONE, OTHER
 from tests.support.waiting import IDLE, until
 
 LINKED = "select related_memory_id from memory_associations where memory_id = $1"
@@ -19,7 +19,7 @@ INDEXED = " and ".join(
 
 
 @pytest.mark.parametrize("hold", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
-async def test_a_row_that_is_held_is_indexed_later_and_the_others_now(
+async def test_a_locked_row_is_indexed_later_and_the_others_now(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, hold: str
 ) -> None:
     held = await one_of_each(connection, "boats in May")
@@ -36,7 +36,7 @@ async def test_a_row_that_is_held_is_indexed_later_and_the_others_now(
     assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
 
-async def test_a_held_session_does_not_keep_the_daemon_busy(
+async def test_a_locked_session_does_not_keep_the_daemon_busy(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """Only the messages around the new one are asked for again, not those around these; in the end it needs no poll."""
@@ -59,7 +59,7 @@ async def test_a_held_session_does_not_keep_the_daemon_busy(
 
 
 @pytest.mark.parametrize("hold", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
-async def test_others_links_do_not_wait_for_a_memory_that_is_held(
+async def test_other_memories_are_linked_while_one_is_locked(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, hold: str
 ) -> None:
     daemon = await daemons.start(poll_seconds=3600)
@@ -81,7 +81,7 @@ async def test_others_links_do_not_wait_for_a_memory_that_is_held(
     assert len(await column(connection, LINKED, hers)) == 2 - ("delete" in hold)
 
 
-async def test_commands_that_are_held_do_not_keep_other_agents_from_their_contexts(
+async def test_locked_commands_do_not_delay_other_agents_contexts(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """More of them than go into one batch; those are tried again by themselves, no attempt counted."""
@@ -103,7 +103,7 @@ async def test_commands_that_are_held_do_not_keep_other_agents_from_their_contex
     assert daemon.events("job_buried") == daemon.events("job_postponed") == []
 
 
-async def test_an_agents_name_in_an_open_transaction_keeps_nobody_waiting(
+async def test_an_agents_name_in_an_open_transaction_delays_no_other_command(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """Whether the transaction ends well or is undone, the agent is known in the end."""
@@ -127,18 +127,18 @@ async def test_an_agents_name_in_an_open_transaction_keeps_nobody_waiting(
         await connection.execute("select claim_command('nobody')")
 
 
-async def test_a_users_own_memories_hold_up_no_other_users_links_of_the_same_agent(
+async def test_one_users_locked_memories_do_not_delay_another_users_links(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     daemon = await daemons.start(poll_seconds=3600)
-    held = await remember(connection, "boats in May", user_id=ONE)
-    other = await remember(connection, "boats in May", user_id=OTHER)
+    held = await remember(connection, "boats in May", user_id=ANN)
+    other = await remember(connection, "boats in May", user_id=BOB)
     await until(connection, IDLE)
     async with second.transaction():
         await second.execute("select from agent_memory where id = $1 for update", held)
-        hers = await remember(connection, "boats in July", user_id=ONE)
+        hers = await remember(connection, "boats in July", user_id=ANN)
         await daemon.event("jobs_wait_for_lock")
-        his = await remember(connection, "boats in July", user_id=OTHER)
+        his = await remember(connection, "boats in July", user_id=BOB)
         await until(connection, "select exists (select from memory_associations where memory_id = $1)", his)
         assert await column(connection, LINKED, his) == [other]
         assert await column(connection, LINKED, hers) == []
@@ -146,4 +146,4 @@ async def test_a_users_own_memories_hold_up_no_other_users_links_of_the_same_age
     assert await column(connection, LINKED, hers) == [held]
     lanes = await column(connection, "select lane from memoryd.lanes where topic = 'associate'")
     assert len(lanes) == 2
-    assert not any(str(user) in str(lane) or user.hex in str(lane) for user in (ONE, OTHER) for lane in lanes)
+    assert not any(str(user) in str(lane) or user.hex in str(lane) for user in (ANN, BOB) for lane in lanes)

@@ -36,7 +36,7 @@ def raising(error: Exception) -> Doing:
     return Doing(before=before)
 
 
-async def test_a_job_for_which_alone_the_provider_fails_is_found_and_buried(
+async def test_the_one_job_for_which_the_provider_fails_becomes_a_dead_letter(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     """A server that answers 500 for one text looks like one that is down; meanwhile the others get through."""
@@ -50,7 +50,7 @@ async def test_a_job_for_which_alone_the_provider_fails_is_found_and_buried(
     assert await connection.fetchval("select count(*) from done") == 29
 
 
-async def test_a_provider_that_fails_for_everybody_buries_nobody(
+async def test_a_provider_that_fails_for_every_job_makes_no_dead_letters(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     await enqueue(connection, "test", [None] * 5)
@@ -83,7 +83,7 @@ async def buried(connection: asyncpg.Connection) -> asyncpg.Record:
 
 
 @pytest.mark.parametrize("lanes", [0, 4])
-async def test_what_can_never_succeed_is_buried_at_once_and_alone(
+async def test_a_job_that_can_never_succeed_becomes_a_dead_letter_at_once_and_alone(
     database: Database, connection: asyncpg.Connection, lanes: int
 ) -> None:
     ids = await enqueue(
@@ -102,7 +102,7 @@ async def test_what_can_never_succeed_is_buried_at_once_and_alone(
 
 @pytest.mark.parametrize("error", [RuntimeError("no"), OSError("no such file")], ids=repr)
 @pytest.mark.parametrize("lanes", [0, 4])
-async def test_what_fails_again_and_again_is_buried_when_its_attempts_are_used_up(
+async def test_a_job_becomes_a_dead_letter_when_its_attempts_are_used_up(
     database: Database, connection: asyncpg.Connection, error: Exception, lanes: int
 ) -> None:
     ids = await enqueue(connection, "test", [None, BAD, None], lanes=["a"] * 3 if lanes else ())
@@ -129,7 +129,7 @@ async def end_own_connection(connection: AnyConnection, jobs: Sequence[Job]) -> 
 
 
 @pytest.mark.parametrize("within", [cancel_own_statement, end_own_connection])
-async def test_a_job_whose_statements_the_server_ends_is_buried_too(
+async def test_a_job_whose_statements_the_server_cancels_becomes_a_dead_letter(
     database: Database,
     connection: asyncpg.Connection,
     within: Callable[[AnyConnection, Sequence[Job]], Awaitable[None]],
@@ -141,7 +141,7 @@ async def test_a_job_whose_statements_the_server_ends_is_buried_too(
     assert await connection.fetchval("select array_agg(job order by job) from done") == [ids[0], ids[2]]
 
 
-async def test_a_row_that_the_database_refuses_is_buried_without_its_content(
+async def test_a_row_that_the_database_refuses_becomes_a_dead_letter_without_its_content(
     daemons: Daemons, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(

@@ -22,7 +22,7 @@ async def pooler(empty_url: str) -> AsyncIterator[TransactionPooler]:
         yield started
 
 
-async def test_the_pooler_of_these_tests_breaks_what_the_real_ones_break(
+async def test_the_pooler_of_these_tests_loses_session_state_as_real_ones_do(
     pooler: TransactionPooler, empty_url: str
 ) -> None:
     assert not await hears_notifications(pooler.url)
@@ -87,7 +87,7 @@ async def test_everything_works_through_a_transaction_pooler(
 
 
 @pytest.mark.parametrize(("doorbell", "expected"), [("auto", "listen"), ("poll", "poll")])
-async def test_a_direct_connection_has_the_doorbell_that_was_asked_for(
+async def test_a_direct_connection_listens_or_polls_as_the_setting_says(
     daemons: Daemons, connection: asyncpg.Connection, doorbell: str, expected: str
 ) -> None:
     # With a poll of an hour only the doorbell, or the round after the start, can be what picks the work up.

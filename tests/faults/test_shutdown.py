@@ -54,7 +54,7 @@ async def commit_held_up(url: str, connection: asyncpg.Connection) -> AsyncItera
         await blocker.close()
 
 
-async def test_stopped_under_load_a_daemon_leaves_nothing_claimed(
+async def test_a_daemon_stopped_under_load_leaves_nothing_claimed(
     daemons: Daemons, database_url: str, connection: asyncpg.Connection
 ) -> None:
     rng = random.Random(20261120)
@@ -84,7 +84,7 @@ async def test_a_batch_in_flight_is_finished(
     assert await connection.fetchval(HELD) == 0
 
 
-async def test_a_batch_that_outlasts_the_grace_is_given_to_the_next_daemon_at_once(
+async def test_a_batch_that_exceeds_the_grace_period_goes_to_the_next_daemon_at_once(
     daemons: Daemons, database_url: str, connection: asyncpg.Connection
 ) -> None:
     daemon = await daemons.start(claim_seconds=CLAIM_SECONDS, shutdown_seconds=0.3)
@@ -98,7 +98,7 @@ async def test_a_batch_that_outlasts_the_grace_is_given_to_the_next_daemon_at_on
     assert await other.stop() == 0
 
 
-async def test_a_second_signal_leaves_at_once(
+async def test_a_second_signal_ends_the_daemon_at_once(
     daemons: Daemons, database_url: str, connection: asyncpg.Connection
 ) -> None:
     daemon = await daemons.start(claim_seconds=1, shutdown_seconds=CLAIM_SECONDS)
@@ -128,7 +128,7 @@ async def running(
     return daemon
 
 
-async def test_a_program_that_ends_within_the_grace_completes_its_command(
+async def test_a_program_that_ends_within_the_grace_period_completes_its_command(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
@@ -143,7 +143,7 @@ async def test_a_program_that_ends_within_the_grace_completes_its_command(
     assert await connection.fetchval(HELD) == 0
 
 
-async def test_the_command_of_a_program_that_outlasts_the_grace_is_given_back(
+async def test_the_command_of_a_program_that_exceeds_the_grace_period_is_released(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
@@ -157,7 +157,7 @@ async def test_the_command_of_a_program_that_outlasts_the_grace_is_given_back(
     await all_done(connection)
 
 
-async def test_without_any_grace_nothing_stays_claimed_either(
+async def test_without_a_grace_period_nothing_stays_claimed(
     daemons: Daemons, database_url: str, connection: asyncpg.Connection
 ) -> None:
     daemon = await daemons.start(claim_seconds=CLAIM_SECONDS, shutdown_seconds=0)
@@ -184,7 +184,7 @@ class Answering:
 
 
 @pytest.mark.parametrize("grace", [0.0, 30.0])
-async def test_a_claim_whose_answer_is_under_way_is_not_forgotten(
+async def test_a_claim_whose_answer_arrives_during_the_shutdown_is_released(
     database_url: str, connection: asyncpg.Connection, grace: float
 ) -> None:
     await connection.execute(CREATE_DONE)

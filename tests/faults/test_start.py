@@ -6,13 +6,15 @@ import asyncio
 import json
 import socket
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import pytest
 
-from daemon.db.migrator import load_migrations, migrate
+from daemon.db.migration_files import load_files
+from daemon.db.migrator import migrate
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.faults.conftest import OwnPostgres
 from tests.support.commands import memoryd
@@ -34,14 +36,14 @@ async def refuses(url: str, folder: Path, *arguments: str, **settings: object) -
     return ended.sentences[0]
 
 
-async def test_other_dimensions_than_the_database_has(database_url: str, tmp_path: Path) -> None:
+async def test_other_dimensions_than_the_databases_are_refused(database_url: str, tmp_path: Path) -> None:
     for arguments in ((), ("--no-migrate",)):
         said = await refuses(database_url, tmp_path, *arguments, embedding_dimensions=128)
         assert "256 dimensions" in said
         assert "MEMORYD_EMBEDDING_DIMENSIONS" in said
 
 
-async def test_no_schema_and_no_leave_to_make_one(empty_url: str, tmp_path: Path) -> None:
+async def test_a_missing_schema_is_refused_with_no_migrate(empty_url: str, tmp_path: Path) -> None:
     said = await refuses(empty_url, tmp_path, "--no-migrate")
     assert "memoryd migrate" in said
     connection = await asyncpg.connect(empty_url)
@@ -51,17 +53,19 @@ async def test_no_schema_and_no_leave_to_make_one(empty_url: str, tmp_path: Path
     await connection.close()
 
 
-async def test_an_older_schema_and_no_leave_to_change_it(empty_url: str, tmp_path: Path) -> None:
+async def test_an_older_schema_is_refused_with_no_migrate(empty_url: str, tmp_path: Path) -> None:
     connection = await asyncpg.connect(empty_url)
-    older = load_migrations()[:-1]
-    await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, migrations=older)
+    older = replace(load_files(), schema=load_files().schema[:-1])
+    await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, files=older)
     await connection.close()
     said = await refuses(empty_url, tmp_path, "--no-migrate")
-    assert load_migrations()[-1].name in said
+    assert load_files().schema[-1].name in said
     assert "memoryd migrate" in said
 
 
-async def test_a_newer_schema(connection: asyncpg.Connection, database_url: str, tmp_path: Path) -> None:
+async def test_a_newer_schema_is_refused(
+    connection: asyncpg.Connection, database_url: str, tmp_path: Path
+) -> None:
     await connection.execute(
         "insert into memoryd.migrations (version, name, checksum) values (9999, 'from_the_future', 'abc')"
     )
@@ -71,14 +75,14 @@ async def test_a_newer_schema(connection: asyncpg.Connection, database_url: str,
         assert "newer" in said
 
 
-async def test_a_migration_that_was_changed_after_it_was_applied(
+async def test_a_migration_that_was_changed_after_it_was_applied_is_refused(
     connection: asyncpg.Connection, database_url: str, tmp_path: Path
 ) -> None:
     await connection.execute("update memoryd.migrations set checksum = 'abc' where version = 2")
     assert "0002" in await refuses(database_url, tmp_path)
 
 
-async def test_nobody_listens(tmp_path: Path) -> None:
+async def test_a_port_where_no_server_listens_is_refused_with_advice(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     said = await refuses(f"postgresql://postgres:hunter2@127.0.0.1:{port}/memoryd", tmp_path)
@@ -141,7 +145,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-async def test_somebody_else_listens(tmp_path: Path) -> None:
+async def test_a_server_that_is_not_postgres_is_refused_with_advice(tmp_path: Path) -> None:
     async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
@@ -153,13 +157,13 @@ async def test_somebody_else_listens(tmp_path: Path) -> None:
         )
 
 
-async def test_no_such_host(tmp_path: Path) -> None:
+async def test_an_unknown_host_is_refused_with_advice(tmp_path: Path) -> None:
     assert "DATABASE_URL" in await refuses(
         "postgresql://postgres:hunter2@no-such-host.invalid/memoryd", tmp_path
     )
 
 
-async def test_no_such_database(database_url: str, tmp_path: Path) -> None:
+async def test_an_unknown_database_is_refused_with_advice(database_url: str, tmp_path: Path) -> None:
     name = database_url.partition("?")[0].rpartition("/")[2]
     said = await refuses(database_url.replace(name, "no_such_database"), tmp_path)
     assert "no_such_database" in said
@@ -173,12 +177,14 @@ async def test_no_such_database(database_url: str, tmp_path: Path) -> None:
         "postgresql://postgres:hunter2#rest@localhost/memoryd",
     ],
 )
-async def test_a_url_that_cannot_be_read(tmp_path: Path, url: str) -> None:
+async def test_an_unreadable_url_is_refused_with_advice(tmp_path: Path, url: str) -> None:
     assert "DATABASE_URL" in await refuses(url, tmp_path)
 
 
 @pytest.mark.parametrize("command", ["sh -c 'echo", "   "])
-async def test_an_executor_that_is_no_command_line(database_url: str, tmp_path: Path, command: str) -> None:
+async def test_an_executor_command_that_cannot_be_parsed_is_refused(
+    database_url: str, tmp_path: Path, command: str
+) -> None:
     said = await refuses(database_url, tmp_path, executor_command=command)
     assert "MEMORYD_EXECUTOR_COMMAND" in said
 
@@ -186,14 +192,16 @@ async def test_an_executor_that_is_no_command_line(database_url: str, tmp_path: 
 @pytest.mark.parametrize(
     ("name", "value"), [("claim_seconds", "soon"), ("embedder", "openai/test"), ("embedder", "word2vec")]
 )
-async def test_a_setting_that_is_not_allowed(
+async def test_an_invalid_setting_is_refused(
     database_url: str, tmp_path: Path, name: str, value: str
 ) -> None:
     said = await refuses(database_url, tmp_path, **{name: value})
     assert "MEMORYD_" in said
 
 
-async def test_ten_daemons_at_once_on_an_empty_database(empty_url: str, tmp_path: Path) -> None:
+async def test_ten_daemons_that_start_at_once_migrate_an_empty_database_once(
+    empty_url: str, tmp_path: Path
+) -> None:
     daemons = Daemons(empty_url, tmp_path)
     try:
         started = await asyncio.gather(*(daemons.start(heartbeat_seconds=1, pool_size=3) for _ in range(TEN)))
@@ -201,7 +209,7 @@ async def test_ten_daemons_at_once_on_an_empty_database(empty_url: str, tmp_path
         ledger = await connection.fetch(
             "select version, name, checksum from memoryd.migrations order by version"
         )
-        assert [tuple(r) for r in ledger] == [(m.version, m.name, m.checksum) for m in load_migrations()]
+        assert [tuple(r) for r in ledger] == [(m.version, m.name, m.checksum) for m in load_files().schema]
         await until(connection, "select count(*) = $1 from memoryd.daemons", TEN)
         assert await asyncio.gather(*(daemon.stop() for daemon in started)) == [0] * TEN
         assert await connection.fetchval("select count(*) from memoryd.daemons") == 0
@@ -227,8 +235,8 @@ async def test_the_databases_of_one_server_can_be_migrated_at_once(own_postgres:
     async def make(name: str) -> int:
         connection = await asyncpg.connect(url.replace("/memoryd?", f"/{name}?"))
         try:
-            return len(await migrate(connection, dimensions=8, embedder="openai/test"))
+            return len((await migrate(connection, dimensions=8, embedder="openai/test")).schema)
         finally:
             await connection.close()
 
-    assert await asyncio.gather(*(make(name) for name in names)) == [len(load_migrations())] * len(names)
+    assert await asyncio.gather(*(make(name) for name in names)) == [len(load_files().schema)] * len(names)

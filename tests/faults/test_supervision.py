@@ -85,7 +85,7 @@ async def learns(server: EmbeddedPostgres, content: str) -> None:
         await connection.close()
 
 
-async def test_a_killed_postgres_is_started_again_and_work_goes_on(folder: Path) -> None:
+async def test_a_killed_postgres_is_restarted_and_work_continues(folder: Path) -> None:
     server = EmbeddedPostgres(folder / "data")
     async with running(folder) as daemon:
         await learns(server, "before")
@@ -104,7 +104,7 @@ async def test_a_killed_postgres_is_started_again_and_work_goes_on(folder: Path)
     assert not server.is_running()
 
 
-async def test_a_postgres_that_somebody_shut_down_is_started_again(folder: Path) -> None:
+async def test_a_postgres_that_was_shut_down_from_outside_is_restarted(folder: Path) -> None:
     server = EmbeddedPostgres(folder / "data")
     async with running(folder) as daemon:
         pid = server.postmaster_pid()
@@ -115,7 +115,7 @@ async def test_a_postgres_that_somebody_shut_down_is_started_again(folder: Path)
         await learns(server, "after")
 
 
-async def test_a_full_disk_is_told_and_waited_for(folder: Path, small_disk: Path) -> None:
+async def test_a_full_disk_is_reported_and_waited_for(folder: Path, small_disk: Path) -> None:
     server = EmbeddedPostgres(small_disk)
     async with running(folder) as daemon:
         await learns(server, "before")
@@ -137,7 +137,7 @@ async def test_a_full_disk_is_told_and_waited_for(folder: Path, small_disk: Path
         await learns(server, "after")
 
 
-async def test_damaged_files_are_told_with_what_to_do_and_left_as_they_are(folder: Path) -> None:
+async def test_damaged_files_are_reported_with_advice_and_left_unchanged(folder: Path) -> None:
     server = EmbeddedPostgres(folder / "data")
     async with running(folder) as daemon:
         kill(server)
@@ -156,14 +156,14 @@ async def test_damaged_files_are_told_with_what_to_do_and_left_as_they_are(folde
         assert control.stat().st_size == 0
 
 
-def test_too_little_memory_is_told(folder: Path) -> None:
+def test_too_little_memory_is_reported(folder: Path) -> None:
     server = EmbeddedPostgres(folder / "data", options={"shared_buffers": "7TB", "huge_pages": "off"})
     with pytest.raises(EmbeddedPostgresError, match="short of memory") as refused:
         server.start()
     assert refused.value.cause == "out_of_memory"
 
 
-async def test_the_doctor_tells_of_the_room_on_the_disk(folder: Path) -> None:
+async def test_the_doctor_reports_the_free_space_on_the_disk(folder: Path) -> None:
     memoryd = Commands(None, folder)
     assert (await memoryd("migrate")).code == 0
     shown = await memoryd("doctor", "--json")
@@ -181,6 +181,8 @@ async def test_the_doctor_tells_of_the_room_on_the_disk(folder: Path) -> None:
         ("LOG:  database system is ready to accept connections\n", "killed"),
     ],
 )  # fmt: skip
-def test_the_last_life_alone_tells_of_its_end(tmp_path: Path, lines: str, cause: str) -> None:
+def test_only_log_lines_since_the_last_start_explain_why_postgres_ended(
+    tmp_path: Path, lines: str, cause: str
+) -> None:
     before = "LOG:  starting PostgreSQL 18\nPANIC:  No space left on device\n"
     assert cause_of_end(f"{before}LOG:  starting PostgreSQL 18\n{lines}", tmp_path) == cause

@@ -38,7 +38,7 @@ async def claim(database: Database, *, lanes: int, max_attempts: int = 5) -> lis
 
 
 @pytest.mark.parametrize("lanes", [0, 1])
-async def test_they_are_tried_by_halves_then_eighths_then_alone(
+async def test_jobs_of_dead_workers_are_tried_by_halves_then_eighths_then_alone(
     database: Database, connection: asyncpg.Connection, lanes: int
 ) -> None:
     await enqueue(connection, "test", [None] * 64, lanes=["a"] * 64 if lanes else ())
@@ -79,7 +79,7 @@ async def test_a_thousand_rows_of_a_killed_daemon_take_a_few_claims(
 
 @pytest.mark.parametrize("lanes", [0, 8])
 @pytest.mark.parametrize("max_attempts", [1, 2, 3, 5])
-async def test_nobody_is_buried_for_the_company_it_was_in(
+async def test_a_job_that_never_ran_alone_does_not_become_a_dead_letter(
     database: Database, connection: asyncpg.Connection, lanes: int, max_attempts: int
 ) -> None:
     """Workers die with whatever they have claimed, before any of it is begun, more often than there are attempts."""
@@ -97,7 +97,7 @@ async def test_nobody_is_buried_for_the_company_it_was_in(
     assert sorted(await connection.fetchval("select array_agg(job) from done")) == ids
 
 
-async def test_what_a_killed_daemon_had_claimed_goes_to_others_before_its_claim_ends(
+async def test_claims_of_a_killed_daemon_are_released_before_they_expire(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """The claim holds for an hour, the heart beats once in ten minutes: it is its connection that is missed."""

@@ -147,7 +147,7 @@ async def remember(connection: asyncpg.Connection, memories: int = 30) -> None:
     )
 
 
-async def test_an_idle_dream_that_two_find_due_is_dreamt_once(
+async def test_an_idle_dream_that_two_daemons_find_due_runs_once(
     dreamers: tuple[Dreamer, Dreamer], connection: asyncpg.Connection
 ) -> None:
     one, two = dreamers

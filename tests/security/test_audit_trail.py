@@ -9,29 +9,27 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.isolation import index_world
 from tests.support.logins import login
 from tests.support.rows import insert, remember
 from tests.support.server_log import server_log
-from tests.support.users import ONE, OTHER, acting_as
 
 ADMIN = UUID(int=0xAD)
 TRAIL = "select * from agent_execution_logs where action_type = $1 order by created_at"
 
 SEARCHES = (
-    "select * from memoryd.question('wombat', null, 500, null)",
-    "select * from memoryd.question('wombat', array[memoryd.scope_of('{one}', null)], 500, null)",
+    "select ids from memoryd.find_candidates('wombat', null, '{{}}', null, 10, null)",
     "select memoryd.rows_in(array[memoryd.scope_of('{one}', null)], 'memory')",
     *(
-        f"select memoryd.candidates_{source}(array[memoryd.scope_of('{{one}}', null)], null, '{{{{wombat}}}}', "
-        "array[memoryd.scope_of('{one}', null)], null, null, null, 10)"
+        "select ids from memoryd.find_candidates("
+        f"'wombat', array[memoryd.scope_of('{{one}}', null)], '{{{{{source}}}}}', null, 10, null)"
         for source in ("memory", "conversation", "document", "knowledge", "insight")
     ),
     "select * from recall('wombat')",
     "select * from recall('wombat', null, '{one}')",
     "select * from explain_recall('wombat', 'alice')",
     "select * from memoryd.search('wombat', null, '{one}', null, 10, null, '{{}}')",
-    "select memoryd.scopes_open(null)",
 )
 
 
@@ -42,7 +40,7 @@ async def trail(connection: asyncpg.Connection, action: str) -> list[asyncpg.Rec
 
 async def seeded(connection: asyncpg.Connection) -> None:
     """A memory of a user's, indexed."""
-    await remember(connection, "the wombat sleeps", user_id=ONE)
+    await remember(connection, "the wombat sleeps", user_id=ANN)
     await index_world(connection)
     await connection.execute("delete from agent_execution_logs")
 
@@ -51,11 +49,11 @@ async def seeded(connection: asyncpg.Connection) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-async def test_what_support_searches_is_on_record(connection: asyncpg.Connection, search: str) -> None:
+async def test_searches_of_support_are_audited(connection: asyncpg.Connection, search: str) -> None:
     await seeded(connection)
     async with acting_as(connection, ADMIN, role="memoryd_admin"):
         for _ in range(3):
-            await connection.fetch(search.format(one=ONE))
+            await connection.fetch(search.format(one=ANN))
     rows = [json.loads(row["input_data"]) for row in await trail(connection, "admin_read")]
     (searched,) = [row for row in rows if row["table"] == "lexeme_statistics"]
     assert (searched["admin"], searched["users"]) == (str(ADMIN), "many")
@@ -64,29 +62,28 @@ async def test_what_support_searches_is_on_record(connection: asyncpg.Connection
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-async def test_where_nothing_can_be_recorded_support_learns_nothing(
+async def test_searches_of_support_in_a_read_only_transaction_are_refused(
     connection: asyncpg.Connection, search: str
 ) -> None:
     await seeded(connection)
-    async with connection.transaction(readonly=True):
-        await connection.execute("set local role memoryd_admin")
-        with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="reads of memoryd_admin are logged"):
-            await connection.fetch(search.format(one=ONE))
+    with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="reads of memoryd_admin are logged"):
+        async with connection.transaction(readonly=True), acting_as(connection, None, role="memoryd_admin"):
+            await connection.fetch(search.format(one=ANN))
 
 
-async def test_agents_and_users_search_without_such_rows(connection: asyncpg.Connection) -> None:
+async def test_searches_of_agents_and_users_make_no_admin_rows(connection: asyncpg.Connection) -> None:
     await seeded(connection)
     for role in ("memoryd_service", "memoryd_user"):
-        async with acting_as(connection, ONE, role=role):
+        async with acting_as(connection, ANN, role=role):
             for search in SEARCHES:
-                await connection.fetch(search.format(one=ONE))
+                await connection.fetch(search.format(one=ANN))
     assert await trail(connection, "admin_read") == []
 
 
-async def test_support_writes_no_words_of_its_own_into_the_trail(connection: asyncpg.Connection) -> None:
+async def test_support_cannot_write_its_own_text_into_the_audit(connection: asyncpg.Connection) -> None:
     async with acting_as(connection, ADMIN, role="memoryd_admin"):
         for table in ("bob read this", "agent_memory; drop", "x" * 9000, "pg_class", "agent_memory"):
-            await connection.execute("select memoryd.note_admin_read($1, $2)", table, ONE)
+            await connection.execute("select memoryd.note_admin_read($1, $2)", table, ANN)
     tables = [json.loads(row["input_data"])["table"] for row in await trail(connection, "admin_read")]
     assert sorted(tables) == ["agent_memory", "unknown"]
 
@@ -94,12 +91,14 @@ async def test_support_writes_no_words_of_its_own_into_the_trail(connection: asy
 # Users.
 
 
-async def test_a_row_that_a_user_wrote_says_so_and_names_nobody(connection: asyncpg.Connection) -> None:
-    async with acting_as(connection, OTHER):
+async def test_an_audit_row_that_a_user_caused_says_so_and_names_no_agent(
+    connection: asyncpg.Connection,
+) -> None:
+    async with acting_as(connection, BOB):
         for user, agent, step, found, ms in (
-            (ONE, "alice", "recall", 3, 5),
-            (OTHER, "alice", "bob stole this", -5, -5),
-            (OTHER, "alice\n--- forged", "x" * 9000, 2**31 - 1, 2**31 - 1),
+            (ANN, "alice", "recall", 3, 5),
+            (BOB, "alice", "bob stole this", -5, -5),
+            (BOB, "alice\n--- forged", "x" * 9000, 2**31 - 1, 2**31 - 1),
             (None, "alice", None, None, None),
         ):
             await connection.execute(
@@ -108,7 +107,7 @@ async def test_a_row_that_a_user_wrote_says_so_and_names_nobody(connection: asyn
         await connection.fetch("select * from recall('wombat', 'alice')")
     rows = await trail(connection, "memory_read")
     assert len(rows) == 5
-    assert {row["user_id"] for row in rows} == {OTHER}
+    assert {row["user_id"] for row in rows} == {BOB}
     assert {row["agent_id"] for row in rows} == {None}
     assert {json.loads(row["input_data"])["caller"] for row in rows} == {"user"}
     assert {row["step_name"] for row in rows} == {"recall", "read"}
@@ -116,11 +115,11 @@ async def test_a_row_that_a_user_wrote_says_so_and_names_nobody(connection: asyn
     assert not [row for row in rows if "alice" in str(dict(row)) or "bob" in str(dict(row))]
 
 
-async def test_a_row_of_an_agents_read_names_the_agent(connection: asyncpg.Connection) -> None:
-    await remember(connection, "the wombat sleeps", user_id=ONE)
+async def test_an_audit_row_of_an_agents_read_names_the_agent(connection: asyncpg.Connection) -> None:
+    await remember(connection, "the wombat sleeps", user_id=ANN)
     async with acting_as(connection, None, role="memoryd_service"):
-        await connection.fetch("select * from recall('wombat', 'alice', $1)", ONE)
-        await connection.execute("select memoryd.note_read($1, E'al\\nice\\u202e', 'recall', 3, 5)", ONE)
+        await connection.fetch("select * from recall('wombat', 'alice', $1)", ANN)
+        await connection.execute("select memoryd.note_read($1, E'al\\nice\\u202e', 'recall', 3, 5)", ANN)
     rows = await trail(connection, "memory_read")
     assert [(row["agent_id"], json.loads(row["input_data"])["caller"]) for row in rows] == [
         ("alice", "service"),
@@ -141,31 +140,30 @@ def told(line: str) -> dict[str, Any]:
 CHECK = "select memoryd.check_log_line($1)"
 
 
-async def test_a_line_of_memoryds_is_known_from_one_that_somebody_wrote(
+async def test_a_signed_audit_line_is_told_apart_from_a_forged_one(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
-    await remember(connection, "the wombat sleeps", user_id=ONE)
+    await remember(connection, "the wombat sleeps", user_id=ANN)
     log = await server_log(second)
-    await second.execute("set role memoryd_admin")
-    await second.fetch("select * from agent_memory where content like '%wombat%'")
-    await second.execute("reset role")
+    async with acting_as(second, None, role="memoryd_admin"):
+        await second.fetch("select * from agent_memory where content like '%wombat%'")
     (line,) = log.audit_lines(second.get_server_pid())
     assert await connection.fetchval(CHECK, line)
     line = line[line.index("memoryd: audit ") :]
     assert await connection.fetchval(CHECK, f"2026-11-20 10:00:00 UTC [77] WARNING:  {line}\n")
     said = told(line)
     assert (said["action"], said["table"], said["user"], said["pid"]) == (
-        "admin_read", "agent_memory", str(ONE), second.get_server_pid(),
+        "admin_read", "agent_memory", str(ANN), second.get_server_pid(),
     )  # fmt: skip
     assert said["transaction"].isdigit()
     assert set(said) == {"action", "table", "admin", "user", "login", "at", "pid", "transaction", "began"}
     async with login(connection, database_url) as (_, attacker):
         for text in (
-            line.replace(str(ONE), str(OTHER)),
+            line.replace(str(ANN), str(BOB)),
             line.rpartition(" mac=")[0],
             line.rpartition(" mac=")[0] + " mac=" + "0" * 64,
             line.replace(line[-64:], line[-64:][::-1]),
-            f"memoryd: admin_read of agent_memory about {ONE} by bob (login bob)",
+            f"memoryd: admin_read of agent_memory about {ANN} by bob (login bob)",
         ):
             before = len(log.text())
             await attacker.execute("do $do$ begin raise log '%', $said$" + text + "$said$; end $do$")
@@ -203,14 +201,14 @@ READS = (
 
 @pytest.mark.parametrize(("read", "step", "found"), READS)
 @pytest.mark.parametrize("role", ["memoryd_service", "memoryd_user"])
-async def test_a_read_that_may_not_write_goes_on_and_is_in_the_servers_log(
+async def test_a_read_in_a_read_only_transaction_is_audited_in_the_servers_log(
     connection: asyncpg.Connection, role: str, read: str, step: str, found: int | None
 ) -> None:
     await seeded(connection)
     vector = await connection.fetchval("select embedding from agent_memory")
     log = await server_log(connection)
-    async with connection.transaction(readonly=True), acting_as(connection, ONE, role=role):
-        rows = await connection.fetch(read.format(one=ONE, vector=vector))
+    async with connection.transaction(readonly=True), acting_as(connection, ANN, role=role):
+        rows = await connection.fetch(read.format(one=ANN, vector=vector))
     assert "wombat" in str(rows)
     (line,) = log.audit_lines(connection.get_server_pid())
     # Not the statement either, which holds the question.
@@ -220,7 +218,7 @@ async def test_a_read_that_may_not_write_goes_on_and_is_in_the_servers_log(
     assert (said["action"], said["step"], said["user"], said["transaction"]) == (
         "memory_read",
         step,
-        str(ONE),
+        str(ANN),
         "none",
     )
     assert said["caller"] == role.removeprefix("memoryd_")
@@ -228,10 +226,10 @@ async def test_a_read_that_may_not_write_goes_on_and_is_in_the_servers_log(
     assert await trail(connection, "memory_read") == []
 
 
-async def test_a_context_is_built_where_nothing_may_be_written(connection: asyncpg.Connection) -> None:
+async def test_a_context_is_built_in_a_read_only_transaction(connection: asyncpg.Connection) -> None:
     await seeded(connection)
     log = await server_log(connection)
-    async with connection.transaction(readonly=True), acting_as(connection, ONE):
+    async with connection.transaction(readonly=True), acting_as(connection, ANN):
         block = await connection.fetchval("select build_context('alice', 'wake the wombat')")
     assert "the wombat sleeps" in block
     (line,) = log.audit_lines(connection.get_server_pid())
@@ -240,18 +238,18 @@ async def test_a_context_is_built_where_nothing_may_be_written(connection: async
     assert told(line)["agent"] is None
 
 
-async def test_with_the_audit_off_the_log_is_silent_too(connection: asyncpg.Connection) -> None:
+async def test_with_the_audit_off_the_servers_log_has_no_audit_lines(connection: asyncpg.Connection) -> None:
     await seeded(connection)
     await connection.execute("update memoryd.settings set value = 'false' where key = 'audit'")
     log = await server_log(connection)
     async with connection.transaction(readonly=True):
-        await connection.fetch("select * from recall('wombat', null, $1)", ONE)
+        await connection.fetch("select * from recall('wombat', null, $1)", ANN)
     assert log.audit_lines(connection.get_server_pid()) == []
 
 
-async def test_who_causes_a_line_does_not_see_it(connection: asyncpg.Connection) -> None:
+async def test_the_caller_does_not_see_the_audit_line(connection: asyncpg.Connection) -> None:
     """Else they could write it again."""
-    await remember(connection, "the wombat sleeps", user_id=ONE)
+    await remember(connection, "the wombat sleeps", user_id=ANN)
     heard: list[str] = []
     connection.add_log_listener(lambda _connection, message: heard.append(str(message.message)))
     for level in ("debug5", "log", "notice"):
@@ -261,7 +259,7 @@ async def test_who_causes_a_line_does_not_see_it(connection: asyncpg.Connection)
     assert not [line for line in heard if "mac=" in line]
 
 
-async def test_requests_of_support_are_refused_as_ever(connection: asyncpg.Connection) -> None:
+async def test_requests_of_support_are_refused(connection: asyncpg.Connection) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         async with acting_as(connection, uuid4(), role="memoryd_admin"):
             await insert(connection, "memory_requests", {"kind": "recall", "query": "wombat"})

@@ -10,10 +10,10 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.logins import login
 from tests.support.rows import remember
-from tests.support.users import ONE, OTHER
 from tests.support.waiting import until
 
 
@@ -45,27 +45,27 @@ async def write_of_everybody(owner: asyncpg.Connection) -> None:
     await owner.execute(
         "insert into agent_memory (agent_id, user_id, memory_type, content) "
         "select 'alice', u, t, 'm' from unnest(array[$1, $2, null]::uuid[]) u, unnest('{brand_memory,null}'::text[]) t",
-        ONE,
-        OTHER,
+        ANN,
+        BOB,
     )
     await owner.execute("update agent_memory set source = 'x'")
-    await owner.execute("update agent_memory set user_id = $1 where user_id = $2", ONE, OTHER)
+    await owner.execute("update agent_memory set user_id = $1 where user_id = $2", ANN, BOB)
     await owner.execute("delete from agent_memory")
     await owner.execute(
-        "insert into agent_commands (agent_id, message, user_id, status) values ('a', 'x', $1, 'ready')", ONE
+        "insert into agent_commands (agent_id, message, user_id, status) values ('a', 'x', $1, 'ready')", ANN
     )
-    await owner.execute("insert into memory_requests (kind, query, user_id) values ('recall', 'x', $1)", ONE)
+    await owner.execute("insert into memory_requests (kind, query, user_id) values ('recall', 'x', $1)", ANN)
     await owner.execute("update memory_requests set status = 'done'")
 
 
-async def test_a_login_that_listens_learns_of_no_user(
+async def test_a_listening_login_receives_no_user_ids(
     connection: asyncpg.Connection, listener: tuple[asyncpg.Connection, Any]
 ) -> None:
     _, heard = listener
     await write_of_everybody(connection)
     said = await told(connection, heard)
     assert {name for name, _ in said} == {"memory_updated", "request_done", "command_ready", "memoryd"}
-    assert not [one for one in said if str(ONE) in one[1] or str(OTHER) in one[1]]
+    assert not [one for one in said if str(ANN) in one[1] or str(BOB) in one[1]]
     news = [json.loads(payload) for name, payload in said if name == "memory_updated"]
     # Once a statement and type, however many users' rows it wrote.
     assert sorted((n["operation"], n["memory_type"] or "") for n in news) == sorted(
@@ -76,14 +76,14 @@ async def test_a_login_that_listens_learns_of_no_user(
     assert all(set(n) == {"memory_type", "operation"} for n in news)
 
 
-async def test_users_are_named_where_it_is_asked_for(
+async def test_with_the_setting_notifications_name_the_user(
     connection: asyncpg.Connection, daemons: Daemons, listener: tuple[asyncpg.Connection, Any]
 ) -> None:
     _, heard = listener
-    for setting, users in (("true", [str(ONE)]), ("false", [])):
+    for setting, users in (("true", [str(ANN)]), ("false", [])):
         daemon = await daemons.start(notification_user_ids=setting)
         await told(connection, heard)
-        await remember(connection, "x", user_id=ONE)
+        await remember(connection, "x", user_id=ANN)
         news = [
             json.loads(payload) for name, payload in await told(connection, heard) if name == "memory_updated"
         ]
@@ -92,7 +92,7 @@ async def test_users_are_named_where_it_is_asked_for(
         await daemon.stop()
 
 
-async def test_what_a_login_says_there_changes_nothing(
+async def test_notifications_sent_by_a_login_change_nothing(
     connection: asyncpg.Connection, daemons: Daemons, listener: tuple[asyncpg.Connection, Any]
 ) -> None:
     """A channel is a hint: the daemon looks for itself, and what is not there is not done."""

@@ -99,7 +99,7 @@ def test_a_link_in_the_place_of_a_folder_is_refused(folder: Path, name: str) -> 
     assert (elsewhere.stat().st_uid, elsewhere.stat().st_mode) == (before.st_uid, before.st_mode)
 
 
-def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(folder: Path) -> None:
+def test_a_pipe_in_the_place_of_a_file_does_not_block(folder: Path) -> None:
     data = folder / "data"
     (data / "pg").mkdir(parents=True)
     (data / "pg" / "PG_VERSION").write_text("18\n")
@@ -108,7 +108,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(folder: Path) -> None:
         EmbeddedPostgres(data).start()
 
 
-def test_a_link_of_ones_own_to_the_data_folder_is_followed(folder: Path) -> None:
+def test_the_callers_own_link_to_the_data_folder_is_followed(folder: Path) -> None:
     (folder / "big-disk").mkdir()
     (folder / "data").symlink_to(folder / "big-disk")
     server = EmbeddedPostgres(folder / "data", options=LIGHT)
@@ -117,7 +117,7 @@ def test_a_link_of_ones_own_to_the_data_folder_is_followed(folder: Path) -> None
 
 
 @AS_ROOT
-def test_somebody_elses_link_to_a_folder_is_refused(folder: Path) -> None:
+def test_another_users_link_to_a_folder_is_refused(folder: Path) -> None:
     (folder / "roots").mkdir(mode=0o700)
     (folder / "data").symlink_to(folder / "roots")
     os.chown(folder / "data", STRANGER, STRANGER, follow_symlinks=False)
@@ -128,7 +128,7 @@ def test_somebody_elses_link_to_a_folder_is_refused(folder: Path) -> None:
 
 @AS_ROOT
 @pytest.mark.parametrize("name", ["postgres.log", "password", "run"])
-def test_somebody_elses_file_in_the_data_folder_is_refused(folder: Path, name: str) -> None:
+def test_another_users_file_in_the_data_folder_is_refused(folder: Path, name: str) -> None:
     data = folder / "data"
     EmbeddedPostgres(data, options=LIGHT).start()
     EmbeddedPostgres(data).stop("immediate")
@@ -141,7 +141,9 @@ def test_somebody_elses_file_in_the_data_folder_is_refused(folder: Path, name: s
 
 
 @AS_ROOT
-def test_what_is_given_to_the_servers_user_does_not_lie_elsewhere(folder: Path, victim: Path) -> None:
+def test_a_tablespace_outside_the_data_folder_is_not_given_to_the_servers_user(
+    folder: Path, victim: Path
+) -> None:
     """A cluster that came back from a backup as root's: a tablespace's link stays one, and its target as it is."""
     data = folder / "data"
     EmbeddedPostgres(data, options=LIGHT).start()

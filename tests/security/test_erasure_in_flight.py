@@ -10,10 +10,11 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.paused import gate_closed, meanwhile, paused, pausing
 from tests.support.rows import ask, column, embedding, insert, remember
-from tests.support.users import ONE, OTHER, found
+from tests.support.users import found
 from tests.support.waiting import IDLE, until
 
 SECRET = "quokkazephyr"
@@ -35,33 +36,33 @@ async def nothing_left(connection: asyncpg.Connection) -> None:
     """Once the daemons are done nothing of the user is anywhere, and nothing went wrong."""
     await until(connection, IDLE)
     assert await found(connection, SECRET) == {}
-    assert await found(connection, str(ONE)) == {}
+    assert await found(connection, str(ANN)) == {}
     assert await connection.fetch("select topic, error from memoryd.dead_jobs") == []
 
 
 async def command(connection: asyncpg.Connection) -> object:
-    return await ask(connection, f"find the {SECRET}", user_id=ONE, metadata=json.dumps({"why": SECRET}))
+    return await ask(connection, f"find the {SECRET}", user_id=ANN, metadata=json.dumps({"why": SECRET}))
 
 
 async def outcome(connection: asyncpg.Connection) -> object:
-    return await ask(connection, f"find {SECRET}", user_id=ONE, status="completed", output=f"found {SECRET}")
+    return await ask(connection, f"find {SECRET}", user_id=ANN, status="completed", output=f"found {SECRET}")
 
 
 async def memory(connection: asyncpg.Connection) -> object:
     return await remember(
-        connection, f"the {SECRET} is a secret", user_id=ONE, metadata=json.dumps({"a": SECRET})
+        connection, f"the {SECRET} is a secret", user_id=ANN, metadata=json.dumps({"a": SECRET})
     )
 
 
 async def message(connection: asyncpg.Connection) -> object:
     return await connection.execute(
         "insert into conversation_messages (session_id, user_id, role, speaker, content) "
-        "select $1, $2, 'user', $3, $3 || ' said so ' || n from generate_series(1, 5) n", uuid4(), ONE, SECRET,
+        "select $1, $2, 'user', $3, $3 || ' said so ' || n from generate_series(1, 5) n", uuid4(), ANN, SECRET,
     )  # fmt: skip
 
 
 async def document(connection: asyncpg.Connection) -> object:
-    owner = await insert(connection, "documents", {"user_id": ONE, "title": SECRET, "content": SECRET})
+    owner = await insert(connection, "documents", {"user_id": ANN, "title": SECRET, "content": SECRET})
     return await insert(
         connection,
         "memory_chunks",
@@ -71,11 +72,11 @@ async def document(connection: asyncpg.Connection) -> object:
 
 async def knowledge(connection: asyncpg.Connection) -> object:
     return await insert(connection, "shared_knowledge", {"tier": "working", "category": "decision", "title": SECRET,
-                                                         "content": f"use {SECRET}", "created_by": str(ONE)})  # fmt: skip
+                                                         "content": f"use {SECRET}", "created_by": str(ANN)})  # fmt: skip
 
 
 async def insight(connection: asyncpg.Connection) -> object:
-    return await insert(connection, "dream_insights", {"user_id": ONE, "agent_id": "alice", "insight": f"always {SECRET}",
+    return await insert(connection, "dream_insights", {"user_id": ANN, "agent_id": "alice", "insight": f"always {SECRET}",
                                                        "source_memories": [], "category": "pattern",
                                                        "confidence": 0.6})  # fmt: skip
 
@@ -83,20 +84,20 @@ async def insight(connection: asyncpg.Connection) -> object:
 async def linked(connection: asyncpg.Connection) -> object:
     """Memories that have their embedding: associated at once."""
     for n in range(4):
-        await remember(connection, f"{SECRET} take {n}", user_id=ONE, embedding=embedding(1))
+        await remember(connection, f"{SECRET} take {n}", user_id=ANN, embedding=embedding(1))
     return None
 
 
 async def recalled(connection: asyncpg.Connection) -> object:
-    await remember(connection, f"the {SECRET} is here", user_id=ONE)
-    asked: dict[str, object] = {"kind": "recall", "user_id": ONE, "query": f"where is {SECRET}?"}
+    await remember(connection, f"the {SECRET} is here", user_id=ANN)
+    asked: dict[str, object] = {"kind": "recall", "user_id": ANN, "query": f"where is {SECRET}?"}
     return await insert(connection, "memory_requests", asked)
 
 
 async def told(connection: asyncpg.Connection) -> object:
     asked: dict[str, object] = {
         "kind": "context",
-        "user_id": ONE,
+        "user_id": ANN,
         "agent_id": "alice",
         "query": f"find {SECRET}",
     }
@@ -104,8 +105,8 @@ async def told(connection: asyncpg.Connection) -> object:
 
 
 async def exported(connection: asyncpg.Connection) -> object:
-    await remember(connection, f"the {SECRET} is here", user_id=ONE)
-    return await insert(connection, "memory_requests", {"kind": "export", "user_id": ONE})
+    await remember(connection, f"the {SECRET} is here", user_id=ANN)
+    return await insert(connection, "memory_requests", {"kind": "export", "user_id": ANN})
 
 
 ACTS: tuple[Act, ...] = (
@@ -115,7 +116,7 @@ ACTS: tuple[Act, ...] = (
 
 @pytest.mark.parametrize("act", ACTS, ids=[a.__name__ for a in ACTS])
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_what_a_daemon_has_in_hand_is_erased(
+async def test_rows_that_a_daemon_is_processing_are_erased(
     connection: asyncpg.Connection,
     second: asyncpg.Connection,
     third: asyncpg.Connection,
@@ -129,14 +130,14 @@ async def test_what_a_daemon_has_in_hand_is_erased(
     async with gate_closed(second):
         await act(connection)
         await paused(connection)
-        erasing = await meanwhile(third, connection, ERASE, ONE)
+        erasing = await meanwhile(third, connection, ERASE, ANN)
     await erasing
     await nothing_left(connection)
 
 
 @pytest.mark.parametrize("topic", ["statistics", "lexicon"])
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_words_that_are_being_counted_or_compared_are_erased(
+async def test_words_are_erased_while_they_are_counted_or_compared(
     connection: asyncpg.Connection,
     second: asyncpg.Connection,
     third: asyncpg.Connection,
@@ -146,8 +147,8 @@ async def test_words_that_are_being_counted_or_compared_are_erased(
 ) -> None:
     await pausing(connection, moment)
     daemon = await daemons.start()
-    await remember(connection, "the wombat sleeps", user_id=OTHER)
-    await remember(connection, f"the {SECRET} sleeps", user_id=ONE)
+    await remember(connection, "the wombat sleeps", user_id=BOB)
+    await remember(connection, f"the {SECRET} sleeps", user_id=ANN)
     await until(connection, IDLE)
     # As if its words were new.
     await connection.execute("update memoryd.lexicon set embedding = null")
@@ -158,19 +159,19 @@ async def test_words_that_are_being_counted_or_compared_are_erased(
         )  # fmt: skip
         await connection.execute("select pg_notify('memoryd', $1)", topic)
         await paused(connection)
-        erasing = await meanwhile(third, connection, ERASE, ONE)
+        erasing = await meanwhile(third, connection, ERASE, ANN)
     await erasing
     await nothing_left(connection)
     assert daemon.events("job_postponed") == []
     assert "wombat" in await column(connection, "select word from memoryd.lexicon")
 
 
-async def test_the_outcome_of_a_command_that_ends_while_it_is_erased_is_not_remembered(
+async def test_the_outcome_of_a_command_that_ends_during_an_erasure_is_not_remembered(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """An agent completes the command in a transaction that is open when the erasure begins."""
     await daemons.start()
-    asked = await ask(connection, f"find {SECRET}", user_id=ONE)
+    asked = await ask(connection, f"find {SECRET}", user_id=ANN)
     await until(connection, "select status = 'ready' from agent_commands where id = $1", asked)
     await pausing(connection, "after")
     # The erasure, too, is stopped: after the commands, before the jobs that are left.
@@ -185,7 +186,7 @@ async def test_the_outcome_of_a_command_that_ends_while_it_is_erased_is_not_reme
             async with second.transaction():
                 await second.execute("select claim_command('alice')")
                 await second.execute("select complete_command($1, $2)", asked, f"found {SECRET}")
-                erasing = await meanwhile(third, connection, ERASE, ONE)
+                erasing = await meanwhile(third, connection, ERASE, ANN)
             await until(
                 connection,
                 "select exists (select from pg_locks where locktype = 'advisory' and objid = 4712 and not granted)",
@@ -203,7 +204,7 @@ async def test_the_outcome_of_a_command_that_ends_while_it_is_erased_is_not_reme
     await nothing_left(connection)
 
 
-async def test_a_dream_that_is_being_written_says_nothing_of_it(
+async def test_a_dream_under_way_writes_nothing_of_erased_memories(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await pausing(
@@ -212,18 +213,18 @@ async def test_a_dream_that_is_being_written_says_nothing_of_it(
     )
     await daemons.start()
     for n in range(6):
-        await remember(connection, f"{SECRET} sings at noon, take {n}", user_id=ONE)
+        await remember(connection, f"{SECRET} sings at noon, take {n}", user_id=ANN)
     await until(connection, IDLE)
     async with gate_closed(second):
         dream = await insert(connection, "memory_requests", {"kind": "dream"})
         await paused(connection)
-        erasing = await meanwhile(third, connection, ERASE, ONE)
+        erasing = await meanwhile(third, connection, ERASE, ANN)
     await erasing
     await until(connection, ENDED, dream)
     await nothing_left(connection)
 
 
-async def test_answers_to_others_lose_what_is_erased(
+async def test_erased_rows_are_removed_from_answers_to_others(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """A recall by the service finds everybody's: one that was answered, and one that is being answered."""
@@ -232,8 +233,8 @@ async def test_answers_to_others_lose_what_is_erased(
         "create trigger pause before update on memory_requests for each row execute function public.pause()",
     )
     await daemons.start()
-    await remember(connection, f"the {SECRET} and the wombat sleep", user_id=ONE)
-    kept = await remember(connection, "the wombat sleeps", user_id=OTHER)
+    await remember(connection, f"the {SECRET} and the wombat sleep", user_id=ANN)
+    kept = await remember(connection, "the wombat sleeps", user_id=BOB)
     await message(connection)
     await until(connection, IDLE)
     asked: dict[str, object] = {"kind": "recall", "query": f"who sleeps, the {SECRET} or the wombat?"}
@@ -246,7 +247,7 @@ async def test_answers_to_others_lose_what_is_erased(
         asked["query"] = "who sleeps?"
         being_answered = await insert(connection, "memory_requests", asked)
         await paused(connection)
-        erasing = await meanwhile(third, connection, ERASE, ONE)
+        erasing = await meanwhile(third, connection, ERASE, ANN)
         # In flight it cannot be seen yet, so the erasure waits for it.
         assert not erasing.done()
     await erasing
@@ -270,7 +271,7 @@ def program(folder: Path) -> str:
     return f"sh {path}"
 
 
-async def test_who_holds_a_command_may_end_its_execution(
+async def test_a_transaction_that_locks_a_command_can_end_its_execution(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, tmp_path: Path
 ) -> None:
     """As an erasure does. The completion waits for the command with nothing in its hand that the other needs."""
@@ -293,7 +294,7 @@ async def test_who_holds_a_command_may_end_its_execution(
     assert daemon.events("execution_failed") == []
 
 
-async def test_an_outcome_that_cannot_be_written_yet_is_not_thrown_away(
+async def test_an_outcome_that_cannot_be_written_yet_is_retried(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, tmp_path: Path
 ) -> None:
     """However often the lock is not got: the program is not run a second time."""
@@ -312,7 +313,7 @@ async def test_an_outcome_that_cannot_be_written_yet_is_not_thrown_away(
     assert daemon.events("execution_failed") == []
 
 
-async def test_words_that_go_while_they_are_compared_are_no_error(
+async def test_words_deleted_while_they_are_compared_cause_no_error(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """The lexicon's statement has begun when their last row goes: neither of the two fails, and nothing stays."""
@@ -323,10 +324,10 @@ async def test_words_that_go_while_they_are_compared_are_no_error(
     )
     daemon = await daemons.start()
     async with gate_closed(second):
-        gone = await remember(connection, "boat ship vessel sailor harbour", user_id=ONE)
+        gone = await remember(connection, "boat ship vessel sailor harbour", user_id=ANN)
         await paused(connection)
         await until(connection, "select count(*) > 4 from memoryd.lexeme_statistics")
-        erasing = await meanwhile(third, connection, ERASE, ONE)
+        erasing = await meanwhile(third, connection, ERASE, ANN)
     await erasing
     await until(connection, IDLE)
     assert daemon.events("job_postponed") == daemon.events("batch_split") == []

@@ -7,9 +7,10 @@ import json
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, column, insert, remember
-from tests.support.users import ONE, OTHER, found
+from tests.support.users import found
 from tests.support.waiting import IDLE, until
 
 SECRET = "quokkazephyr"
@@ -33,49 +34,51 @@ FRAGMENTS = (
 
 
 @pytest.mark.parametrize("text", FRAGMENTS)
-async def test_no_piece_of_a_word_is_learnt_that_is_not_forgotten(
+async def test_every_learnt_part_of_a_word_is_erased(
     connection: asyncpg.Connection, daemons: Daemons, text: str
 ) -> None:
     await daemons.start()
-    await remember(connection, f"see {text} there", user_id=ONE)
-    await ask(connection, f"call {text} back", user_id=ONE, status="completed", output=f"called {text}")
+    await remember(connection, f"see {text} there", user_id=ANN)
+    await ask(connection, f"call {text} back", user_id=ANN, status="completed", output=f"called {text}")
     await until(connection, IDLE)
-    await connection.execute(ERASE, ONE)
+    await connection.execute(ERASE, ANN)
     await until(connection, IDLE)
     assert await found(connection, SECRET) == {}
     assert await column(connection, WORDS) == []
 
 
-async def test_others_learn_the_same_words_at_once(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_erased_words_can_be_learnt_again_from_others_at_once(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
     await daemons.start()
-    await remember(connection, "the wombat digs a burrow", user_id=ONE)
+    await remember(connection, "the wombat digs a burrow", user_id=ANN)
     await until(connection, IDLE)
-    await connection.execute(ERASE, ONE)
+    await connection.execute(ERASE, ANN)
     assert await column(connection, WORDS) == []
-    await remember(connection, "the wombat digs", user_id=OTHER)
+    await remember(connection, "the wombat digs", user_id=BOB)
     await until(connection, IDLE)
     assert await column(connection, WORDS) == ["digs", "wombat"]
 
 
-async def test_words_that_others_have_stay(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_words_that_other_users_have_stay(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await daemons.start()
-    await remember(connection, "the wombat digs", user_id=OTHER)
-    await remember(connection, "the wombat sleeps", user_id=ONE)
+    await remember(connection, "the wombat digs", user_id=BOB)
+    await remember(connection, "the wombat sleeps", user_id=ANN)
     await until(connection, IDLE)
-    await connection.execute(ERASE, ONE)
+    await connection.execute(ERASE, ANN)
     await until(connection, IDLE)
     assert await column(connection, WORDS) == ["digs", "wombat"]
 
 
-async def test_an_agent_that_is_the_users_own_goes_with_them(
+async def test_an_agent_that_only_the_user_named_is_erased(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
     await connection.execute("insert into agents (agent_id, identity) values ($1, $1)", AGENT)
-    memory = await remember(connection, "the cat", agent_id=AGENT, user_id=ONE)
-    await ask(connection, "feed the cat", agent_id=AGENT, user_id=ONE, status="completed", output="fed")
-    talk = await insert(connection, "conversation_sessions", {"agent_id": AGENT, "user_id": ONE})
-    for user, said in ((ONE, "hello"), (None, "hello to you")):
+    memory = await remember(connection, "the cat", agent_id=AGENT, user_id=ANN)
+    await ask(connection, "feed the cat", agent_id=AGENT, user_id=ANN, status="completed", output="fed")
+    talk = await insert(connection, "conversation_sessions", {"agent_id": AGENT, "user_id": ANN})
+    for user, said in ((ANN, "hello"), (None, "hello to you")):
         await insert(connection, "conversation_messages",
                      {"session_id": talk, "agent_id": AGENT, "user_id": user, "role": "user", "content": said})  # fmt: skip
     anchor: dict[str, object] = {
@@ -90,7 +93,7 @@ async def test_an_agent_that_is_the_users_own_goes_with_them(
     await until(connection, IDLE)
     where = await found(connection, SECRET)
     assert {"agents.identity", "memory_anchors.agent_id", "memoryd.lanes.lane"} <= set(where)
-    await connection.execute(ERASE, ONE)
+    await connection.execute(ERASE, ANN)
     await until(connection, IDLE)
     assert await found(connection, SECRET) == {}
     anchors = await connection.fetch(
@@ -99,52 +102,52 @@ async def test_an_agent_that_is_the_users_own_goes_with_them(
     assert len({a["agent_id"] for a in anchors}) == 1
     assert [(a["content_hash"], a["previous_hash"]) for a in anchors] == [(b"one", None), (b"two", b"one")]
     # Who comes back under that name is served.
-    again = await ask(connection, "feed the dog", agent_id=AGENT, user_id=OTHER)
+    again = await ask(connection, "feed the dog", agent_id=AGENT, user_id=BOB)
     await until(connection, "select status = 'ready' from agent_commands where id = $1", again)
 
 
-@pytest.mark.parametrize("owner", [OTHER, None])
+@pytest.mark.parametrize("owner", [BOB, None])
 @pytest.mark.parametrize(
     "table", ["agent_memory", "agent_commands", "memory_queries", "conversation_sessions"]
 )
-async def test_an_agent_that_others_name_stays(
+async def test_an_agent_that_others_named_stays(
     connection: asyncpg.Connection, table: str, owner: object
 ) -> None:
     await connection.execute("insert into agents (agent_id, identity) values ('alice', 'a sailor')")
-    await remember(connection, "the cat", user_id=ONE)
+    await remember(connection, "the cat", user_id=ANN)
     text = {"agent_memory": "content", "agent_commands": "message"}.get(table)
     more: dict[str, object] = {} if text is None else {text: "x"}
     await insert(connection, table, {"agent_id": "alice", "user_id": owner} | more)
-    await connection.execute(ERASE, ONE)
+    await connection.execute(ERASE, ANN)
     assert await column(connection, "select identity from agents") == ["a sailor"]
 
 
-async def test_an_erasure_lets_no_disabled_agent_loose(
+async def test_an_erasure_keeps_disabled_agents_disabled(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
     await connection.execute(
         "insert into agents (agent_id, identity, enabled) values ('alice', 'hers', false)"
     )
-    await remember(connection, "the cat", user_id=ONE)
-    await connection.execute(ERASE, ONE)
-    asked = await ask(connection, "feed the cat", user_id=ONE)
+    await remember(connection, "the cat", user_id=ANN)
+    await connection.execute(ERASE, ANN)
+    asked = await ask(connection, "feed the cat", user_id=ANN)
     await until(connection, "select status = 'cancelled' from agent_commands where id = $1", asked)
     assert await column(connection, "select identity from agents") == [None]
 
 
-async def test_an_agent_that_was_forgotten_meanwhile_is_known_again(
+async def test_an_agent_erased_meanwhile_is_registered_again(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """Its row was there when the command came, and gone when the command was looked at."""
-    asked = await ask(connection, "feed the cat", user_id=OTHER)
+    asked = await ask(connection, "feed the cat", user_id=BOB)
     await connection.execute("delete from agents")
     await daemons.start()
     await until(connection, "select status = 'ready' from agent_commands where id = $1", asked)
     assert await column(connection, "select agent_id from agents") == ["alice"]
 
 
-async def test_words_of_rows_that_came_and_went_between_two_counts_are_forgotten(
+async def test_words_of_rows_inserted_and_deleted_between_two_counts_are_erased(
     connection: asyncpg.Connection,
 ) -> None:
     """Their sums are nothing, and no count ever held them."""
@@ -165,12 +168,12 @@ async def test_words_of_rows_that_came_and_went_between_two_counts_are_forgotten
 
 
 @pytest.mark.parametrize("change", ["delete from agent_memory", "update agent_memory set content = 'now'"])
-async def test_what_others_were_answered_before_it_changed_is_erased_too(
+async def test_outdated_content_in_answers_to_others_is_erased(
     connection: asyncpg.Connection, change: str
 ) -> None:
     mine, others = (
-        await remember(connection, SECRET, user_id=ONE),
-        await remember(connection, "kept", user_id=OTHER),
+        await remember(connection, SECRET, user_id=ANN),
+        await remember(connection, "kept", user_id=BOB),
     )
     result = [{"id": str(mine), "content": SECRET}, {"id": str(others), "content": "kept"}]
     await insert(
@@ -179,19 +182,21 @@ async def test_what_others_were_answered_before_it_changed_is_erased_too(
         {"kind": "recall", "query": "q", "status": "done", "result": json.dumps(result)},
     )
     await connection.execute(f"{change} where id = $1", mine)
-    await connection.execute(ERASE, ONE)
+    await connection.execute(ERASE, ANN)
     left = json.loads(await connection.fetchval("select result from memory_requests"))
     assert left == [{"id": str(others), "content": "kept"}]
 
 
-async def test_a_message_to_an_erased_user_is_in_nobodys_answers(connection: asyncpg.Connection) -> None:
+async def test_a_message_to_an_erased_user_is_removed_from_all_answers(
+    connection: asyncpg.Connection,
+) -> None:
     """Also where another user asked, and where the answer's elements are no objects."""
     shared = await insert(connection, "shared_knowledge", {"tier": "working", "category": "decision", "title": SECRET,
-                                                           "content": SECRET, "created_by": str(ONE)})  # fmt: skip
+                                                           "content": SECRET, "created_by": str(ANN)})  # fmt: skip
     result = [7, {"id": str(shared), "content": SECRET}, {"id": "x", "content": "kept"}, None]
-    request = await insert(connection, "memory_requests", {"kind": "recall", "user_id": OTHER, "query": "q", "status": "done",
+    request = await insert(connection, "memory_requests", {"kind": "recall", "user_id": BOB, "query": "q", "status": "done",
                                                            "result": json.dumps(result)})  # fmt: skip
-    await connection.execute(ERASE, ONE)
+    await connection.execute(ERASE, ANN)
     left = json.loads(await connection.fetchval("select result from memory_requests where id = $1", request))
     assert left == [7, {"id": "x", "content": "kept"}, None]
     assert await found(connection, SECRET) == {}

@@ -93,7 +93,7 @@ def folder() -> Iterator[Path]:
 
 @AS_ROOT
 @LINUX
-async def test_a_user_of_its_own_reaches_no_secret_of_the_daemon(folder: Path) -> None:
+async def test_a_program_under_its_own_user_reads_no_secret_of_the_daemon(folder: Path) -> None:
     """Neither the daemon's process, nor its settings, nor the embedded Postgres beside it."""
     probe = folder / "probe.py"
     probe.write_text(PROBE)
@@ -127,7 +127,7 @@ async def test_a_user_of_its_own_reaches_no_secret_of_the_daemon(folder: Path) -
 
 @LINUX
 @pytest.mark.parametrize(("state", "found"), [("sealed", ["closed", "1"]), ("open", ["OPEN", "0"])])
-def test_even_as_the_same_user_it_reads_nothing_of_the_daemons_process(state: str, found: list[str]) -> None:
+def test_a_program_under_the_same_user_cannot_read_the_daemons_process(state: str, found: list[str]) -> None:
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", SAME_USER, state],
@@ -142,7 +142,7 @@ def test_even_as_the_same_user_it_reads_nothing_of_the_daemons_process(state: st
 
 @LINUX
 @pytest.mark.skipif(ROOT, reason="of root nothing is hidden")
-async def test_the_daemon_closes_itself(
+async def test_the_daemons_process_is_not_readable_by_others(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     program = tmp_path / "program.sh"
@@ -154,7 +154,9 @@ async def test_the_daemon_closes_itself(
 
 @AS_ROOT
 @LINUX
-async def test_it_has_no_rights_and_gains_none(daemons: Daemons, connection: asyncpg.Connection) -> None:
+async def test_a_program_has_no_privileges_and_gains_none(
+    daemons: Daemons, connection: asyncpg.Connection
+) -> None:
     await daemons.start(
         executor_command="grep -E '^(NoNewPrivs|CapEff|CapPrm):' /proc/self/status", executor_user=STRANGER
     )
@@ -165,7 +167,7 @@ async def test_it_has_no_rights_and_gains_none(daemons: Daemons, connection: asy
     ]
 
 
-async def test_it_sees_the_variables_of_a_short_list_and_those_named_for_it(
+async def test_a_program_sees_only_listed_environment_variables(
     daemons: Daemons, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (
@@ -198,7 +200,7 @@ async def test_it_sees_the_variables_of_a_short_list_and_those_named_for_it(
     assert seen["PATH"]
 
 
-async def test_each_command_has_a_folder_of_its_own_which_is_gone_afterwards(
+async def test_each_command_has_its_own_folder_which_is_deleted_afterwards(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     (tmp_path / ".env").write_text(f"MEMORYD_OPENAI_API_KEY={SECRET}\n")
@@ -214,7 +216,7 @@ async def test_each_command_has_a_folder_of_its_own_which_is_gone_afterwards(
     assert not {first[0], second[0]} & {str(left) for left in Path(first[0]).parent.iterdir()}
 
 
-async def test_a_folder_that_was_named_is_kept(
+async def test_a_configured_folder_is_kept(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "work").mkdir()
@@ -234,7 +236,7 @@ async def test_a_folder_that_was_named_is_kept(
         ),
     ],
 )
-async def test_the_start_is_refused_with_what_to_do(
+async def test_an_unsafe_executor_setting_is_refused_with_advice(
     daemons: Daemons, settings: dict[str, Any], words: str
 ) -> None:
     daemon = await daemons.start(executor_command="cat", wait=False, **settings)
@@ -244,7 +246,7 @@ async def test_the_start_is_refused_with_what_to_do(
 
 
 @AS_ROOT
-async def test_it_is_not_the_user_that_the_database_belongs_to(folder: Path) -> None:
+async def test_the_program_does_not_run_as_the_databases_user(folder: Path) -> None:
     data = folder / "data" / "pg"
     data.mkdir(parents=True)
     os.chown(data, pwd.getpwnam(STRANGER).pw_uid, -1)

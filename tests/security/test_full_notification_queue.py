@@ -97,7 +97,7 @@ async def work(connection: asyncpg.Connection) -> None:
     await connection.execute("delete from conversation_messages")
 
 
-async def test_everything_can_be_written_and_is_worked_on_by_the_poll(
+async def test_with_a_full_notification_queue_rows_are_written_and_processed_by_the_poll(
     url: str, full: None, daemons_at: Daemons
 ) -> None:
     connection = await asyncpg.connect(url)

@@ -34,7 +34,7 @@ async def ended(daemon: DaemonProcess) -> int:
         ({"embedding_dimensions": 128}, 1, "256 dimensions"),
     ],
 )
-async def test_a_refusal_is_an_event(
+async def test_a_refused_start_is_a_json_event(
     daemons: Daemons, settings: dict[str, Any], code: int, words: str
 ) -> None:
     daemon = await daemons.start(wait=False, url=None, **settings)
@@ -46,7 +46,7 @@ async def test_a_refusal_is_an_event(
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="numpy asks Apple's library there, which says nothing")
-async def test_what_libraries_print_while_they_are_loaded_is_an_event(
+async def test_output_of_libraries_while_they_are_loaded_is_a_json_event(
     daemons: Daemons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENBLAS_VERBOSE", "2")
@@ -56,7 +56,7 @@ async def test_what_libraries_print_while_they_are_loaded_is_an_event(
     assert daemon.events("library_said")[0]["said"].startswith("Core: ")
 
 
-async def test_a_library_that_refuses_this_machine_is_an_event(
+async def test_a_library_that_does_not_run_on_this_machine_is_a_json_event(
     daemons: Daemons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """numpy does when a part of the processor that it cannot do without is missing, or turned off."""
@@ -69,7 +69,7 @@ async def test_a_library_that_refuses_this_machine_is_an_event(
     assert "numpy does not run on this machine" in line["reason"]
 
 
-async def test_a_warning_of_python_is_an_event(daemons: Daemons, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_python_warning_is_a_json_event(daemons: Daemons, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONWARNINGS", "always")
     monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "NO_SUCH_FEATURE")
     daemon = await daemons.start()

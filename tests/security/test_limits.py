@@ -8,22 +8,22 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, acting_as
 from tests.support.refusals import refused
 from tests.support.rows import insert
-from tests.support.users import ONE, acting_as
 
 CHECK = "23514"
 SESSION = UUID(int=0x5E55)
 MINE: dict[str, dict[str, object]] = {
-    "agent_memory": {"agent_id": "alice", "user_id": ONE, "content": "x"},
-    "agent_commands": {"agent_id": "alice", "user_id": ONE, "message": "x"},
-    "memory_requests": {"kind": "recall", "user_id": ONE, "query": "x"},
-    "memory_queries": {"agent_id": "alice", "user_id": ONE},
-    "conversation_sessions": {"user_id": ONE},
-    "conversation_messages": {"session_id": SESSION, "user_id": ONE, "role": "user", "content": "x"},
-    "documents": {"user_id": ONE, "title": "x"},
+    "agent_memory": {"agent_id": "alice", "user_id": ANN, "content": "x"},
+    "agent_commands": {"agent_id": "alice", "user_id": ANN, "message": "x"},
+    "memory_requests": {"kind": "recall", "user_id": ANN, "query": "x"},
+    "memory_queries": {"agent_id": "alice", "user_id": ANN},
+    "conversation_sessions": {"user_id": ANN},
+    "conversation_messages": {"session_id": SESSION, "user_id": ANN, "role": "user", "content": "x"},
+    "documents": {"user_id": ANN, "title": "x"},
     "memory_chunks": {"document_id": SESSION, "chunk_index": 0, "chunk_text": "x"},
-    "agent_sessions": {"user_id": ONE},
+    "agent_sessions": {"user_id": ANN},
 }
 """The least that a user's row needs, of each table that users write."""
 AGENTS: dict[str, dict[str, object]] = {
@@ -38,7 +38,7 @@ AGENTS: dict[str, dict[str, object]] = {
     },
     "agent_execution_logs": {"step_name": "x", "action_type": "reasoning"},
     "memory_anchors": {"agent_id": "alice", "category": "decision", "payload": "{}", "content_hash": b"x"},
-    "user_memory_access": {"user_id": ONE},
+    "user_memory_access": {"user_id": ANN},
 }
 """The same of those that agents write."""
 
@@ -81,8 +81,8 @@ TOO_LONG = {"content": 10_000_001, "chunk_text": 10_000_001, "message": 10_000_0
 @pytest.fixture
 async def mine(connection: asyncpg.Connection) -> asyncpg.Connection:
     """A database with what the rows of MINE refer to."""
-    await insert(connection, "conversation_sessions", {"id": SESSION, "user_id": ONE})
-    await insert(connection, "documents", {"id": SESSION, "user_id": ONE, "title": "a document"})
+    await insert(connection, "conversation_sessions", {"id": SESSION, "user_id": ANN})
+    await insert(connection, "documents", {"id": SESSION, "user_id": ANN, "title": "a document"})
     await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
     return connection
 
@@ -114,12 +114,12 @@ async def test_every_text_that_a_user_may_write_is_bounded(mine: asyncpg.Connect
                 value, cast, said = "{" + "1," * 1000 + "1}", "float8[]", f"{name} has 1001 entries"
             case _:
                 value, cast, said = (
-                    "{" + ",".join([str(ONE)] * 1001) + "}",
+                    "{" + ",".join([str(ANN)] * 1001) + "}",
                     "uuid[]",
                     f"{name} has 1001 entries",
                 )
         sql, given = statement(MINE[place], place, name, cast)
-        async with acting_as(mine, ONE):
+        async with acting_as(mine, ANN):
             state, message, hint = await refused(mine, sql, *given, value)
         assert (state, message[: len(said)], hint[:8]) == (CHECK, said, "At most "), (place, name)
     assert seen == set(MINE)
@@ -127,12 +127,12 @@ async def test_every_text_that_a_user_may_write_is_bounded(mine: asyncpg.Connect
 
 @pytest.mark.parametrize("name", JSON)
 @pytest.mark.parametrize("table", ["agent_memory", "conversation_messages"])
-async def test_json_that_breaks_its_readers_is_refused(
+async def test_json_that_is_too_deep_for_parsers_is_refused(
     mine: asyncpg.Connection, table: str, name: str
 ) -> None:
     value, said = JSON[name]
     sql, given = statement(MINE[table], table, "metadata", "jsonb")
-    async with acting_as(mine, ONE):
+    async with acting_as(mine, ANN):
         state, message, hint = await refused(mine, sql, *given, value)
     assert (state, hint) == (
         CHECK, "At most 1,048,576 bytes of JSON, 64 levels deep, its numbers of 1,000 digits.")  # fmt: skip
@@ -140,17 +140,15 @@ async def test_json_that_breaks_its_readers_is_refused(
 
 
 @pytest.mark.parametrize("name", SOUND)
-async def test_json_up_to_the_limit_is_taken_and_may_be_read_by_any_parser(
-    mine: asyncpg.Connection, name: str
-) -> None:
-    async with acting_as(mine, ONE):
+async def test_json_up_to_the_limit_is_accepted(mine: asyncpg.Connection, name: str) -> None:
+    async with acting_as(mine, ANN):
         kept = await insert(mine, "agent_memory", MINE["agent_memory"] | {"metadata": SOUND[name]})
         read = await mine.fetchval("select metadata from agent_memory where id = $1", kept)
     assert json.loads(read) == json.loads(SOUND[name])
 
 
 @pytest.mark.parametrize("table", AGENTS)
-async def test_what_agents_write_is_bounded_too(mine: asyncpg.Connection, table: str) -> None:
+async def test_every_text_that_agents_write_is_bounded(mine: asyncpg.Connection, table: str) -> None:
     columns = await mine.fetch(
         "select column_name::text as name, udt_name::text as kind from information_schema.columns "
         "where table_name = $1 and table_schema = 'public' and udt_name in ('text', 'jsonb', '_text', '_uuid')", table,
@@ -165,7 +163,7 @@ async def test_what_agents_write_is_bounded_too(mine: asyncpg.Connection, table:
             "text": ("x" * 10_000_001, "text"),
             "jsonb": ('{"a": ' + DEEP + "}", "jsonb"),
             "_text": ("{" + "a," * 1000 + "a}", "text[]"),
-            "_uuid": ("{" + ",".join([str(ONE)] * 1001) + "}", "uuid[]"),
+            "_uuid": ("{" + ",".join([str(ANN)] * 1001) + "}", "uuid[]"),
         }[kind]
         sql, given = statement(AGENTS[table], table, name, cast)
         async with acting_as(mine, None, role="memoryd_service"):
@@ -173,9 +171,9 @@ async def test_what_agents_write_is_bounded_too(mine: asyncpg.Connection, table:
         assert (state, message.split()[0], hint[:7]) == (CHECK, name, "At most"), name
 
 
-async def test_ten_million_characters_are_taken_where_something_is_said(mine: asyncpg.Connection) -> None:
+async def test_ten_million_characters_of_content_are_accepted(mine: asyncpg.Connection) -> None:
     said = "wörd " * 2_000_000
-    async with acting_as(mine, ONE):
+    async with acting_as(mine, ANN):
         for table, name in (
             ("agent_memory", "content"), ("agent_commands", "message"), ("memory_requests", "query"),
             ("conversation_messages", "content"), ("documents", "content"), ("memory_chunks", "chunk_text"),
@@ -184,8 +182,8 @@ async def test_ten_million_characters_are_taken_where_something_is_said(mine: as
             await mine.execute(sql, *given, said)
 
 
-async def test_an_update_is_held_to_the_limit_too(mine: asyncpg.Connection) -> None:
-    async with acting_as(mine, ONE):
+async def test_the_limit_applies_to_updates(mine: asyncpg.Connection) -> None:
+    async with acting_as(mine, ANN):
         kept = await insert(mine, "agent_memory", MINE["agent_memory"])
         _, message, _ = await refused(
             mine, "update agent_memory set content = repeat('word ', 2000001) where id = $1", kept
@@ -199,20 +197,20 @@ async def test_an_update_is_held_to_the_limit_too(mine: asyncpg.Connection) -> N
 
 async def test_an_agents_name_of_any_length_still_gets_an_empty_context(mine: asyncpg.Connection) -> None:
     """A context logs what was asked for: the log's own limit is no reason to fail."""
-    async with acting_as(mine, ONE):
+    async with acting_as(mine, ANN):
         assert await mine.fetchval("select build_context($1, 'anything')", "x" * 5000) == ""
         assert await mine.fetchval("select max(length(agent_id)) from memory_queries") == 200
 
 
-async def test_an_older_export_that_breaks_a_limit_is_told_which(mine: asyncpg.Connection) -> None:
+async def test_an_import_beyond_a_limit_names_the_limit(mine: asyncpg.Connection) -> None:
     row = {
         "id": str(uuid4()),
-        "user_id": str(ONE),
+        "user_id": str(ANN),
         "agent_id": "alice",
         "content": "x",
         "metadata": json.loads(DEEP),
     }
     state, message, _ = await refused(
-        mine, "select memoryd.import_rows($1, $1, 'agent_memory', $2)", ONE, json.dumps([row])
+        mine, "select memoryd.import_rows($1, $1, 'agent_memory', $2)", ANN, json.dumps([row])
     )
     assert (state, message) == (CHECK, "metadata is nested deeper than 64 levels")

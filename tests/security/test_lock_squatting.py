@@ -13,12 +13,12 @@ from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from handlers.shared.ports import AnyConnection, Job
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.facts import all_done
 from tests.support.rows import ask, column, remember
 from tests.support.schemas import apply
 from tests.support.sources import one_of_each
-from tests.support.users import ONE, OTHER, acting_as
 from tests.support.waiting import BLOCKED, IDLE, until
 from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 
@@ -35,13 +35,13 @@ from unnest(array[7233173838382854000, 30792287825786212,
 @asynccontextmanager
 async def squatting(connection: asyncpg.Connection) -> AsyncIterator[None]:
     """An end user's session holds what names it knows."""
-    async with acting_as(connection, OTHER):
-        await connection.execute(SQUAT, str(ONE))
+    async with acting_as(connection, BOB):
+        await connection.execute(SQUAT, str(ANN))
     yield
     await connection.execute("select pg_advisory_unlock_all()")
 
 
-async def test_indexing_erasing_dreaming_and_migrating_go_on(
+async def test_advisory_locks_of_an_end_user_stop_no_work(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, database_url: str
 ) -> None:
     async with squatting(second):
@@ -50,18 +50,18 @@ async def test_indexing_erasing_dreaming_and_migrating_go_on(
         await one_of_each(connection, "boats in May")
         await connection.execute(
             "insert into conversation_messages (session_id, user_id, role, content) values ($1, $1, 'user', 'fish')",
-            ONE,
+            ANN,
         )
         await ask(connection, "sail to the island")
         dream = await connection.fetchval("insert into memory_requests (kind) values ('dream') returning id")
         await all_done(connection)
         done = "select status = 'done' from memory_requests where id = $1"
         await until(connection, done, dream)
-        counts = await connection.fetchval("select erase_user_memory($1)->>'conversation_messages'", ONE)
+        counts = await connection.fetchval("select erase_user_memory($1)->>'conversation_messages'", ANN)
         assert counts == "1"
 
 
-async def test_an_index_of_lists_is_built(
+async def test_advisory_locks_of_an_end_user_do_not_stop_the_build_of_an_ivfflat_index(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     await connection.execute(
@@ -92,11 +92,11 @@ async def test_an_index_of_lists_is_built(
         "select memoryd.lock_shared('user 1')",
     ],
 )
-async def test_nobody_else_reaches_the_locks(
+async def test_memoryds_lock_rows_are_closed_to_other_roles(
     connection: asyncpg.Connection, role: str, statement: str
 ) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        async with acting_as(connection, ONE, role=role):
+        async with acting_as(connection, ANN, role=role):
             await connection.execute(statement)
 
 
@@ -147,7 +147,7 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
 
 
 @pytest.mark.parametrize("pooled", [False, True])
-async def test_the_daemon_waits_for_no_lock_for_ever(
+async def test_the_daemon_gives_up_waiting_for_a_lock(
     connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str, pooled: bool
 ) -> None:
     memory = await remember(connection, "boats in May")

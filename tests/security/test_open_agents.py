@@ -6,7 +6,7 @@ import json
 
 import asyncpg
 
-from tests.support.clients import ANN, signed_in
+from tests.support.acting import ANN, acting_as
 from tests.support.daemons import Daemons
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, one_row
@@ -21,24 +21,25 @@ STATUS = "select status = $2 from agent_commands where id = $1"
 
 async def test_an_agent_is_closed_until_the_service_opens_it(connection: asyncpg.Connection) -> None:
     await connection.execute("insert into agents (agent_id) values ('vault')")
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         state, message, hint = await refused(connection, COMMAND, "vault", ANN)
     assert (state, message) == ("42501", "agent 'vault' takes no commands from users")
     assert "update agents set open_to_users = true" in hint
     assert await connection.fetchval("select count(*) from agent_commands") == 0
     assert await connection.fetchval("select count(*) from memoryd.jobs") == 0
-    await connection.execute("set role memoryd_service")
-    await connection.execute(OPEN, "vault")
-    await connection.execute("reset role")
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, None, role="memoryd_service"):
+        await connection.execute(OPEN, "vault")
+    async with acting_as(connection, ANN):
         made = await connection.fetchval(COMMAND, "vault", ANN)
     assert await column(connection, "select id from agent_commands") == [made]
 
 
-async def test_a_closed_agent_and_an_unknown_one_are_refused_alike(connection: asyncpg.Connection) -> None:
+async def test_a_closed_and_an_unknown_agent_are_refused_with_the_same_error(
+    connection: asyncpg.Connection,
+) -> None:
     await connection.execute("insert into agents (agent_id, enabled) values ('vault', true), ('gone', false)")
     told = {}
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         for agent in ("vault", "gone", "nobody"):
             said = await refused(connection, COMMAND, agent, ANN)
             told[agent] = [part.replace(agent, "<agent>") for part in said]
@@ -51,22 +52,23 @@ async def test_one_closed_agent_refuses_the_whole_statement(connection: asyncpg.
     )
     for agents in (["desk", "vault"], ["desk", "nobody"], ["nobody", "desk"]):
         for also in ("", " on conflict do nothing", " returning id"):
-            async with signed_in(connection, ANN):
+            async with acting_as(connection, ANN):
                 ask = "insert into agent_commands (agent_id, user_id, message) select a, $2, 'x' from unnest($1::text[]) a"
                 assert (await refused(connection, ask + also, agents, ANN))[0] == "42501"
     assert await connection.fetchval("select count(*) from agent_commands") == 0
 
 
-async def test_what_a_user_writes_makes_no_agent(connection: asyncpg.Connection) -> None:
-    async with signed_in(connection, ANN):
+async def test_a_users_rows_register_no_agent(connection: asyncpg.Connection) -> None:
+    async with acting_as(connection, ANN):
         await refused(connection, COMMAND, "invented", ANN)
         memory: dict[str, object] = {"agent_id": "invented", "user_id": ANN, "content": "an invention"}
         await insert(connection, "agent_memory", memory)
     assert await column(connection, "select agent_id from agents") == []
-    await connection.execute("set role memoryd_service")
-    await insert(connection, "agent_memory", memory)
-    await insert(connection, "agent_commands", {"agent_id": "tasked", "user_id": ANN, "message": "for ann"})
-    await connection.execute("reset role")
+    async with acting_as(connection, None, role="memoryd_service"):
+        await insert(connection, "agent_memory", memory)
+        await insert(
+            connection, "agent_commands", {"agent_id": "tasked", "user_id": ANN, "message": "for ann"}
+        )
     assert await column(connection, "select agent_id from agents where not open_to_users order by 1") == [
         "invented",
         "tasked",
@@ -74,26 +76,25 @@ async def test_what_a_user_writes_makes_no_agent(connection: asyncpg.Connection)
 
 
 async def test_the_service_commands_any_agent_for_a_user(connection: asyncpg.Connection) -> None:
-    await connection.execute("set role memoryd_service")
-    assert await connection.fetchval(COMMAND, "vault", ANN)
-    await connection.execute("reset role")
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, None, role="memoryd_service"):
+        assert await connection.fetchval(COMMAND, "vault", ANN)
+    async with acting_as(connection, ANN):
         assert await connection.fetchval("select agent_id from agent_commands") == "vault"
 
 
-async def test_who_gives_no_agent_is_told_so(connection: asyncpg.Connection) -> None:
-    async with signed_in(connection, ANN):
+async def test_a_command_without_an_agent_is_refused(connection: asyncpg.Connection) -> None:
+    async with acting_as(connection, ANN):
         assert (await refused(connection, COMMAND, None, ANN))[0] == "23502"
 
 
-async def test_a_user_opens_no_agent(connection: asyncpg.Connection) -> None:
+async def test_a_user_cannot_open_an_agent(connection: asyncpg.Connection) -> None:
     await connection.execute("insert into agents (agent_id) values ('vault')")
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         for statement in ("update agents set open_to_users = true", "select open_to_users from agents"):
             assert (await refused(connection, statement))[0] == "42501"
 
 
-async def test_a_command_to_an_open_agent_runs_as_ever(
+async def test_a_users_command_to_an_open_agent_runs(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -105,13 +106,13 @@ async def test_a_command_to_an_open_agent_runs_as_ever(
     }
     await insert(connection, "agent_memory", known)
     await until(connection, IDLE)
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         made = await connection.fetchval(COMMAND, "desk", ANN)
     await until(connection, STATUS, made, "ready")
     assert "the blue key" in await connection.fetchval("select context from claim_command('desk')")
     await connection.execute("select complete_command($1, 'it is open')", made)
     await until(connection, IDLE)
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         row = await one_row(
             connection, "select status, output, message from agent_commands where id = $1", made
         )
@@ -119,16 +120,16 @@ async def test_a_command_to_an_open_agent_runs_as_ever(
         assert (await refused(connection, "select context from agent_commands"))[0] == "42501"
 
 
-async def test_an_open_agent_that_is_disabled_says_why(
+async def test_a_command_to_a_disabled_open_agent_is_cancelled_with_the_reason(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
     await connection.execute(
         "insert into agents (agent_id, open_to_users, enabled, disabled_reason) values ('desk', true, false, 'lunch')"
     )
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         made = await connection.fetchval(COMMAND, "desk", ANN)
     await until(connection, STATUS, made, "cancelled")
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         told = await connection.fetchval("select to_json(error) from agent_commands where id = $1", made)
     assert json.loads(told) == "agent desk is disabled: lunch"

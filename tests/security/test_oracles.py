@@ -8,7 +8,7 @@ from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, remember
 
@@ -64,20 +64,20 @@ async def others(connection: asyncpg.Connection) -> Others:
 
 async def told(connection: asyncpg.Connection, sql: str, key: UUID, *args: object) -> tuple[str, ...]:
     """How BOB is refused, the id left out; a statement that would wait for others fails otherwise."""
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         await connection.execute("set local lock_timeout = '5s'")
         said = await refused(connection, sql, key, *args)
     return tuple(part.replace(str(key), "<id>") for part in said)
 
 
-async def test_ids_are_not_a_users_to_choose(connection: asyncpg.Connection) -> None:
+async def test_users_may_not_choose_ids(connection: asyncpg.Connection) -> None:
     assert await column(connection, GRANTED.format("a.attname = 'id'"), "insert") == []
     assert await column(connection, GRANTED.format("a.attname ~ '(^|_)id$'"), "update") == [
         "agent_memory.session_id"
     ]
 
 
-async def test_what_a_user_writes_is_held_against_their_own_rows_alone(
+async def test_a_users_writes_are_checked_only_against_their_own_rows(
     connection: asyncpg.Connection,
 ) -> None:
     """The parents that they name are looked for among their own; a new constraint has to be thought of here."""
@@ -96,7 +96,7 @@ async def test_what_a_user_writes_is_held_against_their_own_rows_alone(
 )
 @pytest.mark.parametrize("writer", ["default", "null", "$2::uuid"])
 @pytest.mark.parametrize("place", ["default", "0", "7"])
-async def test_a_session_of_others_is_refused_like_none(
+async def test_another_users_session_is_refused_like_a_missing_one(
     connection: asyncpg.Connection, others: Others, also: str, writer: str, place: str
 ) -> None:
     sql = (
@@ -119,7 +119,7 @@ async def test_a_session_of_others_is_refused_like_none(
     ["", " on conflict do nothing", OVERWRITE.format("document_id, chunk_index", "chunk_text", "chunk_text")],
 )
 @pytest.mark.parametrize("place", [0, 7])
-async def test_a_document_of_others_is_refused_like_none(
+async def test_another_users_document_is_refused_like_a_missing_one(
     connection: asyncpg.Connection, others: Others, also: str, place: int
 ) -> None:
     sql = f"insert into memory_chunks (document_id, chunk_index, chunk_text) values ($1, {place}, 'x'){also}"
@@ -132,13 +132,15 @@ async def test_a_document_of_others_is_refused_like_none(
     assert await connection.fetchrow(COUNTS) == before
 
 
-async def test_whoever_keeps_nothing_learns_no_more(connection: asyncpg.Connection, others: Others) -> None:
+async def test_a_user_with_memory_off_learns_nothing_from_dropped_rows(
+    connection: asyncpg.Connection, others: Others
+) -> None:
     """With memory off rows are dropped without a word: also those that would have been refused, each of them."""
     await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
     before = await connection.fetchrow(COUNTS)
     message = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'x')"
     chunk = "insert into memory_chunks (document_id, chunk_index, chunk_text) values ($1, 7, 'x')"
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         for sql, keys in ((message, others.sessions), (chunk, others.documents)):
             assert {await connection.execute(sql, key) for key in keys} == {"INSERT 0 0"}
     unnamed = message.replace("content)", "content, user_id)").replace("'x')", "'x', null)")
@@ -146,7 +148,7 @@ async def test_whoever_keeps_nothing_learns_no_more(connection: asyncpg.Connecti
     assert await connection.fetchrow(COUNTS) == before
 
 
-async def test_nobody_is_told_by_waiting(
+async def test_a_users_statement_never_waits_for_rows_of_others(
     connection: asyncpg.Connection, second: asyncpg.Connection, others: Others
 ) -> None:
     """Rows that others are writing at this moment, and sessions that they are making: BOB waits for none of them."""
@@ -165,7 +167,7 @@ async def test_nobody_is_told_by_waiting(
         await second.execute(message, made)
         assert len({await told(connection, message, key) for key in (*others.sessions, made)}) == 1
         assert len({await told(connection, chunk, key) for key in others.documents}) == 1
-        async with signed_in(connection, BOB):
+        async with acting_as(connection, BOB):
             await connection.execute("set local lock_timeout = '5s'")
             for source, keys in (("session", [*others.sessions, made]), ("document", others.documents)):
                 assert await connection.fetchval("select forget($1, $2)", keys, source) == 0
@@ -173,28 +175,27 @@ async def test_nobody_is_told_by_waiting(
                 assert await connection.fetchval("select reset_session($1)", key) == 0
 
 
-async def test_a_session_is_not_taken_before_its_owner_comes(connection: asyncpg.Connection) -> None:
+async def test_a_user_cannot_create_another_users_session_id(connection: asyncpg.Connection) -> None:
     """The id that a service makes of a chat's name is no secret, and knowing it gives nothing."""
     session = uuid5(NAMESPACE_URL, "telegram:chat:42")
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         for sql in (
             "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'mine now')",
             "insert into conversation_sessions (id) values ($1)",
         ):
             assert (await refused(connection, sql, session))[0] == "42501"
     said = {"session_id": session, "user_id": ANN, "role": "user", "content": "hello"}
-    await connection.execute("set role memoryd_service")
-    await insert(connection, "conversation_messages", said)
-    await connection.execute("reset role")
+    async with acting_as(connection, None, role="memoryd_service"):
+        await insert(connection, "conversation_messages", said)
     assert await column(connection, "select user_id from conversation_sessions") == [ANN]
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         assert await connection.fetch("select * from load_context($1)", session) == []
-    async with signed_in(connection, ANN):
+    async with acting_as(connection, ANN):
         assert await column(connection, "select content from load_context($1)", session) == ["hello"]
 
 
-async def test_a_user_begins_a_session_and_goes_on_in_it(connection: asyncpg.Connection) -> None:
-    async with signed_in(connection, BOB):
+async def test_a_user_creates_a_session_and_writes_into_it(connection: asyncpg.Connection) -> None:
+    async with acting_as(connection, BOB):
         session = await connection.fetchval(
             "insert into conversation_sessions (title) values ('mine') returning id"
         )
@@ -231,7 +232,7 @@ READS_AND_CHANGES = (
 
 
 @pytest.mark.parametrize(("table", "sql"), READS_AND_CHANGES)
-async def test_an_id_of_others_is_answered_like_a_free_one(
+async def test_another_users_id_is_answered_like_a_free_one(
     connection: asyncpg.Connection, others: Others, table: str, sql: str
 ) -> None:
     assert others.sessions
@@ -246,7 +247,7 @@ async def test_an_id_of_others_is_answered_like_a_free_one(
         await insert(connection, "memory_requests", own | {"kind": "recall", "query": "x", "status": "done"})
     keys = [*await column(connection, f"select id from {table}"), uuid4()]
     assert len(keys) == 3
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         answers = [list(map(tuple, await connection.fetch(sql, key))) for key in keys]
     assert answers[0] == answers[1] == answers[2]
 
@@ -254,7 +255,9 @@ async def test_an_id_of_others_is_answered_like_a_free_one(
 @pytest.mark.parametrize(
     "also", ["", " on conflict do nothing", " on conflict (user_id) do update set memory_enabled = false"]
 )
-async def test_whether_somebody_has_settings_is_not_told(connection: asyncpg.Connection, also: str) -> None:
+async def test_whether_another_user_has_settings_cannot_be_found_out(
+    connection: asyncpg.Connection, also: str
+) -> None:
     await connection.execute("insert into memory_settings (user_id) values ($1)", ANN)
     sql = f"insert into memory_settings (user_id) values ($1){also}"
     assert len({await told(connection, sql, user) for user in (ANN, uuid4())}) == 1
@@ -263,11 +266,11 @@ async def test_whether_somebody_has_settings_is_not_told(connection: asyncpg.Con
 @pytest.fixture
 async def calls(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
     """A connection with BOB's rights, for calls that must fail alike."""
-    async with signed_in(connection, BOB):
+    async with acting_as(connection, BOB):
         yield connection
 
 
-async def test_whether_there_is_such_a_user_is_not_told(calls: asyncpg.Connection) -> None:
+async def test_whether_a_user_exists_cannot_be_found_out(calls: asyncpg.Connection) -> None:
     for function in ("export_user_memory", "erase_user_memory"):
         said = {await refused(calls, f"select {function}($1)", user) for user in (ANN, uuid4())}
         assert len(said) == 1

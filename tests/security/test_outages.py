@@ -53,7 +53,7 @@ class Broken:
 
 @pytest.mark.parametrize("error", [*STATES, TimeoutError], ids=str)
 @pytest.mark.parametrize("lanes", [0, 4])
-async def test_an_outage_buries_nothing(
+async def test_an_outage_makes_no_dead_letters(
     database: Database, connection: asyncpg.Connection, lanes: int, error: str | type[Exception]
 ) -> None:
     """More often than there are attempts."""
@@ -73,9 +73,7 @@ async def test_an_outage_buries_nothing(
     assert "trouble" not in str(lines)
 
 
-async def test_an_outcome_outlasts_a_disk_that_is_full(
-    connection: asyncpg.Connection, daemons: Daemons
-) -> None:
+async def test_an_outcome_survives_a_full_disk(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await connection.execute(
         """
         create function full_disk() returns trigger language plpgsql as
@@ -96,7 +94,7 @@ async def test_an_outcome_outlasts_a_disk_that_is_full(
     assert daemon.events("job_buried") == []
 
 
-async def test_a_database_that_is_read_only_for_a_while_costs_nothing(
+async def test_a_database_that_is_read_only_for_a_while_makes_no_dead_letters(
     connection: asyncpg.Connection, daemons: Daemons, database_url: str
 ) -> None:
     """As after a failover, while the connections still lead to what is a standby now."""
@@ -116,7 +114,7 @@ async def test_a_database_that_is_read_only_for_a_while_costs_nothing(
     assert daemon.events("job_buried") == []
 
 
-def test_what_fails_for_another_reason_has_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_failures_are_retried_for_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random, "uniform", lambda low, _high: low)
     settings = load_settings()
     pauses = [

@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.clients import ANN, BOB, signed_in
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.rows import column, insert, one_row
 from tests.support.users import found, whole_user
@@ -48,7 +48,7 @@ async def talk(connection: asyncpg.Connection, *, owner: UUID | None, title: str
 
 async def export(connection: asyncpg.Connection, user: UUID) -> dict[str, list[dict[str, Any]]]:
     """The tables that a user is given of themselves."""
-    async with signed_in(connection, user):
+    async with acting_as(connection, user):
         document = json.loads(await connection.fetchval("select export_user_memory($1)", user))
     tables: dict[str, list[dict[str, Any]]] = document["tables"]
     return tables
@@ -56,12 +56,12 @@ async def export(connection: asyncpg.Connection, user: UUID) -> dict[str, list[d
 
 async def erase(connection: asyncpg.Connection, user: UUID) -> dict[str, Any]:
     """The counts of an erasure that the user asks for."""
-    async with signed_in(connection, user):
+    async with acting_as(connection, user):
         counts: dict[str, Any] = json.loads(await connection.fetchval("select erase_user_memory($1)", user))
     return counts
 
 
-async def test_of_a_session_without_an_owner_only_ones_own_words_are_exported(
+async def test_only_the_users_own_messages_of_an_ownerless_session_are_exported(
     connection: asyncpg.Connection,
 ) -> None:
     await talk(connection, owner=None, title="wombats")
@@ -70,7 +70,7 @@ async def test_of_a_session_without_an_owner_only_ones_own_words_are_exported(
     assert tables["conversation_sessions"] == []
 
 
-async def test_of_a_session_without_an_owner_only_ones_own_words_are_erased(
+async def test_only_the_users_own_messages_of_an_ownerless_session_are_erased(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
@@ -91,7 +91,7 @@ async def test_of_a_session_without_an_owner_only_ones_own_words_are_erased(
     assert len(known) == 3
 
 
-async def test_a_session_without_an_owner_goes_with_its_last_words(connection: asyncpg.Connection) -> None:
+async def test_an_ownerless_session_is_deleted_with_its_last_message(connection: asyncpg.Connection) -> None:
     session = await insert(connection, "conversation_sessions", {"title": "the quokka"})
     turn: dict[str, object] = {
         "session_id": session,
@@ -108,7 +108,7 @@ async def test_a_session_without_an_owner_goes_with_its_last_words(connection: a
     assert await found(connection, "quokka") == {}
 
 
-async def test_in_ones_own_session_the_assistants_words_are_ones_own_and_the_prompt_is_not(
+async def test_a_users_own_session_exports_the_assistants_messages_but_not_the_system_prompt(
     connection: asyncpg.Connection,
 ) -> None:
     await talk(connection, owner=ANN, title="quokkas")
@@ -124,7 +124,9 @@ async def test_in_ones_own_session_the_assistants_words_are_ones_own_and_the_pro
 
 
 @pytest.mark.parametrize("owner", [ANN, BOB, None])
-async def test_what_is_exported_is_what_is_erased(connection: asyncpg.Connection, owner: UUID | None) -> None:
+async def test_an_export_holds_exactly_the_rows_that_an_erasure_deletes(
+    connection: asyncpg.Connection, owner: UUID | None
+) -> None:
     session = await talk(connection, owner=None)
     if owner == BOB:
         # The service may put a session into other hands and leave the messages where they are.
@@ -140,7 +142,7 @@ async def test_what_is_exported_is_what_is_erased(connection: asyncpg.Connection
     assert exported
 
 
-async def test_a_services_steps_in_ones_session_are_not_exported(connection: asyncpg.Connection) -> None:
+async def test_a_services_steps_in_a_users_session_are_not_exported(connection: asyncpg.Connection) -> None:
     session = (await whole_user(connection, ANN, "quokka"))["agent_sessions"]
     step: dict[str, object] = {
         "session_id": session,
@@ -166,7 +168,7 @@ async def test_a_services_steps_in_ones_session_are_not_exported(connection: asy
 
 
 @pytest.mark.parametrize("table", ["conversation_sessions", "agent_execution_logs"])
-async def test_a_file_brings_no_rows_of_nobody(connection: asyncpg.Connection, table: str) -> None:
+async def test_an_import_creates_no_rows_without_a_user(connection: asyncpg.Connection, table: str) -> None:
     row = {"user_id": None, "session_id": None, "step_name": "x", "action_type": "decision", "title": "x"}
     own = await connection.fetchval("select memoryd.own_columns($1)", table)
     rows = json.dumps([{name: value for name, value in row.items() if name in own}])
@@ -174,7 +176,7 @@ async def test_a_file_brings_no_rows_of_nobody(connection: asyncpg.Connection, t
         await connection.execute("select memoryd.import_rows($1, $1, $2, $3)", ANN, table, rows)
 
 
-async def test_what_was_erased_of_a_session_of_nobody_comes_back_as_ones_own(
+async def test_an_imported_ownerless_session_comes_back_as_the_users_own(
     connection: asyncpg.Connection,
 ) -> None:
     session = await insert(connection, "conversation_sessions", {"agent_id": "alice"})

@@ -37,7 +37,7 @@ def log_of(folder: Path) -> str:
     return "".join(path.read_text() for path in sorted((folder / "data").glob("postgres.log*")))
 
 
-async def test_what_a_statement_held_is_not_in_the_log(folder: Path) -> None:
+async def test_values_of_failing_statements_are_not_in_the_servers_log(folder: Path) -> None:
     assert (await Commands(None, folder)("migrate")).code == 0
     server = EmbeddedPostgres(folder / "data")
     server.start()
@@ -55,7 +55,7 @@ async def test_what_a_statement_held_is_not_in_the_log(folder: Path) -> None:
     assert "ready to accept connections" in log
 
 
-async def test_the_log_is_turned_over_while_the_server_writes(folder: Path) -> None:
+async def test_the_servers_log_is_rotated_while_the_server_writes(folder: Path) -> None:
     server = EmbeddedPostgres(folder / "data", options={"shared_buffers": "16MB"})
     server.start()
     connection = await asyncpg.connect(server.socket_url)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from uuid import UUID
 
 import asyncpg
 
-from tests.support.users import acting_as
-
-ANN = UUID(int=0xA)
+from tests.support.acting import ANN, acting_as
 
 # As statements over messages of so many speakers leave it, twenty whose names begin with each of 200 words.
 SPEAKERS = """
@@ -20,6 +17,8 @@ from (select 'Nam' || w || 'x Kin' || n || 'q' as name from generate_series(1, 2
 cross join lateral unnest(tsvector_to_array(memoryd.lexemes_of(s.name))) l
 on conflict do nothing
 """
+
+QUESTION = "select (c.question).speakers from memoryd.find_candidates($1, null, '{}', null, 10, null) c"
 
 
 async def crowd(connection: asyncpg.Connection, *names: str) -> str:
@@ -32,12 +31,14 @@ async def crowd(connection: asyncpg.Connection, *names: str) -> str:
 async def test_a_question_considers_fifty_speakers_at_most(connection: asyncpg.Connection) -> None:
     asked = await crowd(connection, "Carol Ann", "Carol")
     async with acting_as(connection, ANN):
-        named = await connection.fetchval("select speakers from memoryd.question($1, null, 500, null)", asked)
+        named = await connection.fetchval(QUESTION, asked)
     assert len(named) == 50
     assert {"Carol Ann", "Carol"} <= set(named)
 
 
-async def test_of_many_alike_those_that_are_named_whole_are_taken_out(connection: asyncpg.Connection) -> None:
+async def test_of_many_similar_speakers_those_named_in_full_are_removed_from_the_question(
+    connection: asyncpg.Connection,
+) -> None:
     asked = await crowd(connection, "Carol Ann", "Carol", "O'Hara (boss)")
     text = await connection.fetchval("select text from memoryd.read_question($1, null, $2)", asked, ANN)
     assert text.startswith("What did  and  and")
@@ -46,7 +47,7 @@ async def test_of_many_alike_those_that_are_named_whole_are_taken_out(connection
     assert "nam1x nam2x" in text
 
 
-async def test_an_ordinary_question_is_read_as_ever(connection: asyncpg.Connection) -> None:
+async def test_named_speakers_are_removed_from_an_ordinary_question(connection: asyncpg.Connection) -> None:
     await connection.execute(
         SPEAKERS.replace("(1, 200)", "(1, 0)"), ANN, ["Caroline", "Mel B.", "Jean-Luc Martin", "A+B|C"]
     )
@@ -65,7 +66,7 @@ async def test_an_ordinary_question_is_read_as_ever(connection: asyncpg.Connecti
         )
 
 
-async def test_a_speaker_of_others_costs_no_page_more(connection: asyncpg.Connection) -> None:
+async def test_a_speaker_of_other_users_costs_no_extra_page(connection: asyncpg.Connection) -> None:
     """However many scopes know somebody of that name, one look-up a scope of one's own is all there is."""
     await connection.execute(
         "insert into memoryd.lexeme_statistics (scope, lexeme, rows) "
@@ -76,7 +77,7 @@ async def test_a_speaker_of_others_costs_no_page_more(connection: asyncpg.Connec
     async def pages(word: str) -> int:
         plan = json.loads(
             await connection.fetchval(
-                "explain (analyze, buffers, format json) select * from memoryd.question($1, null, 500, null)",
+                f"explain (analyze, buffers, format json) {QUESTION}",
                 word,
             )
         )[0]["Plan"]

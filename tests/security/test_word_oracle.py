@@ -14,14 +14,14 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.isolation import index_world
 from tests.support.rows import embedding
 from tests.support.servers import Server
-from tests.support.users import acting_as
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ANN, BOB, EVE = UUID(int=0xA), UUID(int=0xB), UUID(int=0xE)
+EVE = UUID(int=0xE)
 """Ann asks; of Bob's words none is hers to find; Eve is granted what is shared."""
 
 THERE, SHARED, FRESH, NOWHERE = "zorblat", "murvano", "vexorit", "wibnixo"
@@ -125,22 +125,26 @@ async def cost(connection: asyncpg.Connection, call: str, word: str) -> tuple[in
 SOURCES = ("memory", "conversation", "document", "knowledge", "insight")
 _SCOPE = f"memoryd.scope_of('{BOB}', null)"
 _SCOPES = ("null", f"array[{_SCOPE}, 0]")
-_WEIGHTS = "(select weights from memoryd.weigh_text('<word>'))"
-_WORDS = f"array['<word>','<word>'], array[{_SCOPE}, 0]"
-_PAIRS = f"array['<word>','row','<word>','row'], array[{_SCOPE}, {_SCOPE}, 0, 0]"
+_CANDIDATES = (
+    "select c.ids, c.question::text "
+    "from memoryd.find_candidates('{words}', {scopes}, '{sources}', null, 200, {near}) c"
+)
+_NEAR = '\'[{"lexeme": "row", "neighbour": "<word>", "similarity": 0.9}]\''
 PROBES = {
     **{
-        f"candidates_{source} {n} {what}": f"select memoryd.candidates_{source}({scopes}, {_WEIGHTS}, {given}, null, 200)"
+        f"candidates {source} {n} {what}": _CANDIDATES.format(
+            words=words, scopes=scopes, sources=f"{{{source}}}", near="null"
+        )
         for source in SOURCES
         for n, scopes in enumerate(_SCOPES)
-        for what, given in (("words", f"{_WORDS}, null, null"), ("pairs", f"null, null, {_PAIRS}"))
+        for what, words in (("words", "<word>"), ("pairs", "<word> row"))
     },
     **{
-        f"question {n}": f"select * from memoryd.question('<word>', {scopes}, 500, null)"
+        f"question {n}": _CANDIDATES.format(words="<word>", scopes=scopes, sources="{}", near="null")
         for n, scopes in enumerate(_SCOPES)
     },
-    "question near": "select * from memoryd.question('row', null, 500, "
-    '\'[{"lexeme": "row", "neighbour": "<word>", "similarity": 0.9}]\')',
+    "question near": _CANDIDATES.format(words="row", scopes="null", sources="{}", near=_NEAR),
+    "candidates near": _CANDIDATES.format(words="row", scopes="null", sources="{memory}", near=_NEAR),
     "recall": "select * from recall('<word>')",
     "recall of another": f"select * from recall('<word>', null, '{BOB}')",
     "explain_recall": "select * from explain_recall('<word> row')",
@@ -151,7 +155,7 @@ PROBES = {
 
 @pytest.mark.parametrize("probe", PROBES)
 @pytest.mark.parametrize("word", [THERE, SHARED, FRESH])
-async def test_a_word_of_anothers_costs_what_a_word_of_nobodys_costs(
+async def test_a_word_of_another_user_costs_as_much_as_an_unknown_word(
     asker: asyncpg.Connection, probe: str, word: str
 ) -> None:
     costs = []
@@ -162,10 +166,10 @@ async def test_a_word_of_anothers_costs_what_a_word_of_nobodys_costs(
     assert costs[0] == costs[1] == costs[2]
 
 
-async def test_what_is_counted_shows_a_word_that_is_found(asker: asyncpg.Connection) -> None:
+async def test_the_measured_cost_differs_for_a_word_that_is_found(asker: asyncpg.Connection) -> None:
     """Else the test above could not fail: to who serves, and to Bob, the same calls cost more where the word is."""
     for user, role in ((BOB, "memoryd_user"), (None, "memoryd_service")):
-        for probe in ("candidates_memory 1 words", "candidates_memory 1 pairs"):
+        for probe in ("candidates memory 1 words", "candidates memory 1 pairs"):
             async with acting_as(asker, user, role=role):
                 found = await cost(asker, PROBES[probe], THERE)
                 missed = await cost(asker, PROBES[probe], NOWHERE)
@@ -174,12 +178,13 @@ async def test_what_is_counted_shows_a_word_that_is_found(asker: asyncpg.Connect
 
 # All but the weights, which name each word by a number of its own.
 QUESTION = """
-select words, word_scopes, pairs, pair_scopes, speakers, ideal, asks_when
-from memoryd.question($1, null, 500, null)
+select (c.question).words, (c.question).word_scopes, (c.question).pairs, (c.question).pair_scopes, (c.question).speakers,
+       (c.question).ideal, (c.question).asks_when
+from memoryd.find_candidates($1, null, '{}', null, 200, null) c
 """
 
 
-async def test_a_question_to_nobody_in_particular_tells_of_nobodys_words(asker: asyncpg.Connection) -> None:
+async def test_a_question_without_scopes_reveals_no_words(asker: asyncpg.Connection) -> None:
     for user in (ANN, EVE, None):
         async with acting_as(asker, user):
             told = [
@@ -189,7 +194,9 @@ async def test_a_question_to_nobody_in_particular_tells_of_nobodys_words(asker: 
         assert str(told[1]).replace(THERE, "x") == str(told[2]).replace(NOWHERE, "x")
 
 
-async def test_no_function_takes_keys(asker: asyncpg.Connection) -> None:
+async def test_functions_open_to_users_take_words_and_scopes_but_no_index_keys(
+    asker: asyncpg.Connection,
+) -> None:
     """What runs as the owner and is open to end users takes arrays of words and of scopes, and scopes are looked at."""
     taken = await asker.fetch(
         "select p.proname, a.name from pg_proc p "
@@ -197,15 +204,13 @@ async def test_no_function_takes_keys(asker: asyncpg.Connection) -> None:
         "where p.prosecdef and has_function_privilege('memoryd_user', p.oid, 'execute') "
         "and a.type in ('bigint'::regtype, 'bigint[]'::regtype)"
     )
-    assert {row["name"] for row in taken} == {"p_scopes", "p_word_scopes", "p_pair_scopes"}
+    assert {row["name"] for row in taken} == {"p_scopes"}
 
 
-async def test_what_is_shared_is_open_to_whom_anything_is_granted(asker: asyncpg.Connection) -> None:
+async def test_shared_scopes_are_open_to_users_with_any_grant(asker: asyncpg.Connection) -> None:
     for user, found in ((EVE, 100), (BOB, 100), (ANN, 0), (None, 0)):
         async with acting_as(asker, user):
             rows = await asker.fetch(
                 "select * from recall($1, match_count => 100, sources => '{conversation}')", SHARED
             )
             assert (len(rows) > 0) == (found > 0)
-            opened = await asker.fetchval("select memoryd.scopes_open(null)")
-            assert (0 in opened) == (found > 0)

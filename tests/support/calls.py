@@ -29,13 +29,14 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "bm25", "check_match", "code_of", "grants_access", "is_plain", "json_fits", "kind_weight", "lexemes_of", "list_fits",
-        "one_line", "prior_of", "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms",
-        "sparse_index", "text_fits", "unseen",
+        "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of", "grants_access", "is_asked_for",
+        "is_plain", "json_fits", "kind_weight", "lexemes_of", "list_fits", "one_line", "prior_of", "recency", "refuse",
+        "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_text", "sparse_index", "text_fits",
+        "time_fits", "unseen",
         "weigh_text", "weigh_texts",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
-"""What is reckoned from the arguments alone."""
+"""What is computed from the arguments alone."""
 
 _SCOPES = (
     "null",
@@ -44,12 +45,6 @@ _SCOPES = (
     "array[memoryd.scope_of(null, 'alice'), memoryd.scope_of(null, '_shared'), 0]",
     "array[memoryd.scope_of('<me>', null), memoryd.scope_of('<other>', null), 0, 0]",
 )
-_ALL_SCOPES = (
-    "array[memoryd.scope_of('<me>', null), memoryd.scope_of('<other>', null), 0, memoryd.scope_of(null, 'alice'), "
-    "memoryd.scope_of(null, '_shared')]"
-)
-_PAIRED = f"from unnest('{{secret,recip,messag,chunk}}'::text[]) l, unnest({_ALL_SCOPES}) s order by s, l"
-_TERMS = f"array(select l {_PAIRED}), array(select s {_PAIRED})"
 _WEIGHTS = "(select weights from memoryd.weigh_text('<words>'))"
 _ASKED = (
     "'<words>'",
@@ -61,6 +56,7 @@ _ASKED = (
     "'<words>', 'alice', '<other>', <vector>, 1000",
 )
 _USERS = ("'<other>'", "'<me>'", "null")
+_NEAR = """'[{"lexeme": "secret", "neighbour": "recip", "similarity": 0.9}]'"""
 _YES_NO = ("true", "false")
 
 
@@ -75,27 +71,24 @@ def _each(call: str, table: str) -> tuple[str, ...]:
     )
 
 
-def _candidates(source: str) -> tuple[str, ...]:
+_CALLERS = ("memoryd.current_caller()", "row('<other>', false, false)", "row('<me>', true, true)")
+"""As who calls, as another, and as somebody with all rights."""
+
+
+def _rows(function: str, arguments: str, *, order: str = "1, 2") -> tuple[str, ...]:
+    """A function over the ids of all rows of each source, by whoever the caller claims to be."""
     return tuple(
-        f"select memoryd.candidates_{source}({scopes}, {_WEIGHTS}, {terms}, {pairs}, {vector}, 1000)"
-        for scopes in _SCOPES
-        for terms, pairs in (
-            (_TERMS, "null, null"),
-            ("null, null", _TERMS.replace("secret,recip,messag,chunk", "secret")),
-            # Of what is no list of pairs a slice is empty, and nothing is in every row.
-            ("null, null", "'{{secret,recip},{messag,chunk}}', '{{0,0},{0,0}}'"),
-            ("null, null", "'{}', array[0::bigint]"),
-        )
-        for vector in ("null", "<vector>")
+        f"select * from memoryd.{function}({caller}::memoryd.caller, {before}"
+        f"array_fill('{source}'::text, array[cardinality(<{table}>)]), <{table}>, {after}) order by {order}"
+        for source, table in SOURCES.items()
+        for caller in _CALLERS
+        for before, after in (_around(arguments, user) for user in _USERS)
     )
 
 
-def _find(source: str, table: str) -> tuple[str, ...]:
-    return tuple(
-        f"select * from memoryd.find_{source}(<{table}>, {_WEIGHTS}, <vector>, {user}, {unowned}, null, '{{}}')"
-        for user in _USERS
-        for unowned in _YES_NO
-    )
+def _around(arguments: str, user: str) -> tuple[str, str]:
+    before, _, after = arguments.replace("{user}", user).partition("ids")
+    return before, after.removeprefix(", ")
 
 
 CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -132,7 +125,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
-        "memoryd.caller_serves": ("select memoryd.caller_serves()",),
+        "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),
+        "memoryd.current_caller": ("select memoryd.current_caller()",),
         "memoryd.caller_is_service": ("select memoryd.caller_is_service()",),
         "memoryd.caller_role": ("select memoryd.caller_role()",),
         "memoryd.compose_context": tuple(
@@ -140,12 +134,52 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in _USERS
             for only in _YES_NO
         ),
-        **{f"memoryd.candidates_{source}": _candidates(source) for source in SOURCES},
-        **{f"memoryd.find_{source}": _find(source, table) for source, table in SOURCES.items()},
-        **{
-            f"memoryd.show_{source}": (f"select * from memoryd.show_{source}(<{table}>)",)
+        "memoryd.find_candidates": tuple(
+            "select c.question::text, array(select c.sources[i] || c.ids[i] from generate_subscripts(c.ids, 1) i order by 1) "
+            f"from memoryd.find_candidates('{words}', {scopes}, '{sources}', {vector}, 1000, {near}) c"
+            for words in ("<words>", "Speaker pregnancy")
+            for scopes in _SCOPES
+            for sources in ("{memory,conversation,document,knowledge,insight}", "{knowledge}")
+            for vector in ("null", "<vector>")
+            for near in ("null", _NEAR)
+        ),
+        "memoryd.candidate_rows": _rows(
+            "candidate_rows",
+            "ids, (select weights from memoryd.weigh_text('<words>')), <vector>, {user}, false, null, '{}'",
+        ),
+        "memoryd.hybrid_scores": _rows(
+            "hybrid_scores",
+            "(select c.question from memoryd.find_candidates('<words>', null, '{}', null, 10, null) c), "
+            "ids, <vector>, {user}, false, null, '{}', 1000",
+        ),
+        "memoryd.show_rows": tuple(
+            f"select * from memoryd.show_rows({caller}::memoryd.caller, "
+            f"array_fill('{source}'::text, array[cardinality(<{table}>)]), <{table}>) order by 1, 2"
             for source, table in SOURCES.items()
-        },
+            for caller in _CALLERS
+        ),
+        "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>) order by 1",),
+        "memoryd.best_memories": tuple(
+            f"select * from memoryd.best_memories('{{alice,_shared}}', {user}, {only}, '{{secret,recipe}}', <vector>, "
+            "250, 100, <agent_memory>)"
+            for user in _USERS
+            for only in _YES_NO
+        ),
+        "memoryd.insight_lines": tuple(
+            f"select memoryd.insight_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>)"
+            for user in _USERS
+            for only in _YES_NO
+        ),
+        "memoryd.older_memories": tuple(
+            f"select memoryd.older_memories('alice', '<words>', {user}, {only}, <vector>)"
+            for user in _USERS
+            for only in _YES_NO
+        ),
+        "memoryd.memory_lines": tuple(
+            f"select * from memoryd.memory_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, <agent_memory>, 3000)"
+            for user in _USERS
+            for only in _YES_NO
+        ),
         # That an agent is open is for users to know, and not whether one that is closed is there: 'bob' in neither world is.
         "memoryd.is_open": ("select memoryd.is_open('bob')", "select memoryd.is_open('_shared')"),
         "memoryd.memory_is_off": tuple(f"select memoryd.memory_is_off({user})" for user in _USERS),
@@ -156,17 +190,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in _USERS
         ),
         "memoryd.owns_session": _each("memoryd.owns_session(i.id)", "conversation_sessions"),
-        "memoryd.question": tuple(
-            f"select * from memoryd.question('{words}', {scopes}, 1500, null)"
-            for words in ("<words>", "Speaker pregnancy")
-            for scopes in _SCOPES
-        ),
         "memoryd.scopes_asked": tuple(
-            f"select * from memoryd.scopes_asked('alice', {user}, {serves})"
+            f"select * from memoryd.scopes_asked({caller}::memoryd.caller, 'alice', {user})"
             for user in _USERS
-            for serves in _YES_NO
+            for caller in _CALLERS
         ),
-        "memoryd.scopes_open": tuple(f"select memoryd.scopes_open({scopes})" for scopes in _SCOPES),
         "memoryd.rows_in": tuple(
             f"select memoryd.rows_in({scopes}, '{source}')" for scopes in _SCOPES for source in SOURCES
         ),

@@ -15,9 +15,9 @@ from uuid import UUID
 
 import asyncpg
 
+from tests.support.acting import ANN, BOB
 from tests.support.rows import column, embedding, insert
 
-ANN, BOB, CAT = UUID(int=0xA), UUID(int=0xB), UUID(int=0xC)
 OWNERS: tuple[UUID | None, ...] = (ANN, BOB, None)
 MARKS: Mapping[UUID | None, str] = MappingProxyType({ANN: "markann", BOB: "markbob", None: "markagents"})
 

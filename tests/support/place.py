@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,7 +9,8 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from tests.support.isolation import ANN, BOB, MARKS, World, build_world, key_of, read_world
+from tests.support.acting import ANN, BOB, becoming
+from tests.support.isolation import MARKS, World, build_world, key_of, read_world
 from tests.support.rows import column
 from tests.support.schemas import connected
 
@@ -41,8 +41,7 @@ class Place:
 
     def becoming(self, user: UUID | None, role: str = "memoryd_user") -> str:
         """What makes the rest of a transaction that user's."""
-        claims = "" if user is None else json.dumps({"sub": str(user), "role": "authenticated"})
-        return f"set local request.jwt.claims to '{claims}'; set local role {self.role(role)}"
+        return becoming(user, role=self.role(role))
 
     async def back(self) -> None:
         """The owner again."""

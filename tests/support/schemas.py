@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from daemon.db.migrator import Migration, migrate
+from daemon.db.migration_files import MigrationFiles
+from daemon.db.migrator import migrate
+from daemon.db.plan import Upgrade
 from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.support.rows import ask, insert, remember
 from tests.support.waiting import IDLE, until
@@ -23,11 +25,10 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
         await opened.close()
 
 
-async def apply(url: str, *, dimensions: int = DIMENSIONS, files: list[Migration] | None = None) -> list[int]:
-    """Migrates; answers the versions applied."""
+async def apply(url: str, *, dimensions: int = DIMENSIONS, files: MigrationFiles | None = None) -> Upgrade:
+    """Migrates; answers what was applied."""
     async with connected(url) as connection:
-        done = await migrate(connection, dimensions=dimensions, embedder=EMBEDDER, migrations=files)
-    return [migration.version for migration in done]
+        return await migrate(connection, dimensions=dimensions, embedder=EMBEDDER, files=files)
 
 
 async def lives(connection: asyncpg.Connection) -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tests.support.acting import becoming
 from tests.support.schemas import connected
 
 CLIENTS = "anon, authenticated, service_role"
@@ -69,9 +70,9 @@ class Project:
     ) -> AsyncIterator[asyncpg.Connection]:
         """A request as PostgREST makes it: as authenticator, which becomes the role; committed at the end."""
         async with connected(self.url(user="authenticator")) as connection, connection.transaction():
-            await connection.execute(f"set local role {role}; set local search_path = public, extensions")
             text = json.dumps((claims or {}) | {"role": role})
-            await connection.execute("select set_config('request.jwt.claims', $1, true)", text)
+            await connection.execute(becoming(None, role=role, claims=text))
+            await connection.execute("set local search_path = public, extensions")
             yield connection
 
     def user(self, who: UUID) -> AbstractAsyncContextManager[asyncpg.Connection]:

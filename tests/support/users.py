@@ -1,17 +1,13 @@
-"""End users in tests: acting as one, a row of theirs in every table that can hold one, and looking for what is left of it."""
+"""End users' rows: one in every table that can hold one, and looking for what is left of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from uuid import UUID
 
 import asyncpg
 
 from tests.support.rows import insert
-
-ONE, OTHER = UUID(int=0xA11CE), UUID(int=0xB0B)
 
 COLUMNS = """
 select c.oid::regclass::text as name, a.attname
@@ -32,21 +28,6 @@ async def decide(connection: asyncpg.Connection, user: UUID, **settings: object)
     """Sets settings of a user."""
     for name, value in settings.items():
         await connection.execute(SET.format(name), user, value)
-
-
-@asynccontextmanager
-async def acting_as(
-    connection: asyncpg.Connection, user: UUID | str | None, *, role: str = "memoryd_user"
-) -> AsyncIterator[None]:
-    """Acts with a role and claims, as PostgREST would: in a transaction."""
-    claims = json.dumps({"sub": str(user)}) if isinstance(user, UUID) else user
-    async with connection.transaction():
-        await connection.execute(f"set local role {role}")
-        if claims is not None:
-            await connection.execute("select set_config('request.jwt.claims', $1, true)", claims)
-        yield
-        # Within a test's own transaction they would stay.
-        await connection.execute("set local role none; set local request.jwt.claims = ''")
 
 
 async def found(connection: asyncpg.Connection, secret: str) -> dict[str, int]:

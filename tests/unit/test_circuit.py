@@ -110,7 +110,9 @@ async def refusal(embedder: CircuitEmbedder) -> Unavailable:
     return caught.value
 
 
-async def test_passes_calls_and_names_through(embedder: CircuitEmbedder, provider: Provider) -> None:
+async def test_a_closed_circuit_passes_calls_and_names_through(
+    embedder: CircuitEmbedder, provider: Provider
+) -> None:
     vectors = await embedder.embed(["a", "b"])
     await embedder.close()
 
@@ -120,7 +122,7 @@ async def test_passes_calls_and_names_through(embedder: CircuitEmbedder, provide
     assert provider.closed
 
 
-async def test_after_a_failure_nobody_asks_until_the_pause_is_over(
+async def test_after_a_failure_the_provider_is_not_called_until_the_pause_is_over(
     embedder: CircuitEmbedder, provider: Provider, clock: Clock
 ) -> None:
     provider.fails()
@@ -139,7 +141,7 @@ async def test_after_a_failure_nobody_asks_until_the_pause_is_over(
     assert provider.calls == 2
 
 
-async def test_pauses_double_up_to_the_most_and_start_anew_after_a_success(
+async def test_pauses_double_up_to_the_maximum_and_start_again_after_a_success(
     embedder: CircuitEmbedder, provider: Provider, clock: Clock
 ) -> None:
     provider.fails(times=9)
@@ -156,7 +158,7 @@ async def test_pauses_double_up_to_the_most_and_start_anew_after_a_success(
     assert len({pause / top for pause, top in zip(pauses, ceilings, strict=True)}) == len(pauses)
 
 
-async def test_a_time_that_the_provider_names_is_not_undercut(
+async def test_the_pause_is_at_least_the_providers_retry_after(
     embedder: CircuitEmbedder, provider: Provider
 ) -> None:
     provider.fails(retry_in=90.0)
@@ -200,7 +202,7 @@ async def test_a_cancelled_probe_leaves_its_place_to_the_next_call(
     assert len(await embedder.embed(["a"])) == 1
 
 
-async def test_tells_once_of_the_loss_and_once_of_the_return(
+async def test_opening_and_closing_are_each_reported_once(
     embedder: CircuitEmbedder, provider: Provider, clock: Clock, changes: list[Change]
 ) -> None:
     provider.fails(times=3)
@@ -217,7 +219,7 @@ async def test_tells_once_of_the_loss_and_once_of_the_return(
     ]
 
 
-async def test_of_many_calls_under_way_one_opens_the_circuit(
+async def test_one_of_many_concurrent_failures_opens_the_circuit(
     embedder: CircuitEmbedder, provider: Provider, clock: Clock, changes: list[Change]
 ) -> None:
     gate = asyncio.Event()
@@ -296,7 +298,9 @@ async def test_a_rejected_probe_closes_the_circuit(
     assert [state for state, *_ in changes] == ["open", "closed"]
 
 
-async def test_guards_a_language_model_alike(provider: Provider, clock: Clock, changes: list[Change]) -> None:
+async def test_a_circuit_guards_a_language_model_too(
+    provider: Provider, clock: Clock, changes: list[Change]
+) -> None:
     model = CircuitLanguageModel(
         provider, clock=clock, rng=Random(7), on_change=lambda *change: changes.append(change)
     )

@@ -59,13 +59,13 @@ def with_noise(topic: Sequence[str], noise: int, random: Random) -> str:
         ("", "", False),
     ],
 )
-def test_two_shared_keywords_or_over_forty_percent_of_the_smaller_set(
+def test_two_shared_keywords_or_over_forty_percent_of_the_smaller_set_join_two_memories(
     one: str, other: str, together: bool
 ) -> None:
     assert members(cluster([memory(1, one), memory(2, other)])) == ([[1, 2]] if together else [])
 
 
-def test_members_are_held_against_the_seed_not_against_each_other() -> None:
+def test_members_are_compared_with_the_seed_not_with_each_other() -> None:
     chain = [
         memory(1, "red green blue cyan pink"),
         memory(2, "red green gold gray lime"),
@@ -112,7 +112,7 @@ def test_the_largest_comes_first_and_members_are_in_order_of_creation() -> None:
     assert members(cluster(memories)) == [[1, 3, 5], [2, 4]]
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_no_memories_make_no_clusters() -> None:
     assert cluster([]) == []
     assert cluster([memory(1, "deploy")], np.ones((1, 4), np.float32)) == []
 
@@ -120,7 +120,7 @@ def test_nothing_comes_of_nothing() -> None:
 # --- common keywords
 
 
-def test_words_that_everybody_has_make_no_cluster() -> None:
+def test_words_that_every_memory_has_make_no_cluster() -> None:
     frame = "files changed insertions deletions"
     memories = [
         memory(number, f"first{number} second{number} third{number} fourth{number} {frame}")
@@ -141,7 +141,7 @@ def test_words_of_every_other_memory_do_not_add_up_to_a_topic() -> None:
     assert cluster(memories) == []
 
 
-def test_words_that_one_agent_always_has_do_not_bind_its_memories() -> None:
+def test_words_that_all_memories_of_one_agent_have_make_no_cluster() -> None:
     memories = [
         memory(number, f"a{number} b{number} c{number} d{number} e{number} lib{number % 10} src{number % 10}")
         for number in range(10, 610)
@@ -163,7 +163,7 @@ def test_a_small_fleet_busy_with_few_things_keeps_a_cluster_for_each(topics: int
     ]
 
 
-def test_a_cluster_tells_which_of_its_words_are_common() -> None:
+def test_a_cluster_marks_which_of_its_words_are_common() -> None:
     memories = [memory(number, f"deploy staging files changed w{number}") for number in range(5)]
     memories += [
         memory(number, f"a{number} b{number} c{number} d{number} files changed") for number in range(10, 70)
@@ -184,7 +184,7 @@ def test_a_keyword_with_hundreds_of_seeds_still_finds_the_latest() -> None:
 # --- by embedding
 
 
-def test_what_no_keyword_places_is_placed_by_embedding() -> None:
+def test_memories_without_shared_keywords_are_clustered_by_embedding() -> None:
     memories = [
         memory(1, "deploy staging"),
         memory(2, "deploy staging"),
@@ -204,7 +204,7 @@ def test_memories_without_an_embedding_stay_alone() -> None:
     assert members(cluster(memories, vectors)) == [[4, 5]]
 
 
-def test_embeddings_find_each_other_across_blocks_and_users_stay_apart() -> None:
+def test_embeddings_are_compared_across_blocks_and_never_across_users() -> None:
     random = np.random.default_rng(7)
     centres = random.standard_normal((3, 64))
     memories = [memory(number, user_id=(ANNA, BEN)[number // 3 % 2]) for number in range(2400)]
@@ -223,7 +223,7 @@ def test_embeddings_must_be_one_row_a_memory() -> None:
 
 
 @pytest.mark.parametrize("patience", [0, 5, 10])
-def test_it_stops_when_told_to(patience: int) -> None:
+def test_clustering_stops_when_cancelled(patience: int) -> None:
     asked = 0
 
     def should_stop() -> bool:

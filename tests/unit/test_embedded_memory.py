@@ -17,7 +17,7 @@ GIGABYTE = 1 << 30
     ("gigabytes", "shared", "expected"),
     [(0.25, "128MB", "128MB"), (2, "256MB", "1024MB"), (6, "768MB", "3072MB"), (64, "1024MB", "32768MB")],
 )
-def test_an_eighth_of_the_machine_within_bounds(
+def test_postgres_gets_an_eighth_of_the_machines_memory_within_bounds(
     monkeypatch: pytest.MonkeyPatch, gigabytes: float, shared: str, expected: str
 ) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=gigabytes * GIGABYTE))
@@ -28,7 +28,7 @@ def test_an_eighth_of_the_machine_within_bounds(
     ("limit", "shared"),
     [("2147483648\n", "256MB"), ("max\n", "1024MB"), ("9223372036854771712", "1024MB"), (None, "1024MB")],
 )
-def test_a_container_has_less(
+def test_postgres_gets_an_eighth_of_a_containers_memory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str | None, shared: str
 ) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=64 * GIGABYTE))

@@ -65,14 +65,16 @@ def written(cluster: Cluster) -> Insight:
         (1, 0, 3, "summary", 0.5),
     ],
 )
-def test_the_rules_decide(errors: int, outcomes: int, others: int, category: str, confidence: float) -> None:
+def test_category_and_confidence_follow_the_rules(
+    errors: int, outcomes: int, others: int, category: str, confidence: float
+) -> None:
     insight = written(of_kinds(["error"] * errors + ["outcome"] * outcomes + ["note"] * others))
     assert insight.category == category
     assert insight.confidence == confidence
 
 
 @pytest.mark.parametrize("kinds", [["error", "outcome"], ["outcome", "outcome"], ["note"] * 3, ["error"]])
-def test_too_little_says_nothing(kinds: list[str]) -> None:
+def test_a_cluster_with_too_little_evidence_gives_no_insight(kinds: list[str]) -> None:
     assert write_insight(of_kinds(kinds)) is None
 
 
@@ -88,7 +90,7 @@ def test_too_little_says_nothing(kinds: list[str]) -> None:
         (["_shared"] * 3, None),
     ],
 )
-def test_it_belongs_to_the_one_agent_or_to_none(agents: list[str], owner: str | None) -> None:
+def test_an_insight_belongs_to_the_only_agent_or_to_none(agents: list[str], owner: str | None) -> None:
     memories = [memory(number, agent_id=agent_id) for number, agent_id in enumerate(agents)]
     insight = written(of(*memories, user_id=ANNA))
     assert insight.agent_id == owner
@@ -115,7 +117,7 @@ def test_a_correction_names_the_latest_failure_and_what_worked_afterwards() -> N
     )
 
 
-def test_a_success_before_the_failures_or_on_something_else_is_no_cure() -> None:
+def test_a_success_before_the_failures_or_on_another_task_is_no_correction() -> None:
     insight = written(
         of(
             memory(1, content="Task: deploy by hand → completed"),
@@ -156,12 +158,12 @@ def test_a_summary_counts_the_kinds() -> None:
     )
 
 
-def test_without_shared_keywords_it_still_reads() -> None:
+def test_an_insight_without_shared_keywords_is_a_whole_sentence() -> None:
     memories = [memory(number, content=f"did {number}", keywords=f"word{number}") for number in range(3)]
     assert written(of(*memories)).text == "3 tasks alike succeeded; typically: did 2"
 
 
-def test_an_arrow_in_the_task_stays() -> None:
+def test_an_arrow_in_the_task_is_kept() -> None:
     memories = [memory(number, content="Task: rename a → b → failed (exit -9)") for number in range(3)]
     assert "typically: rename a → b" in written(of(*memories)).text
 
@@ -199,13 +201,13 @@ def test_core_keywords_are_the_most_shared_and_come_first_in_the_task() -> None:
     assert core_keywords(cluster, most=1) == ["retry"]
 
 
-def test_common_keywords_are_named_only_for_want_of_others() -> None:
+def test_common_keywords_are_named_only_when_there_are_no_others() -> None:
     memories = [memory(number, keywords="files changed retry") for number in range(3)]
     assert core_keywords(of(*memories, common="files changed")) == ["retry"]
     assert core_keywords(of(*memories, common="files changed retry")) == ["files", "changed", "retry"]
 
 
-def test_a_keyword_of_few_is_not_core() -> None:
+def test_a_keyword_that_few_memories_share_is_not_core() -> None:
     memories = [memory(number, keywords="retry " + ("rare" if number < 2 else "")) for number in range(20)]
     assert core_keywords(of(*memories)) == ["retry"]
 
@@ -261,7 +263,7 @@ def test_of_equals_the_same_category_is_continued_then_the_first_id() -> None:
     ]
 
 
-def test_mended_failures_continue_the_correction() -> None:
+def test_a_pattern_of_corrected_failures_continues_the_correction() -> None:
     assert KnownInsights([known(50, 1, 2, category="correction")]).find(insight_of(1, 2, 3)) == UUID(int=50)
 
 

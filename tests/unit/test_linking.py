@@ -85,7 +85,7 @@ def test_later_memories_are_as_near_as_earlier_ones() -> None:
         ("deploy staging api v2", 2, "related"),
     ],
 )
-def test_similar_goes_before_sequential_before_related(keywords: str, hours_ago: float, kind: str) -> None:
+def test_type_similar_wins_over_sequential_over_related(keywords: str, hours_ago: float, kind: str) -> None:
     made = only(link(memory(1, "deploy staging"), [memory(2, keywords, hours_ago=hours_ago)]))
     assert made.association_type == kind
 
@@ -113,7 +113,7 @@ def test_a_success_after_a_failure_on_the_same_keywords_is_causal() -> None:
     ],
     ids=["too late", "before it", "other agent", "no failure", "no success", "one keyword", "half only"],
 )
-def test_anything_less_is_not_causal(success: Linkable, failure: Linkable) -> None:
+def test_without_a_success_after_a_failure_a_link_is_not_causal(success: Linkable, failure: Linkable) -> None:
     assert only(link(success, [failure])).association_type != "causal"
 
 
@@ -134,7 +134,7 @@ def test_keywords_count_when_they_say_more_than_the_embedding() -> None:
 
 
 @pytest.mark.parametrize("cosine", [0.5, 0.1, -1.0, float("nan")])
-def test_a_distant_neighbour_counts_for_nothing(cosine: float) -> None:
+def test_a_distant_neighbour_is_not_linked(cosine: float) -> None:
     far = memory(2, "rollout", hours_ago=100)
     assert link(memory(1, "deploy"), [far], neighbours={far.id: cosine}) == []
 

@@ -77,7 +77,7 @@ def test_away_from_a_terminal_each_line_is_a_json_object(style: str) -> None:
         ("error", ["error"]),
     ],
 )
-def test_only_what_is_of_the_level_is_told(level: str, told: list[str]) -> None:
+def test_lines_below_the_level_are_not_logged(level: str, told: list[str]) -> None:
     stream = io.StringIO()
     configure_logs(level=level, style="json", stream=stream)
     for name in ("debug", "info", "warning", "error"):
@@ -85,7 +85,7 @@ def test_only_what_is_of_the_level_is_told(level: str, told: list[str]) -> None:
     assert [line["level"] for line in lines(stream)] == told
 
 
-def test_a_person_gets_a_readable_line() -> None:
+def test_the_console_format_is_a_readable_line() -> None:
     stream = Terminal()
     configure_logs(level="info", style="auto", stream=stream)
     get_logger().info("daemon_started", doorbell="listen")
@@ -98,7 +98,7 @@ def test_a_person_gets_a_readable_line() -> None:
         json.loads(first)
 
 
-def test_what_libraries_warn_of_is_json_too() -> None:
+def test_warnings_of_libraries_are_json_too() -> None:
     stream = io.StringIO()
     configure_logs(level="info", style="json", stream=stream)
     logging.getLogger("apscheduler.executors").warning(
@@ -112,7 +112,7 @@ def test_what_libraries_warn_of_is_json_too() -> None:
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
-def test_an_exception_that_a_library_logs_keeps_its_message_to_itself(style: str) -> None:
+def test_an_exception_that_a_library_logs_is_logged_without_its_message(style: str) -> None:
     stream = io.StringIO()
     configure_logs(level="info", style=style, stream=stream)
     try:
@@ -131,7 +131,7 @@ def test_an_error_is_described_without_its_message() -> None:
     assert describe(asyncpg.UniqueViolationError(SECRET)) == "UniqueViolationError [23505]"
 
 
-def test_the_frames_of_an_error_are_told_without_its_message() -> None:
+def test_the_frames_of_an_error_are_shown_without_its_message() -> None:
     def fails() -> None:
         raise ValueError(SECRET)
 
@@ -139,7 +139,7 @@ def test_the_frames_of_an_error_are_told_without_its_message() -> None:
         fails()
     found = frames(raised.value)
     assert [line.partition(" ")[2] for line in found] == [
-        "test_the_frames_of_an_error_are_told_without_its_message",
+        "test_the_frames_of_an_error_are_shown_without_its_message",
         "fails",
     ]
     assert all(line.startswith("test_logs.py:") for line in found)

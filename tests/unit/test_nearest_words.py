@@ -25,7 +25,7 @@ def packed(vectors: Vectors) -> bytes:
 @pytest.mark.parametrize(
     ("new", "known"), [(1, 0), (3, 5), (BLOCK + 7, 0), (BLOCK * 2 + 1, PAGE + 300), (PAGE + 10, 45)]
 )
-def test_page_by_page_is_as_at_once(new: int, known: int) -> None:
+def test_pages_give_the_same_nearest_words_as_one_comparison(new: int, known: int) -> None:
     vectors, others = unit(new, 1), unit(known, 2)
     names = [f"new{n}" for n in range(new)] + [f"old{n}" for n in range(known)]
     nearest = NearestWords(vectors)
@@ -52,9 +52,14 @@ def test_page_by_page_is_as_at_once(new: int, known: int) -> None:
     assert set(nearest.named()) == {a for a, _ in wanted} | set(names[:new])
 
 
-def test_words_that_went_are_left_out() -> None:
+def test_deleted_words_are_left_out() -> None:
     vectors = unit(5, 1)
     nearest = NearestWords(vectors)
     nearest.see(list("abcde"), vectors)
-    words, neighbours, _ = nearest.pairs(slice(0, 5), {"a", "b", "c"})
-    assert set(words) | set(neighbours) <= {"a", "b", "c"}
+
+    def pairs(among: str) -> set[tuple[str, str]]:
+        words, neighbours, _ = nearest.pairs(slice(0, 5), set(among))
+        return set(zip(words, neighbours, strict=True))
+
+    assert pairs("abcde") == {("a", "d"), ("d", "a"), ("b", "c"), ("c", "b")}
+    assert pairs("abc") == {("b", "c"), ("c", "b")}

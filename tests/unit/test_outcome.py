@@ -99,7 +99,7 @@ def test_without_meaningful_output_the_task_line_stands_alone(output: str | None
         ("lone \ud800 half", "lone \ufffd half"),
     ],
 )
-def test_what_a_terminal_would_show_is_kept(output: str, shown: str) -> None:
+def test_text_as_a_terminal_would_show_it_is_kept(output: str, shown: str) -> None:
     assert kept(output) == [shown]
 
 
@@ -133,7 +133,7 @@ def test_what_a_terminal_would_show_is_kept(output: str, shown: str) -> None:
         "2026-05-06T12:34:56Z",
     ],
 )
-def test_noise_is_left_out(noise: str) -> None:
+def test_lines_without_meaning_are_left_out(noise: str) -> None:
     assert kept(f"first\n{noise}\nlast") == ["first", "last"]
 
 
@@ -157,7 +157,7 @@ def test_noise_is_left_out(noise: str) -> None:
         (" lib/queue.ex   | 49 +++++-----", "lib/queue.ex | 49"),
     ],
 )
-def test_log_prefixes_and_decoration_go(line: str, shown: str) -> None:
+def test_log_prefixes_and_decoration_are_removed(line: str, shown: str) -> None:
     assert kept(line) == [shown]
 
 
@@ -199,12 +199,12 @@ def test_the_error_alone_without_output() -> None:
     assert told == "Task: deploy staging → failed\nError: timed out after 60 s"
 
 
-def test_an_error_that_the_output_shows_is_not_told_twice() -> None:
+def test_an_error_that_the_output_shows_is_not_repeated() -> None:
     told = summary("fatal: connection refused", exit_code=1, failed=True, error="connection refused")
     assert told == "Task: deploy staging → failed (exit 1)\nfatal: connection refused"
 
 
-def test_of_a_traceback_the_exception_is_told() -> None:
+def test_the_exception_of_a_traceback_is_kept() -> None:
     trace = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: no such plan\n'
     assert summary(exit_code=1, failed=True, error=trace).endswith("\nError: ValueError: no such plan")
 
@@ -222,7 +222,7 @@ def test_short_lines_stay_whole_beside_long_ones() -> None:
     assert 490 <= len(told) <= 500
 
 
-def test_of_megabytes_the_end_is_read() -> None:
+def test_only_the_end_of_megabytes_is_read() -> None:
     chatter = "2026-05-06 12:34:56 DEBUG tick\n" * 300
     output = "compiling\n" * 500_000 + "all good\n" + chatter
     assert kept(output) == ["compiling", "all good"]
@@ -250,7 +250,7 @@ def test_one_endless_progress_line_shows_its_last_state() -> None:
         "=",
     ],
 )
-def test_hostile_repetition_comes_back_small(piece: str) -> None:
+def test_hostile_repetition_gives_a_short_summary(piece: str) -> None:
     hostile = piece * (1_000_000 // len(piece))
     told = summarise_outcome(hostile, hostile, exit_code=1, failed=True, error=hostile)
     assert told.startswith("Task: ")
@@ -298,6 +298,6 @@ def test_any_text_gives_a_clean_bounded_summary(
 
 
 @given(before=_OUTPUT)
-def test_what_came_before_the_last_five_lines_does_not_matter(before: str) -> None:
+def test_lines_before_the_last_five_change_nothing(before: str) -> None:
     last = ["building", "testing", "pushing", "rolling out", "healthy"]
     assert kept("\n".join([before, *last])) == last

@@ -26,7 +26,7 @@ def told() -> list[str]:
     return str(raised.value).splitlines()
 
 
-def test_without_any_the_defaults_hold() -> None:
+def test_without_settings_the_defaults_apply() -> None:
     settings = load_settings()
     assert settings.model_fields_set == set()
     assert (settings.database_url, settings.data_dir, settings.embedder) == (
@@ -64,7 +64,7 @@ def test_without_any_the_defaults_hold() -> None:
         ("TASK_MEMORY_TTL_HOURS", "-5", "a whole number from 1 to 876000"),
     ],
 )
-def test_a_wrong_value_is_one_sentence(
+def test_a_wrong_value_is_reported_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, allowed: str
 ) -> None:
     monkeypatch.setenv(PREFIX + variable, value)
@@ -90,7 +90,7 @@ def test_a_wrong_value_is_one_sentence(
         ("QUERY_LOG_DAYS", "above 0 and up to 36500"),
     ],
 )
-def test_no_duration_is_endless(monkeypatch: pytest.MonkeyPatch, variable: str, bounds: str) -> None:
+def test_every_duration_is_bounded(monkeypatch: pytest.MonkeyPatch, variable: str, bounds: str) -> None:
     for value in ("soon", "nan", "inf", "-inf", "1e300", "-1"):
         monkeypatch.setenv(PREFIX + variable, value)
         [sentence] = told()
@@ -105,7 +105,7 @@ def test_every_number_has_bounds() -> None:
                 assert "minimum" in one or "exclusiveMinimum" in one, name
 
 
-def test_every_wrong_value_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_wrong_values_are_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORYD_POOL_SIZE", "1")
     monkeypatch.setenv("MEMORYD_LOG_LEVEL", "loud")
     monkeypatch.setenv("memoryd_max_attempts", "none")
@@ -143,7 +143,7 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY", "openai_api_key"),
     ],
 )
-def test_the_common_name_serves_where_ours_is_not_set(
+def test_the_common_variable_is_used_where_ours_is_not_set(
     monkeypatch: pytest.MonkeyPatch, ours: str, common: str, field: str
 ) -> None:
     monkeypatch.setenv(common, "common")
@@ -152,7 +152,7 @@ def test_the_common_name_serves_where_ours_is_not_set(
     assert getattr(load_settings(), field).get_secret_value() == "ours"
 
 
-def test_an_empty_value_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_value_means_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     by_default = load_settings()
     for name in Settings.model_fields:
         monkeypatch.setenv(PREFIX + name.upper(), "")
@@ -182,23 +182,23 @@ def test_the_file_is_read_and_the_environment_wins(monkeypatch: pytest.MonkeyPat
     assert load_settings(pool_size=None).pool_size == 8
 
 
-def test_a_wrong_value_in_the_file_is_one_sentence(tmp_path: Path) -> None:
+def test_a_wrong_value_in_the_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MEMORYD_POOL_SIZE=1\n", encoding="utf-8")
     assert [sentence.partition(";")[0] for sentence in told()] == ["MEMORYD_POOL_SIZE is '1'"]
 
 
-def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path) -> None:
+def test_a_settings_file_that_is_not_utf8_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes("MEMORYD_LOG_LEVEL=grün".encode("latin-1"))
     assert told() == ["The file .env is not UTF-8. Save it as UTF-8."]
 
 
-def test_settings_do_not_change_while_they_are_used() -> None:
+def test_settings_are_frozen() -> None:
     settings = load_settings()
     with pytest.raises(ValueError, match="frozen"):
         settings.pool_size = 5
 
 
-def test_misspelt_names_are_told_of_with_what_was_meant(
+def test_unknown_names_are_reported_with_the_nearest_setting(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in (

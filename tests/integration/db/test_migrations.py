@@ -1,0 +1,190 @@
+"""Migrations: each file once and whole, refused with one sentence where they do not fit, wherever pgvector lives."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from daemon.db.migrator import Migration, MigrationError, load_migrations, migrate
+from tests.conftest import DIMENSIONS, EMBEDDER
+from tests.support.acting import acting_as
+from tests.support.daemons import Daemons
+from tests.support.rows import column, remember
+from tests.support.schemas import apply, connected, lives
+from tests.support.waiting import IDLE, until
+
+VERSIONS = "select version from memoryd.migrations order by version"
+OBJECTS = """
+select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
+union all select extname from pg_extension union all select nspname from pg_namespace order by 1
+"""
+
+
+# --- Which files are applied.
+
+
+async def test_each_file_is_applied_once_in_order(empty_url: str) -> None:
+    versions = [migration.version for migration in load_migrations()]
+    assert versions == list(range(1, len(versions) + 1))
+    assert await apply(empty_url) == versions
+    assert await apply(empty_url) == []
+    async with connected(empty_url) as connection:
+        assert await column(connection, VERSIONS) == versions
+
+
+async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
+    files = load_migrations()
+    await apply(empty_url, files=files[:-1])
+    assert await apply(empty_url) == [files[-1].version]
+    extra = Migration(9000, "extra", "create table public.extra (v vector(:dimensions))", "c")
+    assert await apply(empty_url, files=[*files, extra]) == [9000]
+    async with connected(empty_url) as connection:
+        assert (
+            await connection.fetchval(
+                "select atttypmod from pg_attribute where attrelid = 'extra'::regclass and attname = 'v'"
+            )
+            == DIMENSIONS
+        )
+
+
+async def test_ten_at_once_apply_each_file_once(empty_url: str) -> None:
+    done = await asyncio.gather(*(apply(empty_url) for _ in range(10)))
+    assert sorted(version for versions in done for version in versions) == [
+        m.version for m in load_migrations()
+    ]
+
+
+async def test_daemons_that_start_at_once_on_an_empty_database_all_work(
+    empty_url: str, tmp_path: Path
+) -> None:
+    daemons = Daemons(empty_url, tmp_path)
+    try:
+        await asyncio.gather(*(daemons.start() for _ in range(3)))
+        async with connected(empty_url) as connection:
+            await lives(connection)
+    finally:
+        await daemons.kill_all()
+
+
+async def test_a_dry_run_changes_nothing(empty_url: str) -> None:
+    async with connected(empty_url) as connection:
+        before = await column(connection, OBJECTS)
+        would = await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, dry_run=True)
+        assert would == load_migrations()
+        assert await column(connection, OBJECTS) == before
+    await apply(empty_url)
+    async with connected(empty_url) as connection:
+        before = await column(connection, OBJECTS)
+        assert await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, dry_run=True) == []
+        assert await column(connection, OBJECTS) == before
+
+
+async def test_a_file_that_fails_leaves_nothing_behind(empty_url: str) -> None:
+    files = load_migrations()
+    bad = Migration(
+        9000, "half", "create table public.half (); select 1 / 0; create table public.other ()", "c"
+    )
+    with pytest.raises(MigrationError, match=re.escape("Migration 9000_half failed: division by zero")):
+        await apply(empty_url, files=[*files, bad])
+    async with connected(empty_url) as connection:
+        assert await connection.fetchval("select to_regclass('public.half')") is None
+        # Those before it stand, and the mended file goes on from there.
+        assert await column(connection, VERSIONS) == [migration.version for migration in files]
+    assert await apply(empty_url, files=[*files, replace(bad, sql="create table public.half ()")]) == [9000]
+
+
+# --- Where they do not fit.
+
+
+async def test_end_users_may_not_create_objects_in_the_search_path_of_the_functions(empty_url: str) -> None:
+    """As in databases that come from Postgres 14 and before."""
+    async with connected(empty_url) as connection:
+        await connection.execute("grant create on schema public to public")
+        with pytest.raises(MigrationError, match="revoke create on schema public from public"):
+            await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+        await connection.execute("revoke create on schema public from public")
+        assert await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+
+
+async def test_a_file_changed_after_it_was_applied_is_refused(database_url: str) -> None:
+    files = load_migrations()
+    changed = [replace(m, checksum="0" * 64) if m.version == 3 else m for m in files]
+    expected = (
+        f"Migration 0003_{files[2].name}.sql was changed after it was applied. "
+        "Restore the file, and put the change into a new migration."
+    )
+    with pytest.raises(MigrationError) as raised:
+        await apply(database_url, files=changed)
+    assert str(raised.value) == expected
+
+
+async def test_a_schema_newer_than_the_code_is_refused(database_url: str) -> None:
+    files = load_migrations()
+    with pytest.raises(MigrationError) as raised:
+        await apply(database_url, files=files[:-1])
+    assert str(raised.value) == (
+        f"The database's schema is newer than this memoryd: it has migration {files[-1].version:04d}_{files[-1].name}, "
+        f"this code ends at {files[-2].version:04d}. Upgrade memoryd."
+    )
+
+
+async def test_a_daemon_refuses_to_start_on_a_schema_that_does_not_fit(
+    connection: asyncpg.Connection, daemons: Daemons, empty_url: str
+) -> None:
+    await connection.execute(
+        "insert into memoryd.migrations (version, name, checksum) values (9000, 'later', 'c')"
+    )
+    newer = await daemons.start(wait=False)
+    assert await newer.process.wait() == 1
+    await newer.stop()
+    assert "The database's schema is newer than this memoryd" in newer.text()
+    assert "Traceback" not in newer.text()
+
+
+async def test_other_dimensions_are_refused(database_url: str) -> None:
+    with pytest.raises(MigrationError, match="holds embeddings of 256 dimensions, the embedder gives 64"):
+        await apply(database_url, dimensions=64)
+
+
+# --- Where pgvector lives.
+
+
+@pytest.mark.parametrize(
+    ("schema", "there_already"), [("extensions", True), ("extensions", False), ("Odd schema", True)]
+)
+async def test_pgvector_may_live_in_a_schema_of_its_own(
+    empty_url: str, tmp_path: Path, schema: str, there_already: bool
+) -> None:
+    async with connected(empty_url) as connection:
+        await connection.execute(f'create schema "{schema}"')
+        if there_already:
+            await connection.execute(f'create extension vector with schema "{schema}"')
+    daemons = Daemons(empty_url, tmp_path)
+    try:
+        await daemons.start()
+        async with connected(empty_url) as connection:
+            where = "select extnamespace::regnamespace::text from pg_extension where extname = 'vector'"
+            assert (await connection.fetchval(where)).strip('"') == schema
+            await lives(connection)
+            user = uuid.uuid4()
+            await remember(connection, "my own bicycle", user_id=user)
+            await until(connection, IDLE)
+            async with acting_as(connection, user):
+                assert await column(connection, "select content from recall('bicycle')") == ["my own bicycle"]
+                assert "my own bicycle" in await connection.fetchval(
+                    "select build_context('alice', 'bicycle')"
+                )
+                await connection.execute("update agent_memory set content = 'my own tricycle'")
+            await until(connection, IDLE)
+            assert await connection.fetchval(
+                "select embedding is not null from agent_memory where user_id = $1", user
+            )
+    finally:
+        await daemons.kill_all()

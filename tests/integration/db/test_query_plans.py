@@ -1,0 +1,324 @@
+"""No query of the hot path reads a big table from end to end: the indexes are there, and the planner takes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pgvector.asyncpg
+import pytest
+import pytest_asyncio
+
+from daemon import schedule
+from daemon.executor import commands
+from daemon.queue import queue
+from handlers import associate, capture, context, index, lexicon, request
+from handlers.dream import lease, reader, writer
+from handlers.indexing import messages as index_messages
+from handlers.indexing.rows import RowIndex
+from tests.support.acting import acting_as
+from tests.support.servers import Server
+from tests.support.templates import make_once
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BIG = {
+    "jobs", "lanes", "agents", "agent_memory", "agent_commands", "memory_associations", "memory_queries", "memory_requests",
+    "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
+    "shared_knowledge", "lexeme_statistics", "lexicon", "lexeme_neighbours",
+}  # fmt: skip
+
+# Their jobs come with the rows: 30,000 to index, 2,000 contexts, 5,000 requests of 50 users, 16,000 captures in 500 lanes.
+SEED = """
+insert into agents (agent_id) select 'agent ' || n from generate_series(0, 20000) n;
+
+insert into agent_commands (agent_id, message, status, created_at, started_at)
+select 'agent ' || n % 500, 'deploy server ' || n,
+       case when n % 10 = 0 then 'pending' when n % 10 = 1 then 'ready' when n % 1000 = 2 then 'running' else 'completed' end,
+       now() - make_interval(mins => n), now() - make_interval(mins => n)
+from generate_series(1, 20000) n;
+
+insert into agent_memory (agent_id, user_id, content, kind, ttl_hours, created_at)
+select 'agent ' || n % 500, case when n % 3 = 0 then gen_random_uuid() end, 'deploy server ' || n || ' word' || n, 'fact',
+       case when n % 2 = 0 then n end, now() - make_interval(mins => n)
+from generate_series(1, 30000) n;
+
+insert into memory_associations (memory_id, related_memory_id, association_type, strength)
+select id, lag(id) over w, 'related', 0.1 + random() * 0.9
+from agent_memory window w as (order by created_at) offset 1;
+
+insert into memory_queries (agent_id, query_time)
+select 'agent ' || n % 500, now() - make_interval(mins => n) from generate_series(1, 20000) n;
+
+insert into memory_requests (kind, query, status, created_at)
+select 'recall', 'q', 'done', now() - make_interval(mins => n) from generate_series(1, 20000) n;
+
+insert into memory_requests (kind, user_id, status, result, created_at, finished_at)
+select 'export', md5('u' || n)::uuid, 'done', case when n % 100 = 0 then '{}'::jsonb end,
+       now() - make_interval(mins => n), now() - make_interval(mins => n)
+from generate_series(1, 2000) n;
+
+insert into memory_requests (kind, user_id, query)
+select 'recall', md5('u' || n / 100)::uuid, 'q' from generate_series(1, 5000) n;
+
+insert into dream_sessions (trigger, status, started_at, finished_at)
+select 'idle', 'completed', now() - make_interval(hours => n), now() - make_interval(hours => n)
+from generate_series(1, 10000) n;
+
+insert into dream_insights (agent_id, insight, source_memories, category, confidence, generated_at)
+select 'agent ' || n % 500, 'deploy ' || n, '{}', 'pattern', 0.3 + random() * 0.6, now() - make_interval(hours => n)
+from generate_series(1, 10000) n;
+
+insert into conversation_messages (session_id, user_id, message_index, role, speaker, content)
+select md5('s' || n / 40)::uuid, md5('u' || n / 400)::uuid, n % 40, 'user', 'Ann ' || n % 3, 'we talked about server ' || n
+from generate_series(1, 20000) n;
+
+insert into documents (id, title, content) select md5('d' || n)::uuid, 'notes ' || n, 'x' from generate_series(1, 5000) n;
+insert into memory_chunks (document_id, chunk_index, chunk_text, access_level)
+select md5('d' || 1 + n / 4)::uuid, n % 4, 'how to restart server ' || n, 0 from generate_series(1, 16000) n;
+
+insert into shared_knowledge (tier, category, title, content, created_by)
+select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first', 'agent 1' from generate_series(1, 10000) n;
+
+-- As the index topic leaves them; four of five still wait for it.
+update agent_memory t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
+where hashtext(t.id::text) % 5 = 0;
+update conversation_messages t
+set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
+where hashtext(t.id::text) % 5 = 0;
+update memory_chunks t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.chunk_text) w)
+where hashtext(t.id::text) % 5 = 0;
+update shared_knowledge t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
+where hashtext(t.id::text) % 5 = 0;
+update dream_insights t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.insight) w)
+where hashtext(t.id::text) % 5 = 0;
+select memoryd.fold_lexeme_changes();
+insert into memoryd.lexicon (lexeme, word) select 'word' || n, 'word' || n from generate_series(1, 10000) n;
+insert into memoryd.lexeme_neighbours (lexeme, neighbour, similarity)
+select 'word' || n, 'word' || 1 + n % 9999, 0.5 from generate_series(1, 10000) n;
+
+insert into memoryd.lanes (topic, lane) select 'capture', 'agent ' || n from generate_series(1, 20000) n;
+
+analyze;
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def seeded(server: Server, template: str) -> AsyncIterator[str]:
+    """A database with some tens of thousands of rows of everything, and no daemon."""
+    source = f"{template}_seeded"
+    await make_once(server, source, lambda opened: opened.execute(SEED), source=template)
+    name = f"memoryd_test_{uuid4().hex[:12]}"
+    admin = await asyncpg.connect(server.admin_url)
+    await admin.execute(f"create database {name} template {source} strategy file_copy")
+    yield server.url_of(name)
+    await admin.execute(f"drop database {name} with (force)")
+    await admin.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def busy(seeded: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to it, whose transaction is undone."""
+    opened = await asyncpg.connect(seeded, server_settings={"jit": "off"})
+    await pgvector.asyncpg.register_vector(opened)
+    transaction = opened.transaction()
+    await transaction.start()
+    yield opened
+    await transaction.rollback()
+    await opened.close()
+
+
+def scans(plan: Any) -> set[str]:
+    """The tables that a plan reads from end to end."""
+    if isinstance(plan, list):
+        return {name for part in plan for name in scans(part)}
+    if not isinstance(plan, dict):
+        return set()
+    own = {plan["Relation Name"]} if plan.get("Node Type") == "Seq Scan" else set()
+    return own | {name for part in plan.values() for name in scans(part)}
+
+
+IDS, TIME = [UUID(int=n) for n in range(16)], datetime.now(UTC)
+NUMBERS, SIXTEEN = list(range(16)), [1] * 16
+NO_EMBEDDINGS = [None] * 16
+
+ROW_INDEXES = {name: found for name, found in index.INDEXES.items() if isinstance(found, RowIndex)}
+
+STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
+    "queue claim": (queue.CLAIM, ("index", 64, 30.0, 5, 1)),
+    "queue claim of a topic without work": (queue.CLAIM, ("request", 64, 30.0, 5, 1)),
+    "queue settle": (queue.SETTLE, (NUMBERS, SIXTEEN)),
+    "queue settle lanes": (
+        queue.SETTLE_LANES,
+        (NUMBERS, SIXTEEN, ["agent 1", "agent 2"], [1, 1], "capture", True),
+    ),
+    "queue release": (queue.RELEASE, (NUMBERS, SIXTEEN, 1.0, 1, None)),
+    "queue begin alone": (queue.BEGIN_ALONE, (1, 1)),
+    "queue postpone": (queue.POSTPONE, (1, 1, 1.0, "error")),
+    "queue unlease": (queue.UNLEASE, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
+    "queue renew": (queue.RENEW, (NUMBERS, SIXTEEN, 1.0)),
+    "queue renew lanes": (queue.RENEW_LANES, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
+    "queue bury": (queue.BURY, (1, 1, "error", None)),
+    "queue topics with work": (
+        queue.TOPICS_WITH_WORK,
+        (["context", "capture", "index", "associate", "request", "dream"],),
+    ),
+    "context read": (context.READ, (IDS,)),
+    "context write": (context.WRITE, (IDS, NO_EMBEDDINGS)),
+    "capture read": (capture.READ, (IDS,)),
+    "capture write": (
+        capture.WRITE,
+        (IDS, ["a"] * 16, IDS, IDS, ["outcome"] * 16, ["text"] * 16, NO_EMBEDDINGS, ["{}"] * 16, [TIME] * 16),
+    ),
+    **{f"index read {name}": (rows.read_sql, (IDS,)) for name, rows in ROW_INDEXES.items()},
+    **{
+        f"index write {name}": (rows.write_sql, (IDS, NO_EMBEDDINGS, SIXTEEN))
+        for name, rows in ROW_INDEXES.items()
+    },
+    "index read windows": (index_messages.WINDOWS, (IDS, IDS, ["[3,5)"] * 16, IDS)),
+    "index read messages": (index_messages.TEXTS, (IDS,)),
+    "index lock": (index_messages.LOCK, (IDS,)),
+    "index write windows": (index_messages.WRITE, (IDS, NO_EMBEDDINGS, ["1"] * 16)),
+    "associate read new": (associate.READ_NEW, (IDS,)),
+    "associate read reach": (associate.READ_REACH, ("agent 1", None, TIME)),
+    "associate read candidates": (associate.READ_CANDIDATES, (IDS, IDS)),
+    "associate write": (
+        associate.WRITE,
+        (IDS, [TIME] * 16, IDS, IDS, IDS[::-1], ["related"] * 16, [0.5] * 16, [TIME] * 16),
+    ),
+    "associate later": (associate.LATER, (IDS,)),
+    "context register": (context.REGISTER, (["agent 1"], 1.0)),
+    "lexicon new": (lexicon.READ_NEW, (2000,)),
+    "lexicon page": (lexicon.READ_PAGE, ("word5",)),
+    "lexicon lock": (lexicon.LOCK, (["word5", "word6"],)),
+    "lexicon write": (lexicon.WRITE_VECTORS, (["word5", "word6"], [None, None])),
+    "unknown words": ("select memoryd.unknown_words($1)", (["word5", "word6"],)),
+    "executor complete": (commands.COMPLETE, (UUID(int=1), UUID(int=2), "x", 0, None)),
+    "executor give back": (commands.GIVE_BACK, (UUID(int=1), IDS)),
+    "request read": (request.READ, (IDS,)),
+    "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
+    "dream due": (lease.DUE, (21600.0, 21600.0, 172800.0, 3)),
+    "dream find dead": (lease.FIND_DEAD, ()),
+    "dream end dead": (lease.END_DEAD, ()),
+    "dream hold": (lease.HOLD, (UUID(int=1), 20.0)),
+    "dream read page": (
+        reader.READ_PAGE,
+        (TIME - timedelta(days=2), TIME - timedelta(days=1), UUID(int=1), 50),
+    ),
+    "dream prune": (writer.PRUNE, ()),
+    "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
+    "forget answers": (schedule.FORGET_ANSWERS, (100,)),
+    "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+async def test_a_statement_of_the_daemon_reads_no_big_table_whole(
+    busy: asyncpg.Connection, name: str
+) -> None:
+    sql, arguments = STATEMENTS[name]
+    plan = json.loads(await busy.fetchval(f"explain (format json) {sql}", *arguments))
+    assert scans(plan) & BIG == set()
+
+
+ONE_MEMORY = "(select id from agent_memory where agent_id = 'agent 3' limit 1)"
+ONE_RUNNING = "(select id from agent_commands where status = 'running' order by started_at limit 1)"
+ONE_QUERY = """
+with q as (
+    update memory_queries
+    set retrieved_memory_ids = (select array_agg(id) from (select id from agent_memory where agent_id = 'agent 1' limit 10) m)
+    where id = (select id from memory_queries order by query_time limit 1)
+    returning id
+)
+select mark_useful(id, true) from q
+"""
+
+CALLS = {
+    "claim_command": "select * from claim_command('agent 1')",
+    "claim_command of nothing": "select * from claim_command('agent 2')",
+    "complete_command": f"select complete_command({ONE_RUNNING}, 'x')",
+    "build_context": "select build_context('agent 1', 'deploy server again')",
+    "recall of an agent": "select * from recall('deploy server', 'agent 1')",
+    "recall of a user": "select * from recall('deploy server', 'agent 1', gen_random_uuid(), sources => '{memory}')",
+    "recall of everything": "select * from recall('what was said of server 7')",
+    "recall by meaning": "select * from recall('deploy server', 'agent 1', null, array_fill(0.1, array[256])::vector)",
+    "recall of a user by meaning": "select * from recall('server', null, md5('u7')::uuid, array_fill(0.1, array[256])::vector)",
+    "recall as a user": "select memoryd.answer_as_user('recall', null, md5('u7')::uuid, 'server', '{}', null, null)",
+    "recall as a user of no rows": "select memoryd.answer_as_user('recall', null, md5('x')::uuid, 'log', '{}', null, null)",
+    "cleanup_expired_memory": "select cleanup_expired_memory(100)",
+    "mark_useful": ONE_QUERY,
+    "claim_lanes": "select * from memoryd.claim_lanes('capture', 64, 256, interval '30 seconds')",
+    "claim_lanes of nothing": "select * from memoryd.claim_lanes('associate', 64, 256, interval '30 seconds')",
+    "a new command": "insert into agent_commands (agent_id, message) values ('agent 1', 'x')",
+    "a new memory": "insert into agent_memory (agent_id, content) values ('agent 1', 'x')",
+    "new words": f"update agent_memory set content = 'y' where id = {ONE_MEMORY}",
+    "a memory less": f"delete from agent_memory where id = {ONE_MEMORY}",
+    "a new request": "insert into memory_requests (kind, query) values ('recall', 'x')",
+    "a new request of a user": "insert into memory_requests (kind, user_id, query) values ('recall', md5('u7')::uuid, 'x')",
+}
+OF_A_USER = {
+    "a new request": "insert into memory_requests (kind, user_id, query) values ('recall', memoryd.caller_id(), 'x')",
+    "a new command": "insert into agent_commands (agent_id, user_id, message) values ('agent 1', memoryd.caller_id(), 'x')",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_call_of_a_client_reads_no_big_table_whole(busy: asyncpg.Connection, name: str) -> None:
+    assert await read_whole(busy, CALLS[name]) == set()
+
+
+@pytest.mark.parametrize("name", OF_A_USER)
+async def test_what_a_user_has_pending_is_counted_by_an_index(busy: asyncpg.Connection, name: str) -> None:
+    await busy.execute("update agents set open_to_users = true where agent_id = 'agent 1'")
+    async with acting_as(busy, UUID(int=7)):
+        assert await read_whole(busy, OF_A_USER[name]) == set()
+
+
+async def read_whole(busy: asyncpg.Connection, sql: str) -> set[str]:
+    """The tables that a statement reads from end to end, by what was done: a function's own plans are not in its caller's."""
+    counted = "select relname, seq_scan from pg_stat_xact_user_tables where relname = any($1)"
+    before = {row["relname"]: row["seq_scan"] for row in await busy.fetch(counted, list(BIG))}
+    # Six times: from the sixth on a function's plans are generic ones.
+    for _ in range(6):
+        await busy.fetch(sql)
+    after = {row["relname"]: row["seq_scan"] for row in await busy.fetch(counted, list(BIG))}
+    assert set(after) == BIG
+    return {table for table in BIG if after[table] > before[table]}
+
+
+FREE_WORKERS = """
+set max_parallel_workers_per_gather = 4; set parallel_setup_cost = 0; set parallel_tuple_cost = 0;
+set min_parallel_table_scan_size = 0; set min_parallel_index_scan_size = 0;
+"""
+LAUNCHED = "select parallel_workers_to_launch from pg_stat_database where datname = current_database()"
+
+
+@pytest.mark.parametrize("name", ["build_context", *(name for name in CALLS if name.startswith("recall"))])
+async def test_no_recall_starts_parallel_workers(seeded: str, name: str) -> None:
+    """Among a million rows the planner finds them worth it: they tripled the time of a question to one small scope."""
+    opened = await asyncpg.connect(seeded, server_settings={"jit": "off"})
+    try:
+        if opened.get_server_version().major < 18:
+            pytest.skip("Postgres counts its workers from 18 on")
+        await opened.execute(FREE_WORKERS)
+        for statement, launches in ((CALLS[name], False), ("select count(*) from agent_memory", True)):
+            before = await opened.fetchval(LAUNCHED)
+            async with opened.transaction():
+                await opened.fetch(statement)
+            await opened.execute("select pg_stat_force_next_flush()")
+            assert (await opened.fetchval(LAUNCHED) > before) == launches
+    finally:
+        await opened.close()
+
+
+async def test_a_scan_of_a_big_table_would_be_seen(busy: asyncpg.Connection) -> None:
+    plan = json.loads(
+        await busy.fetchval(
+            "explain (format json) select * from agent_memory where content = $1", str(uuid4())
+        )
+    )
+    assert scans(plan) == {"agent_memory"}

@@ -1,0 +1,149 @@
+"""Links follow the words: what changes is unlinked in both directions, and linked anew, whatever was under way meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+
+from tests.support.acting import ANN, BOB
+from tests.support.daemons import Daemons
+from tests.support.paused import gate_closed, meanwhile, paused, pausing
+from tests.support.rows import associate, column, embedding, remember
+from tests.support.waiting import IDLE, until
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LINKED = "select related_memory_id from memory_associations where memory_id = $1 order by strength desc, related_memory_id"
+STRENGTH = "select strength from memory_associations where memory_id = $1 and related_memory_id = $2"
+SAY = "update agent_memory set content = $2, embedding = $3::text::vector where id = $1"
+
+
+# The index of the same memory is another job, which may stop first.
+LINKS_WRITTEN = (
+    "create constraint trigger pause after delete on memoryd.jobs deferrable initially deferred "
+    "for each row when (old.topic = 'associate') execute function public.pause()"
+)
+
+
+async def at(connection: asyncpg.Connection, content: str, hours: float, **columns: object) -> UUID:
+    """A memory so many hours after noon, like no other in meaning."""
+    created_at = NOON + timedelta(hours=hours)
+    return await remember(
+        connection, content, **({"created_at": created_at, "embedding": embedding()} | columns)
+    )
+
+
+async def linked(connection: asyncpg.Connection, memory: UUID) -> Sequence[object]:
+    """What a memory is linked to, once nothing is left to do."""
+    await until(connection, IDLE)
+    return await column(connection, LINKED, memory)
+
+
+async def test_a_change_unlinks_and_links_in_both_directions(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await daemons.start()
+    first = await at(connection, "red boats sail north", 0)
+    middle = await at(connection, "red boats sail south", 20)
+    last = await at(connection, "red boats sail east", 40)
+    assert await linked(connection, middle) == [first]
+    assert set(await linked(connection, last)) == {first, middle}
+    await connection.execute(SAY, middle, "green apples taste sour", embedding(0, 1))
+    assert await linked(connection, middle) == []
+    assert await linked(connection, last) == [first]
+    # Back again; this time the daemon's own embedding is what it waits for.
+    await connection.execute("update agent_memory set content = 'red boats sail west' where id = $1", middle)
+    assert await linked(connection, middle) == [first]
+    assert set(await linked(connection, last)) == {first, middle}
+
+
+async def test_a_memory_that_changes_while_it_is_being_linked_has_the_links_of_its_new_words(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    red = [await at(connection, f"red boats sail take{n}", n * 20) for n in range(6)]
+    green = [await at(connection, f"green apples taste take{n}", n * 20 + 10) for n in range(6)]
+    await daemons.start()
+    await until(connection, IDLE)
+    await pausing(connection, "before")
+    async with gate_closed(second):
+        memory = await at(connection, "red boats sail now", 1000)
+        await paused(connection)
+        await connection.execute(SAY, memory, "green apples taste now", embedding())
+    found = await linked(connection, memory)
+    assert len(found) == 5
+    assert set(found) < set(green)
+    assert set(found).isdisjoint(red)
+
+
+async def test_a_memory_whose_related_one_changes_meanwhile_is_linked_to_others(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    red = [await at(connection, f"red boats sail take{n}", n * 20) for n in range(6)]
+    await daemons.start()
+    await until(connection, IDLE)
+    await pausing(connection, "before")
+    async with gate_closed(second):
+        memory = await at(connection, "red boats sail now", 1000)
+        await paused(connection)
+        await connection.execute(SAY, red[5], "green apples taste good", embedding())
+    assert set(await linked(connection, memory)) == set(red[:5])
+
+
+async def test_a_change_waits_for_links_under_way_and_deletes_them(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    first = await at(connection, "red boats sail north", 0)
+    await daemons.start()
+    await until(connection, IDLE)
+    await pausing(connection, LINKS_WRITTEN)
+    async with gate_closed(second):
+        memory = await at(connection, "red boats sail south", 20)
+        await paused(connection)
+        third = await asyncpg.connect(daemons.url)
+        changing = await meanwhile(third, connection, SAY, first, "green apples taste good", embedding(0, 1))
+        assert not changing.done()
+    await changing
+    await third.close()
+    assert await linked(connection, memory) == []
+
+
+async def test_a_reinforced_link_stays_when_the_words_stay_the_same(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await daemons.start()
+    first = await at(connection, "red boats sail north", 0)
+    other = await at(connection, "red boats drift north", 20)
+    last = await at(connection, "red boats sail east", 40)
+    await until(connection, IDLE)
+    await connection.execute("update memory_associations set strength = 0.99 where memory_id = $1", last)
+    await connection.execute(SAY, other, "red boats sail home", embedding())
+    await until(connection, IDLE)
+    assert await connection.fetchval(STRENGTH, last, first) == 0.99
+    assert await connection.fetchval(STRENGTH, last, other) == 0.75
+
+
+async def test_links_made_by_hand_stay_when_others_change(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await daemons.start()
+    other = await at(connection, "green apples taste good", 0)
+    first = await at(connection, "red boats sail north", 20)
+    last = await at(connection, "red boats sail east", 40)
+    await until(connection, IDLE)
+    await associate(connection, last, other, 0.4)
+    await connection.execute(SAY, first, "blue whales dive deep", embedding(0, 1))
+    assert await linked(connection, last) == [other]
+    assert await connection.fetchval(STRENGTH, last, other) == 0.4
+
+
+async def test_a_change_links_no_users_together(connection: asyncpg.Connection, daemons: Daemons) -> None:
+    await daemons.start()
+    mine = await at(connection, "red boats sail north", 0, user_id=ANN)
+    theirs = await at(connection, "green apples taste good", 20, user_id=BOB)
+    nobodys = await at(connection, "green apples taste bitter", 10)
+    assert await linked(connection, theirs) == [nobodys]
+    for memory in (mine, nobodys):
+        await connection.execute(SAY, memory, "green apples taste sour", embedding())
+    assert await linked(connection, theirs) == [nobodys]

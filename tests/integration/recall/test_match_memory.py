@@ -1,0 +1,147 @@
+"""match_memory of source design 000: nearest first, only what lives, and nobody else's whatever the caller names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from tests.support.acting import ANN, BOB, NOBODY, acting_as
+from tests.support.refusals import refused
+from tests.support.rows import column, embedding, remember
+
+MATCH = "select content from match_memory($1::text::vector{})"
+NEVER = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+async def remembered(scratch: asyncpg.Connection) -> asyncpg.Connection:
+    """Memories of two users and of the agents, at angles from the first axis."""
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    for user in (ANN, BOB, None):
+        name = {ANN: "ann", BOB: "bob", None: "agent"}[user]
+        for content, numbers, columns in (
+            ("exactly", (1,), {"metadata": '{"tone": "dry"}'}),
+            ("nearly", (1, 0.5), {"memory_type": "brand_memory", "expires_at": soon, "ttl_hours": 1}),
+            ("past", (1,), {"expires_at": NEVER}),
+            ("off", (0, 1), {}),
+            ("nowhere", (), {}),
+            ("not indexed yet", None, {}),
+        ):
+            given = {} if numbers is None else {"embedding": embedding(*numbers)}
+            await remember(scratch, f"{name} {content}", user_id=user, **given, **columns)
+    return scratch
+
+
+async def test_unexpired_memories_are_found_most_similar_first(remembered: asyncpg.Connection) -> None:
+    rows = await remembered.fetch(
+        "select * from match_memory($1::text::vector, filter_user_id => $2)", embedding(1), ANN
+    )
+    assert [row["content"] for row in rows] == ["ann exactly", "ann nearly"]
+    assert list(rows[0].keys()) == ["id", "content", "similarity", "metadata", "created_at"]
+    assert (rows[0]["similarity"], rows[0]["metadata"]) == (1, '{"tone": "dry"}')
+    named = MATCH.format(f", -1, 100, null, '{BOB}'")
+    assert await column(remembered, named, embedding(1)) == ["bob exactly", "bob nearly", "bob off"]
+    assert await column(remembered, named, embedding()) == []
+    assert await column(remembered, MATCH.format(f", 0, 1, null, '{BOB}'"), embedding(1)) == ["bob exactly"]
+    assert await column(remembered, MATCH.format(f", 0, 0, null, '{BOB}'"), embedding(1)) == []
+    brand = MATCH.format(f", 0.5, 5, 'brand_memory', '{BOB}'")
+    assert await column(remembered, brand, embedding(1)) == ["bob nearly"]
+
+
+async def test_a_user_finds_only_their_own_whoever_is_named(remembered: asyncpg.Connection) -> None:
+    async with acting_as(remembered, ANN):
+        own = ["ann exactly", "ann nearly"]
+        assert await column(remembered, MATCH.format(""), embedding(1)) == own
+        assert await column(remembered, MATCH.format(f", filter_user_id => '{ANN}'"), embedding(1)) == own
+        for other in (f"'{BOB}'", "null", f"'{UUID(int=0)}'"):
+            named = MATCH.format(f", -1, 100, null, {other}")
+            assert await column(remembered, named, embedding(1)) == []
+    async with acting_as(remembered, None, claims=NOBODY):
+        for other in ("", f", filter_user_id => '{ANN}'"):
+            assert await column(remembered, MATCH.format(other), embedding(1)) == []
+
+
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_service"])
+async def test_memories_of_a_user_with_memory_off_are_not_found(
+    remembered: asyncpg.Connection, role: str
+) -> None:
+    await remembered.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", ANN)
+    found = {}
+    for user in (ANN, BOB):
+        async with acting_as(remembered, user, role=role):
+            found[user] = await column(
+                remembered, MATCH.format(f", filter_user_id => '{user}'"), embedding(1)
+            )
+    assert found == {ANN: [], BOB: ["bob exactly", "bob nearly"]}
+
+
+async def test_memories_of_agents_are_not_found_without_a_user(remembered: asyncpg.Connection) -> None:
+    async with acting_as(remembered, None, role="memoryd_service"):
+        assert await column(remembered, MATCH.format(""), embedding(1)) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "state", "said", "hint"),
+    [
+        ("null", "22004", "query_embedding is null", "recall() takes words"),
+        ("'[1,2,3]'", "22023", "query_embedding has 3 dimensions, this database 256", "MEMORYD_EMBEDDER"),
+        (
+            "array_fill(0, '{1536}')::vector",
+            "22023",
+            "has 1536 dimensions, this database 256",
+            "MEMORYD_EMBEDDER",
+        ),
+        ("$1::text::vector, -1.5", "22023", "match_threshold is -1.5", "from -1 to 1"),
+        ("$1::text::vector, 'Infinity'", "22023", "match_threshold is Infinity", "from -1 to 1"),
+        ("$1::text::vector, 'NaN'", "22023", "match_threshold is NaN", "from -1 to 1"),
+        ("$1::text::vector, null", "22023", "match_threshold is null", "from -1 to 1"),
+        ("$1::text::vector, 0, -1", "22023", "match_count is -1", "0 or more"),
+        ("$1::text::vector, 0, null", "22023", "match_count is null", "0 or more"),
+        ("$1::text::vector, 0, 1, 'brand'", "22023", "unknown memory_type 'brand'", "Types: brand_memory,"),
+        ("$1::text::vector, 0, 1, null, 'ann'", "22P02", '"ann"', ""),
+    ],
+)
+async def test_a_call_with_invalid_arguments_is_refused_with_advice(
+    scratch: asyncpg.Connection, arguments: str, state: str, said: str, hint: str
+) -> None:
+    given = (embedding(1),) if "$1" in arguments else ()
+    found = await refused(scratch, f"select * from match_memory({arguments})", *given)
+    assert found[0] == state
+    assert said in found[1]
+    assert hint in found[2]
+
+
+async def test_match_memory_runs_with_the_callers_rights(scratch: asyncpg.Connection) -> None:
+    acting = "select proname from pg_proc where prosecdef and proname in ('match_memory', 'search_shared_knowledge')"
+    assert await column(scratch, acting) == []
+    assert not await scratch.fetchval(
+        "select has_function_privilege('public', 'match_memory(vector, float, int, text, uuid)', 'execute')"
+    )
+
+
+async def test_a_read_is_audited_and_visible_to_its_user(remembered: asyncpg.Connection) -> None:
+    async with acting_as(remembered, ANN):
+        await remembered.fetch(MATCH.format(""), embedding(1))
+    noted = await remembered.fetch(
+        "select user_id, step_name, action_type from agent_execution_logs where action_type = 'memory_read'"
+    )
+    assert [tuple(row) for row in noted] == [(ANN, "match_memory", "memory_read")]
+
+
+async def test_a_user_among_many_is_found_by_the_index(scratch: asyncpg.Connection) -> None:
+    await scratch.execute(
+        "insert into agent_memory (agent_id, user_id, content, embedding) "
+        "select 'alice', md5((n % 500)::text)::uuid, 'memory ' || n, $1::text::vector from generate_series(1, 5000) n",
+        embedding(1),
+    )
+    await scratch.execute("analyze agent_memory")
+    counted = "select seq_scan from pg_stat_xact_user_tables where relname = 'agent_memory'"
+    before = await scratch.fetchval(counted)
+    for _ in range(6):
+        await scratch.fetch(
+            "select * from match_memory($1::text::vector, 0, 5, null, md5('7')::uuid)", embedding(1)
+        )
+    assert await scratch.fetchval(counted) == before

@@ -1,0 +1,211 @@
+"""What comes back from functions depends on rows that the caller may read, and on no others: every function that end users
+or support may execute, found in the catalog, is asked twice, with all rows there and with the caller's alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tests.support.acting import ANN, BOB, CAT
+from tests.support.calls import CALLS, EXECUTABLE, PURE, WORDS
+from tests.support.isolation import MARKS, READS, key_of
+from tests.support.lookalikes import ENTER, MAKE, TRAPPED
+from tests.support.place import Place, open_place
+from tests.support.rows import column, embedding
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CODE = re.compile(r"(?<=CONTEXT )[0-9a-f]{12}\b|(?<=code )[0-9a-f]{12}\b")
+VECTOR = f"{embedding(0.8, 0.6)!r}::vector"
+
+# What one of BOB's rows alone says, and a word of ANN's that is near to it. The index is one that a big table would have.
+NEAR = """
+insert into agent_memory (agent_id, user_id, content) values
+    ('alice', '{bob}', 'pregnancy of markbob'), ('alice', '{ann}', 'the baby of markann');
+update agent_memory t set lexemes = w.lexemes, sparse_embedding = w.weights
+from (select m.id, l.* from agent_memory m cross join lateral memoryd.weigh_text(m.content) l where m.lexemes is null) w
+where w.id = t.id;
+select memoryd.learn_words('{{pregnancy,baby,secret,recipe}}');
+insert into memoryd.lexeme_neighbours (lexeme, neighbour, similarity)
+select a.lexeme, b.lexeme, 0.8 from memoryd.lexicon a, memoryd.lexicon b
+where a.word in ('pregnancy', 'baby') and b.word in ('pregnancy', 'baby') and a.word <> b.word;
+select memoryd.fold_lexeme_changes();
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def place(shared_url: str) -> AsyncIterator[Place]:
+    """The world, and somebody in it."""
+    async with open_place(shared_url, also=NEAR.format(ann=ANN, bob=BOB)) as made:
+        yield made
+
+
+def written(call: str, place: Place, user: UUID | None) -> str:
+    """The call with what it is about."""
+    call = call.replace("<words>", WORDS).replace("<vector>", VECTOR)
+    call = call.replace("<me>", str(user or CAT)).replace("<other>", str(ANN if user == BOB else BOB))
+    for table, rows in place.world.tables.items():
+        ids = ",".join(sorted(rows))
+        call = call.replace(f"<{table}>", f"'{{{ids}}}'::uuid[]")
+    return call
+
+
+async def answer(place: Place, statement: str) -> str:
+    """What comes back, as text; an error's words where it is refused. Nothing of it stays."""
+    await place.connection.execute("savepoint before")
+    try:
+        said = "\n".join(map(str, await column(place.connection, f"select r::text from ({statement}) r")))
+        # Of a context nothing but its code is another each time.
+        return CODE.sub("code", said)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.NullValueNotAllowedError) as error:
+        return f"{error.sqlstate} {error}"
+    finally:
+        await place.connection.execute("rollback to before")
+
+
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin"])
+async def test_every_function_has_a_call(place: Place, role: str) -> None:
+    executable = set(await column(place.connection, EXECUTABLE, role))
+    assert executable - PURE <= CALLS.keys()
+    if role == "memoryd_user":
+        both = executable | set(await column(place.connection, EXECUTABLE, "memoryd_admin"))
+        assert both == PURE | CALLS.keys()
+
+
+async def test_functions_listed_as_pure_read_no_table(place: Place) -> None:
+    impure = await column(
+        place.connection,
+        "select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace "
+        "where n.nspname || '.' || p.proname = any($1) "
+        "and (p.prosecdef or p.prosrc ~* '\\m(public|memoryd)\\.[a-z0-9_]+(?![a-z0-9_(])')",
+        sorted(PURE),
+    )
+    assert impure == []
+
+
+async def test_a_role_without_grants_calls_nothing(place: Place) -> None:
+    assert await column(place.connection, EXECUTABLE, place.stranger) == []
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_function_returns_only_the_callers_own_rows(place: Place, name: str) -> None:
+    for user in (ANN, BOB, CAT, None):
+        calls = [written(call, place, user) for call in CALLS[name]]
+        hidden = [
+            mark for owner, mark in MARKS.items() if owner != user and mark not in await shown(place, user)
+        ]
+        async with place.acting(user):
+            with_all = [await answer(place, call) for call in calls]
+            await place.back()
+            await forget_all_but(place, user)
+            await place.connection.execute(place.becoming(user))
+            with_own = [await answer(place, call) for call in calls]
+        for call, one, other in zip(calls, with_all, with_own, strict=True):
+            assert one == other, (user, call)
+            # What a question is about is among what it is turned into: the same without others' rows, as is seen above.
+            brought = call if name == "memoryd.find_candidates" else ""
+            assert not [mark for mark in hidden if mark in one and mark not in brought], (user, call)
+
+
+async def shown(place: Place, user: UUID | None) -> str:
+    """All that a user is granted."""
+    tables = place.world.tables
+    return str([tables[t][key] for t in tables for key in place.world.readable(user, t)])
+
+
+async def forget_all_but(place: Place, user: UUID | None) -> None:
+    """Deletes what the user may not read, but for the sessions and documents of what they may."""
+    kept = {table: place.world.readable(user, table) for table in place.world.tables}
+    for child, parent, key in (
+        ("conversation_messages", "conversation_sessions", "session_id"),
+        ("memory_chunks", "documents", "document_id"),
+        ("conversation_messages", "chat_groups", "chat_id"),
+    ):
+        kept[parent] |= {str(place.world.tables[child][row][key]) for row in kept[child]}
+    # The trail last: the others write into it.
+    for table in sorted(kept, key=lambda name: name == "agent_execution_logs"):
+        await place.connection.execute(
+            f"delete from public.{table} where {key_of(table)}::text <> all ($1)", sorted(kept[table])
+        )
+    while await place.connection.fetchval("select memoryd.fold_lexeme_changes()"):
+        pass
+
+
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin", "nobody"])
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_function_changes_only_the_callers_own_rows(place: Place, name: str, role: str) -> None:
+    user, acts_as = (None, "memoryd_user") if role == "nobody" else (ANN, role)
+    for call in CALLS[name]:
+        async with place.acting(user, acts_as):
+            try:
+                await place.connection.execute(written(call, place, user))
+            except asyncpg.PostgresError:
+                continue
+            changes = await place.changes(user, acts_as, erasing="erase" in call)
+            assert [row for row, right in changes.items() if not right] == [], call
+
+
+# --- Whatever the caller's search_path.
+
+OWN_WRITES = (
+    "insert into public.agent_memory (agent_id, user_id, content, kind) values ('alice', '<me>', 'a note', 'outcome')",
+    "insert into public.agent_commands (agent_id, user_id, message) values ('alice', '<me>', 'a task')",
+    "insert into public.memory_requests (kind, user_id, query) values ('recall', '<me>', 'a question')",
+    "insert into public.memory_queries (agent_id, user_id) values ('alice', '<me>')",
+    "insert into public.documents (title, user_id) values ('a title', '<me>')",
+    "insert into public.agent_sessions (user_id, status) values ('<me>', 'completed')",
+    "insert into public.conversation_sessions (user_id) values ('<me>')",
+    "insert into public.conversation_messages (session_id, role, content) values ('{session}', 'user', 'a word')",
+    "update public.agent_memory set content = 'other words'",
+    "update public.conversation_messages set content = 'other words'",
+    "update public.memory_settings set memory_ttl_hours = 5",
+    "update public.agent_sessions set status = 'error'",
+    "select public.forget(array(select id from public.conversation_sessions), 'session')",
+    "select public.forget(array(select id from public.documents), 'document')",
+    "select public.forget(array(select id from public.agent_memory))",
+)
+
+
+async def test_no_function_calls_a_callers_look_alike(place: Place) -> None:
+    """The calls are parsed before, so that what a look-alike could catch is what our functions say."""
+    connection = place.connection
+    calls = [written(call, place, ANN) for calls in CALLS.values() for call in calls]
+    async with place.acting(None, "none"):
+        await connection.execute(MAKE)
+        await connection.execute(place.becoming(ANN))
+        for number, call in enumerate(calls):
+            await connection.execute(
+                f"create function pg_temp.call_{number}() returns setof text begin atomic select r::text from ({call}) r; end"
+            )
+        asked = [f"select r from pg_temp.call_{number}() r" for number in range(len(calls))]
+        before = [await answer(place, one) for one in asked]
+        await connection.execute(ENTER)
+        after = [await answer(place, one) for one in asked]
+    for call, one, other in zip(calls, before, after, strict=True):
+        assert one == other, call
+        assert TRAPPED not in other, call
+    assert sum(bool(one) for one in before) > len(before) / 2
+
+
+async def test_no_policy_and_no_trigger_calls_a_callers_look_alike(place: Place) -> None:
+    connection = place.connection
+    session = min(place.world.readable(ANN, "conversation_sessions"))
+    async with place.acting(None, "none"):
+        await connection.execute(MAKE)
+        await connection.execute(place.becoming(ANN))
+        await connection.execute(ENTER)
+        for relation in READS:
+            assert await place.seen(relation) == place.world.readable(ANN, relation)
+        for statement in OWN_WRITES:
+            await connection.execute("savepoint one")
+            await connection.execute(statement.replace("<me>", str(ANN)).replace("{session}", session))
+            changes = await place.changes(ANN, "memoryd_user")
+            assert changes, statement
+            assert [row for row, right in changes.items() if not right] == [], statement
+            await connection.execute("rollback to one")
