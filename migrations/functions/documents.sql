@@ -1,14 +1,3 @@
--- The clock of rows that are changed.
-create or replace function memoryd.stamp_updated_at() returns trigger
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    new.updated_at := clock_timestamp();
-    return new;
-end
-$$;
-
 -- A chunk is its document's user's. The document is locked, or a chunk written while it changes hands would keep the old ones.
 -- End users add to documents of their own. One that is another's and one that is not there are the same to them.
 create or replace function memoryd.own_chunk() returns trigger

@@ -1,55 +1,44 @@
+-- Queues a job for each new request. What reads or deletes everything about a user takes long, so it has a
+-- topic of its own: no recall waits behind it. A dream takes minutes: it has its own topic, too, and takes no
+-- turns.
 create or replace function memoryd.requests_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    waiting bigint;
     of_users bigint;
-    of_data boolean;
+    each record;
 begin
-    select count(*) filter (where kind <> 'dream'), count(user_id), bool_or(kind in ('export', 'erase'))
-    into waiting, of_users, of_data
-    from new_rows where status = 'pending';
-    -- In turns: a request of a user each second, sixteen of the agents' own. What reads or deletes all about a user takes long: its
-    -- own topic, so that no recall waits behind it.
+    select count(n.user_id) into of_users from new_rows n where n.status = 'pending';
     if of_users > 0 then
         perform memoryd.check_pending(of_users);
-        insert into memoryd.jobs (topic, ref, party, turn)
-        select t.topic, t.id, t.party, t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
-        from (
-            select p.*, max(case p.place when 1 then memoryd.next_turn(p.topic, p.party) end)
-                            over (partition by p.topic, p.party) as begins
-            from (
-                select n.id, n.created_at, k.topic, memoryd.party_of(n.user_id) as party,
-                       row_number() over (partition by k.topic, n.user_id order by n.created_at, n.id) as place
-                from new_rows n
-                cross join lateral (select case when n.kind in ('export', 'erase') then 'user_data' else 'request' end as topic) k
-                where n.status = 'pending' and n.kind <> 'dream'
-            ) p
-        ) t
-        order by t.created_at, t.id;
-    elsif waiting > 0 then
-        insert into memoryd.jobs (topic, ref, turn)
-        select 'request', id, clock_timestamp() + make_interval(secs => (row_number() over (order by created_at, id) - 1) / 16)
-        from new_rows where status = 'pending' and kind <> 'dream'
-        order by created_at, id;
     end if;
-    if waiting > 0 then
-        perform memoryd.ring('request');
-    end if;
-    if of_data then
-        perform memoryd.ring('user_data');
-    end if;
-    -- A dream takes minutes, too.
-    insert into memoryd.jobs (topic, ref) select 'dream', id from new_rows
-    where status = 'pending' and kind = 'dream' order by created_at, id;
-    if found then
-        perform memoryd.ring('dream');
-    end if;
+    for each in
+        select k.topic,
+               array_agg(n.id order by n.created_at, n.id) as ids,
+               array_agg(n.user_id order by n.created_at, n.id) as users
+        from new_rows n
+        cross join lateral (
+            select case when n.kind in ('export', 'erase') then 'user_data'
+                        when n.kind = 'dream' then 'dream'
+                        else 'request' end as topic
+        ) k
+        where n.status = 'pending'
+        group by k.topic
+    loop
+        if each.topic = 'dream' then
+            insert into memoryd.jobs (topic, ref)
+            select 'dream', r.id from unnest(each.ids) with ordinality as r(id, place) order by r.place;
+        else
+            perform memoryd.queue_in_turns(each.topic, each.ids, each.users);
+        end if;
+        perform memoryd.ring(each.topic);
+    end loop;
     return null;
 end
 $$;
 
+-- Tells clients that a request has its answer, or failed.
 create or replace function memoryd.requests_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -63,7 +52,7 @@ begin
 end
 $$;
 
--- What a request is answered with, by the rights of whoever calls this. p_near: see memoryd.question().
+-- What a request is answered with, under the rights of whoever calls this. p_near: see memoryd.question().
 create or replace function memoryd.answer(
     p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb
 ) returns jsonb
@@ -75,11 +64,16 @@ declare
     result jsonb;
 begin
     result := case p_kind
-        when 'context' then to_jsonb(memoryd.compose_context(p_agent, p_query, p_user, p_user is not null, p_embedding, null))
+        when 'context' then
+            to_jsonb(memoryd.compose_context(p_agent, p_query, p_user, p_user is not null, p_embedding, null))
         when 'recall' then (
-            select coalesce(jsonb_agg(jsonb_build_object('source', f.source, 'id', f.id, 'content', f.content, 'score', f.score,
-                                                         'similarity', f.similarity, 'metadata', f.metadata,
-                                                         'created_at', f.created_at) order by f.ordinality), '[]')
+            select coalesce(
+                jsonb_agg(
+                    jsonb_build_object(
+                        'source', f.source, 'id', f.id, 'content', f.content, 'score', f.score,
+                        'similarity', f.similarity, 'metadata', f.metadata, 'created_at', f.created_at)
+                    order by f.ordinality),
+                '[]')
             from memoryd.search(
                 p_query, p_agent, p_user, p_embedding,
                 coalesce((p_options ->> 'match_count')::integer, 10),
@@ -87,7 +81,7 @@ begin
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
                 coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) with ordinality f)
         when 'export' then public.export_user_memory(p_user)
-        -- The paths of files are for who deletes files.
+        -- The paths are left out: they are for whoever deletes the files, not for the user.
         when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'
     end;
     if p_kind = 'recall' then
@@ -98,7 +92,8 @@ begin
 end
 $$;
 
--- The same under a user's identity: with the role and the claims that they would come with themselves. Both end with the call.
+-- The same under a user's identity: with the role and the claims that the user's own login would bring. Both
+-- are put back at the end of the call.
 create or replace function memoryd.answer_as_user(
     p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb
 ) returns jsonb
@@ -106,22 +101,27 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Set and put back by hand: as options of the function they would need rights already where it is made.
+    -- Set and put back here, not as options of the function (`set role = ...`): for these, whoever creates
+    -- the function needs the rights already.
     role_before constant text := current_setting('role');
     claims_before constant text := coalesce(current_setting('request.jwt.claims', true), '');
     sub_before constant text := coalesce(current_setting('request.jwt.claim.sub', true), '');
     answer jsonb;
 begin
-    perform set_config('request.jwt.claims', json_build_object('sub', p_user, 'role', 'memoryd_user')::text, true),
-            set_config('request.jwt.claim.sub', '', true), set_config('role', 'memoryd_user', true);
+    perform set_config('request.jwt.claims',
+                       json_build_object('sub', p_user, 'role', 'memoryd_user')::text, true),
+            set_config('request.jwt.claim.sub', '', true),
+            set_config('role', 'memoryd_user', true);
     answer := memoryd.answer(p_kind, p_agent, p_user, p_query, p_options, p_embedding, p_near);
-    perform set_config('role', role_before, true), set_config('request.jwt.claims', claims_before, true),
+    perform set_config('role', role_before, true),
+            set_config('request.jwt.claims', claims_before, true),
             set_config('request.jwt.claim.sub', sub_before, true);
     return answer;
 end
 $$;
 
--- A request whose job was given up is not left waiting: whoever asked hears why.
+-- A request whose job became a dead letter fails, with the job's error, so that whoever asked does not wait
+-- for ever.
 create or replace function memoryd.request_died() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

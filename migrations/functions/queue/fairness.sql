@@ -1,11 +1,12 @@
--- A user among those who take turns.
+-- A user among those who take turns, as a hash.
 create or replace function memoryd.party_of(p_user uuid) returns bigint
 language sql immutable parallel safe strict
 return hashtextextended('user ' || p_user::text, 0);
 
--- When it is a party's turn next, as far as others wait: now, or a second after the last of what it has pending. Jobs are claimed in the
--- order of their turns, so who asks for one thing overtakes what another, who asked for hundreds, has not got yet. With nobody
--- else waiting nothing waits for its turn; and nobody waits for ever: whoever comes after a turn has passed stands behind it.
+-- When it is a party's turn next, as far as others wait: now, or a second after the last turn of what it has
+-- pending. Jobs are claimed in the order of their turns. So a party that asks for one thing gets it before
+-- another party, which asked for hundreds, gets the rest of its own. If nobody else waits, no job waits for
+-- its turn. Nobody waits for ever: a job that is queued after a turn has passed comes after that turn.
 create or replace function memoryd.next_turn(p_topic text, p_party bigint) returns timestamptz
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -16,8 +17,34 @@ as $$
                                         limit 1))
 $$;
 
--- Ends a statement by which an end user would have more pending than MEMORYD_PENDING_PER_USER; agents have no such limit. Called with
--- how many the statement adds, whose jobs are not queued yet. Statements at the same time do not see one another's.
+-- Queues a job of p_topic for each of p_refs, in their order, and gives them turns: one a second for each
+-- user, sixteen a second for what is the agents' own. p_users has the user of each ref, null for the agents'
+-- own; p_users null: all are the agents' own.
+create or replace function memoryd.queue_in_turns(p_topic text, p_refs uuid[], p_users uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into memoryd.jobs (topic, ref, party, turn)
+    select p_topic, t.ref, t.party,
+           t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
+    from (
+        select p.*,
+               max(case p.place when 1 then memoryd.next_turn(p_topic, p.party) end)
+                   over (partition by p.party) as begins
+        from (
+            select r.ref, r.ordinality, memoryd.party_of(r.user_id) as party,
+                   row_number() over (partition by r.user_id order by r.ordinality) as place
+            from unnest(p_refs, p_users) with ordinality as r(ref, user_id, ordinality)
+        ) p
+    ) t
+    order by t.ordinality;
+end
+$$;
+
+-- Ends a statement by which an end user would have more pending than MEMORYD_PENDING_PER_USER; agents have no
+-- such limit. Called with how many jobs the statement adds, before they are queued. Statements that run at
+-- the same time do not see each other's jobs.
 create or replace function memoryd.check_pending(p_added bigint) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -31,11 +58,17 @@ begin
     end if;
     most := memoryd.setting_integer('pending_per_user');
     select count(*) into pending
-    from (select from memoryd.jobs j where j.party = memoryd.party_of(memoryd.caller_id()) limit most) counted;
+    from (
+        select from memoryd.jobs j
+        where j.party = memoryd.party_of(memoryd.caller_id())
+        limit most
+    ) counted;
     if pending + p_added > most then
-        raise exception 'at most % requests and commands of a user may be pending, and this would make %', most, pending + p_added
+        raise exception 'at most % requests and commands of a user may be pending, and this would make %',
+                        most, pending + p_added
             using errcode = 'configuration_limit_exceeded',
-                  hint = 'Nothing of this statement was taken. Wait for answers to those that are pending, then ask for fewer at once.';
+                  hint = 'Nothing of this statement was taken. Wait for answers to those that are pending, '
+                         'then ask for fewer at once.';
     end if;
 end
 $$;

@@ -1,15 +1,22 @@
--- Nearest by embedding alone, exactly: the two functions of source designs 000 and 003 under their own names.
-create or replace function memoryd.check_match(p_embedding vector, p_threshold double precision, p_count integer) returns void
+-- Search by embedding alone: match_memory() and search_shared_knowledge() compare with every row that the
+-- caller may read, so the result is exact.
+
+-- Refuses arguments that neither of the two can work with.
+create or replace function memoryd.check_match(
+    p_embedding vector, p_threshold double precision, p_count integer
+) returns void
 language plpgsql immutable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 begin
     if p_embedding is null then
         raise exception 'query_embedding is null'
-            using errcode = 'null_value_not_allowed', hint = 'Give the embedding of what you look for; recall() takes words.';
+            using errcode = 'null_value_not_allowed',
+                  hint = 'Give the embedding of what you look for; recall() takes words.';
     end if;
     if vector_dims(p_embedding) <> :dimensions then
-        raise exception 'query_embedding has % dimensions, this database :dimensions', vector_dims(p_embedding)
+        raise exception 'query_embedding has % dimensions, this database :dimensions',
+                        vector_dims(p_embedding)
             using errcode = 'invalid_parameter_value',
                   hint = 'Embed the query with the embedder that memoryd runs with (MEMORYD_EMBEDDER).';
     end if;
@@ -24,7 +31,7 @@ begin
 end
 $$;
 
--- The source ran this as its owner, for whichever user the caller named; here row-level security decides.
+-- Runs with the caller's rights: row-level security decides which user's memories the caller may name.
 create or replace function public.match_memory(
     query_embedding vector,
     match_threshold double precision default 0.7,
@@ -40,12 +47,14 @@ declare
     began constant timestamptz := clock_timestamp();
     found_rows bigint;
 begin
-    perform memoryd.check_match(match_memory.query_embedding, match_memory.match_threshold, match_memory.match_count);
+    perform memoryd.check_match(
+        match_memory.query_embedding, match_memory.match_threshold, match_memory.match_count);
     if match_memory.memory_type not in (
         'brand_memory', 'user_preferences', 'competitive_memory', 'task_memory', 'performance_memory') then
         raise exception 'unknown memory_type %', quote_literal(match_memory.memory_type)
             using errcode = 'invalid_parameter_value',
-                  hint = 'Types: brand_memory, user_preferences, competitive_memory, task_memory, performance_memory; or null for all.';
+                  hint = 'Types: brand_memory, user_preferences, competitive_memory, task_memory, '
+                         'performance_memory; or null for all.';
     end if;
     if memoryd.memory_is_off(match_memory.filter_user_id) then
         return;
@@ -53,13 +62,14 @@ begin
     return query
     select s.id, s.content, s.similarity, s.metadata, s.created_at
     from (
-        select m.id, m.content, 1 - (m.embedding <=> match_memory.query_embedding) as similarity, m.metadata, m.created_at
+        select m.id, m.content, 1 - (m.embedding <=> match_memory.query_embedding) as similarity, m.metadata,
+               m.created_at
         from public.agent_memory m
         where m.user_id = match_memory.filter_user_id
           and (match_memory.memory_type is null or m.memory_type = match_memory.memory_type)
           and (m.expires_at is null or m.expires_at > now())
     ) s
-    -- NaN, the similarity of an embedding that is all zeros, counts as greater than every number.
+    -- NaN, the similarity of an embedding that is all zeros, compares as greater than every number.
     where s.similarity > match_memory.match_threshold and s.similarity <> 'NaN'
     order by s.similarity desc, s.created_at desc, s.id
     limit match_memory.match_count;
@@ -69,8 +79,10 @@ begin
         (extract(epoch from clock_timestamp() - began) * 1000)::integer);
 end
 $$;
-comment on function public.match_memory is 'A user''s memories nearest to an embedding, most similar first; row-level security decides whose.';
+comment on function public.match_memory is
+    'A user''s memories nearest to an embedding, most similar first; row-level security decides whose.';
 
+-- What the team knows is nobody's own: it is granted to the service alone.
 create or replace function public.search_shared_knowledge(
     query_embedding vector,
     match_threshold double precision default 0.65,
@@ -79,26 +91,30 @@ create or replace function public.search_shared_knowledge(
     filter_category text default null,
     filter_tags text[] default null,
     exclude_archived boolean default true
-) returns table (id uuid, tier text, category text, title text, content text, created_by_name text, confidence text, tags text[],
-                 similarity double precision, created_at timestamptz)
+) returns table (id uuid, tier text, category text, title text, content text, created_by_name text,
+                 confidence text, tags text[], similarity double precision, created_at timestamptz)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    perform memoryd.check_match(search_shared_knowledge.query_embedding, search_shared_knowledge.match_threshold,
-                                search_shared_knowledge.match_count);
+    perform memoryd.check_match(
+        search_shared_knowledge.query_embedding, search_shared_knowledge.match_threshold,
+        search_shared_knowledge.match_count);
     if search_shared_knowledge.filter_tier not in ('core', 'working', 'learning') then
         raise exception 'unknown tier %', quote_literal(search_shared_knowledge.filter_tier)
-            using errcode = 'invalid_parameter_value', hint = 'Tiers: core, working, learning; or null for all.';
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Tiers: core, working, learning; or null for all.';
     end if;
     return query
-    select s.id, s.tier, s.category, s.title, s.content, s.created_by_name, s.confidence, s.tags, s.similarity, s.created_at
+    select s.id, s.tier, s.category, s.title, s.content, s.created_by_name, s.confidence, s.tags,
+           s.similarity, s.created_at
     from (
         select k.*, 1 - (k.embedding <=> search_shared_knowledge.query_embedding) as similarity
         from public.shared_knowledge k
         where (search_shared_knowledge.filter_tier is null or k.tier = search_shared_knowledge.filter_tier)
-          and (search_shared_knowledge.filter_category is null or k.category = search_shared_knowledge.filter_category)
+          and (search_shared_knowledge.filter_category is null
+               or k.category = search_shared_knowledge.filter_category)
           and (search_shared_knowledge.filter_tags is null or k.tags && search_shared_knowledge.filter_tags)
           and (k.status <> 'archived' or not coalesce(search_shared_knowledge.exclude_archived, true))
     ) s
@@ -107,4 +123,5 @@ begin
     limit search_shared_knowledge.match_count;
 end
 $$;
-comment on function public.search_shared_knowledge is 'What the team knows nearest to an embedding, most similar first; archived entries only when asked for.';
+comment on function public.search_shared_knowledge is
+    'What the team knows nearest to an embedding, most similar first; archived entries only when asked for.';

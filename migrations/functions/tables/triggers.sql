@@ -208,7 +208,7 @@ create or replace trigger requests_updated after update on public.memory_request
 
 -- public.memory_settings
 create or replace trigger stamp_settings before update on public.memory_settings
-    for each row execute function memoryd.stamp_settings();
+    for each row execute function memoryd.stamp_updated_at();
 create or replace trigger settings_changed after update on public.memory_settings
     for each row when ((new.memory_ttl_hours, new.task_memory_ttl_hours)
                        is distinct from (old.memory_ttl_hours, old.task_memory_ttl_hours))

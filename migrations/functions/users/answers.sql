@@ -1,36 +1,37 @@
--- The rows that an answer shows, by id.
+-- What others were answered with: the results of requests to recall contain texts of rows, so an erasure must
+-- take them out there, too.
+
+-- A text as a uuid, null where it is none.
+create or replace function memoryd.uuid_or_null(p_text text) returns uuid
+language sql immutable parallel safe
+return case when p_text ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_text::uuid end;
+
+-- The ids of the rows that an answer shows, each with its place in the answer.
 create or replace function memoryd.rows_shown(p_result jsonb) returns table (id uuid, place bigint)
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     select r.id, r.place
     from (
-        select case when f.found ->> 'id' ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-                    then (f.found ->> 'id')::uuid end as id,
-               f.place
+        select memoryd.uuid_or_null(e.element ->> 'id') as id, e.place
         from jsonb_array_elements(case when jsonb_typeof(p_result) = 'array' then p_result else '[]' end)
-             with ordinality as f(found, place)
+             with ordinality as e(element, place)
     ) r
     where r.id is not null
 $$;
 
--- Of these rows those that are there, with whose they are.
+-- Those of these rows that exist, with the user whose they are. An entry of shared knowledge is its author's.
 create or replace function memoryd.owners_of(p_ids uuid[]) returns table (id uuid, user_id uuid)
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select m.id, m.user_id from public.agent_memory m where m.id = any(p_ids)
+    select s.id, s.owner_id from memoryd.searchable_by_users s where s.id = any(p_ids)
     union all
-    select m.id, m.user_id from public.conversation_messages m where m.id = any(p_ids)
-    union all
-    select c.id, c.user_id from public.memory_chunks c where c.id = any(p_ids)
-    union all
-    select i.id, i.user_id from public.dream_insights i where i.id = any(p_ids)
-    union all
-    select k.id, case when k.created_by ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then k.created_by::uuid end
-    from public.shared_knowledge k where k.id = any(p_ids)
+    select k.id, memoryd.uuid_or_null(k.created_by) from public.shared_knowledge k where k.id = any(p_ids)
 $$;
 
+-- Notes in memoryd.answered_from whose rows a new answer shows to somebody else. Party 0 stands for rows that
+-- do not exist any more.
 create or replace function memoryd.answers_written() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -39,7 +40,9 @@ declare
     answered uuid[];
 begin
     if tg_op = 'INSERT' then
-        select array_agg(n.id) into answered from new_rows n where n.kind = 'recall' and n.result is not null;
+        select array_agg(n.id) into answered
+        from new_rows n
+        where n.kind = 'recall' and n.result is not null;
     else
         select array_agg(n.id) into answered
         from new_rows n
@@ -50,10 +53,13 @@ begin
         insert into memoryd.answered_from (party, request_id)
         select distinct case when o.id is null then 0 else memoryd.party_of(o.user_id) end, n.id
         from new_rows n
-        cross join lateral memoryd.rows_shown(n.result) f
+        cross join lateral memoryd.rows_shown(n.result) w
         left join memoryd.owners_of(array(
-            select distinct g.id from new_rows r cross join lateral memoryd.rows_shown(r.result) g where r.id = any(answered)
-        )) o on o.id = f.id
+            select distinct shown.id
+            from new_rows r
+            cross join lateral memoryd.rows_shown(r.result) shown
+            where r.id = any(answered)
+        )) o on o.id = w.id
         where n.id = any(answered)
           and (o.id is null or (o.user_id is not null and o.user_id is distinct from n.user_id))
         on conflict do nothing;
@@ -62,7 +68,8 @@ begin
 end
 $$;
 
--- Takes what is there no longer out of what others were answered with rows of this user.
+-- Takes rows that do not exist any more out of the answers that others were given with rows of this user.
+-- Called after the user's rows were deleted.
 create or replace function memoryd.scrub_answers(p_user uuid) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -71,20 +78,20 @@ as $$
         delete from memoryd.answered_from a where a.party in (0, memoryd.party_of(p_user))
         returning a.request_id
     ), shown as materialized (
-        select s.request_id, f.id, f.place
+        select s.request_id, w.id, w.place
         from (select distinct t.request_id from stale t) s
         join public.memory_requests r on r.id = s.request_id
-        cross join lateral memoryd.rows_shown(r.result) f
-    ), hits as (
+        cross join lateral memoryd.rows_shown(r.result) w
+    ), gone as (
         select s.request_id as id, array_agg(s.place) as places
         from shown s
         where s.id not in (select o.id from memoryd.owners_of(array(select distinct w.id from shown w)) o)
         group by s.request_id
     )
     update public.memory_requests r
-    set result = (select coalesce(jsonb_agg(x.found order by x.place), '[]')
-                  from jsonb_array_elements(r.result) with ordinality as x(found, place)
-                  where x.place <> all (h.places))
-    from hits h
-    where r.id = h.id
+    set result = (select coalesce(jsonb_agg(e.element order by e.place), '[]')
+                  from jsonb_array_elements(r.result) with ordinality as e(element, place)
+                  where e.place <> all (g.places))
+    from gone g
+    where r.id = g.id
 $$;

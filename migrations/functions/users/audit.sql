@@ -15,31 +15,36 @@ begin
 end
 $$;
 
+-- Signs a line for the server's log with this database's own key.
 create or replace function memoryd.sign_log(p_what text) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select memoryd.hmac(decode(value #>> '{}', 'hex'), p_what) from memoryd.settings where key = 'log_key'
+    select memoryd.hmac(decode(s.value #>> '{}', 'hex'), p_what)
+    from memoryd.settings s
+    where s.key = 'log_key'
 $$;
 
--- Puts something on record where no transaction can take it back, and where a read-only one may write: in the
--- server's log. p_what holds ids and counts. Time, process and transaction are said, so that a line that was
--- copied is known for a copy. No client hears it. Beside a line of level LOG most servers write the statement too, and
--- with it the words of a question: there it is a warning, which a server that writes no statements may leave out.
+-- Writes p_what (ids and counts) into the server's log: a rollback does not remove it, and a read-only
+-- transaction can do it. The line has time, process and transaction, so that a copied line can be told from
+-- the original. It is not sent to the client (client_min_messages). Beside a line of level LOG most servers
+-- write the statement, too, and with it the words of a question: only where log_min_error_statement prevents
+-- that the line has level LOG. Elsewhere it is a warning, which a server that logs no statements may leave
+-- out.
 create or replace function memoryd.log_audit(p_what jsonb) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set client_min_messages = error
 as $$
 declare
-    said constant text := p_what || jsonb_build_object(
+    line constant text := p_what || jsonb_build_object(
         'login', session_user, 'at', clock_timestamp(), 'pid', pg_backend_pid(),
         'transaction', coalesce(pg_current_xact_id_if_assigned()::text, 'none'), 'began', now());
 begin
     if current_setting('log_min_error_statement') in ('fatal', 'panic') then
-        raise log 'memoryd: audit % mac=%', said, memoryd.sign_log(said);
+        raise log 'memoryd: audit % mac=%', line, memoryd.sign_log(line);
     else
-        raise warning 'memoryd: audit % mac=%', said, memoryd.sign_log(said);
+        raise warning 'memoryd: audit % mac=%', line, memoryd.sign_log(line);
     end if;
 end
 $$;
@@ -49,76 +54,97 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
     select coalesce((
-        select memoryd.sign_log(m.found[1]) = m.found[2]
-        from regexp_match(p_line, 'memoryd: audit (\{.*\}) mac=([0-9a-f]{64})\s*$') as m(found)), false)
+        select memoryd.sign_log(m.parts[1]) = m.parts[2]
+        from regexp_match(p_line, 'memoryd: audit (\{.*\}) mac=([0-9a-f]{64})\s*$') as m(parts)), false)
 $$;
 comment on function memoryd.check_log_line is
     'Whether a line of the server''s log, from "memoryd: audit" to its end, is memoryd''s own.';
 
--- The audit trail.
+-- Whether reads and writes of memories are put on record in agent_execution_logs (the audit trail).
 create or replace function memoryd.audit_is_on() returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
-as $$ select exists (select from memoryd.settings where key = 'audit' and value = 'true') $$;
+as $$ select exists (select from memoryd.settings s where s.key = 'audit' and s.value = 'true') $$;
 
--- A row for each user, agent and statement: how many rows it wrote, none of what they say.
+-- After a statement on agent_memory, conversation_messages or documents: notes for each user and agent how
+-- many rows it wrote, not what they say. Transition tables: changed, and for an update also were, the rows as
+-- they were before.
 create or replace function memoryd.note_write() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_nestloop = off
 as $$
 declare
-    what constant jsonb := jsonb_build_object('table', tg_table_name, 'operation', lower(tg_op));
+    operation constant text := lower(tg_op);
+    written jsonb;
 begin
-    if not exists (select from changed where user_id is not null) or not memoryd.audit_is_on() or memoryd.importing() then
+    if not exists (select from changed where user_id is not null)
+       or not memoryd.audit_is_on() or memoryd.importing() then
         return null;
     end if;
-    -- What memoryd writes beside a row (its index, its status) is no change of what is remembered.
-    if tg_op = 'UPDATE' and tg_table_name = 'agent_memory' then
-        insert into public.agent_execution_logs (user_id, agent_id, step_name, action_type, input_data)
-        select n.user_id, n.agent_id, 'update agent_memory', 'memory_write', what || jsonb_build_object('count', count(*))
-        from changed n join were o using (id)
-        where n.user_id is not null
-          and (n.agent_id, n.user_id, n.session_id, n.kind, n.memory_type, n.content, n.metadata, n.source, n.ttl_hours, n.expires_at)
-              is distinct from
-              (o.agent_id, o.user_id, o.session_id, o.kind, o.memory_type, o.content, o.metadata, o.source, o.ttl_hours, o.expires_at)
-        group by n.user_id, n.agent_id;
-    elsif tg_op = 'UPDATE' and tg_table_name = 'conversation_messages' then
-        insert into public.agent_execution_logs (user_id, agent_id, step_name, action_type, input_data)
-        select n.user_id, n.agent_id, 'update conversation_messages', 'memory_write', what || jsonb_build_object('count', count(*))
-        from changed n join were o using (id)
-        where n.user_id is not null
-          and (n.user_id, n.session_id, n.role, n.speaker, n.content, n.metadata, n.access_level, n.visibility_tags)
-              is distinct from
-              (o.user_id, o.session_id, o.role, o.speaker, o.content, o.metadata, o.access_level, o.visibility_tags)
-        group by n.user_id, n.agent_id;
-    elsif tg_op = 'UPDATE' then
-        insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
-        select n.user_id, 'update documents', 'memory_write', what || jsonb_build_object('count', count(*))
-        from changed n join were o using (id)
-        where n.user_id is not null
-          and (n.user_id, n.title, n.source, n.document_type, n.content, n.metadata)
-              is distinct from (o.user_id, o.title, o.source, o.document_type, o.content, o.metadata)
-        group by n.user_id;
-    elsif tg_table_name = 'documents' then
-        insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
-        select c.user_id, lower(tg_op) || ' documents', 'memory_write', what || jsonb_build_object('count', count(*))
-        from changed c where c.user_id is not null group by c.user_id;
+    -- An update counts only where what is remembered changed, not where memoryd wrote its index or a status.
+    -- Documents have no agent.
+    if tg_op <> 'UPDATE' and tg_table_name = 'documents' then
+        select jsonb_agg(w) into written
+        from (select c.user_id, count(*) from changed c where c.user_id is not null group by c.user_id) w;
+    elsif tg_op <> 'UPDATE' then
+        select jsonb_agg(w) into written
+        from (select c.user_id, c.agent_id, count(*) from changed c where c.user_id is not null
+              group by c.user_id, c.agent_id) w;
+    elsif tg_table_name = 'agent_memory' then
+        select jsonb_agg(w) into written
+        from (
+            select n.user_id, n.agent_id, count(*)
+            from changed n join were o using (id)
+            where n.user_id is not null
+              and (n.agent_id, n.user_id, n.session_id, n.kind, n.memory_type, n.content, n.metadata,
+                   n.source, n.ttl_hours, n.expires_at)
+                  is distinct from
+                  (o.agent_id, o.user_id, o.session_id, o.kind, o.memory_type, o.content, o.metadata,
+                   o.source, o.ttl_hours, o.expires_at)
+            group by n.user_id, n.agent_id
+        ) w;
+    elsif tg_table_name = 'conversation_messages' then
+        select jsonb_agg(w) into written
+        from (
+            select n.user_id, n.agent_id, count(*)
+            from changed n join were o using (id)
+            where n.user_id is not null
+              and (n.user_id, n.session_id, n.role, n.speaker, n.content, n.metadata, n.access_level,
+                   n.visibility_tags)
+                  is distinct from
+                  (o.user_id, o.session_id, o.role, o.speaker, o.content, o.metadata, o.access_level,
+                   o.visibility_tags)
+            group by n.user_id, n.agent_id
+        ) w;
     else
+        select jsonb_agg(w) into written
+        from (
+            select n.user_id, count(*)
+            from changed n join were o using (id)
+            where n.user_id is not null
+              and (n.user_id, n.title, n.source, n.document_type, n.content, n.metadata)
+                  is distinct from (o.user_id, o.title, o.source, o.document_type, o.content, o.metadata)
+            group by n.user_id
+        ) w;
+    end if;
+    if written is not null then
         insert into public.agent_execution_logs (user_id, agent_id, step_name, action_type, input_data)
-        select c.user_id, c.agent_id, lower(tg_op) || ' ' || tg_table_name, 'memory_write',
-               what || jsonb_build_object('count', count(*))
-        from changed c where c.user_id is not null group by c.user_id, c.agent_id;
+        select w.user_id, w.agent_id, operation || ' ' || tg_table_name, 'memory_write',
+               jsonb_build_object('table', tg_table_name, 'operation', operation, 'count', w.count)
+        from jsonb_to_recordset(written) as w(user_id uuid, agent_id text, count bigint);
     end if;
     return null;
 end
 $$;
 
--- Called by what reads a user's memory, with the caller's rights: so an end user can call it too, and write
--- such a row without having read anything. Therefore it says who wrote it (caller), and of an end user it
--- takes no more than a step that there is and two numbers, about themselves: no agent is named as having
--- read. Where nothing can be written, it goes into the server's log.
-create or replace function memoryd.note_read(p_user uuid, p_agent text, p_step text, p_found integer, p_ms integer) returns void
+-- Puts one read of a user's memory on record. Functions that read a memory call it with the caller's rights,
+-- so an end user can call it directly, too, without having read anything. Therefore the row says who wrote it
+-- (caller). From an end user it takes only one of the known steps and two numbers, about themselves; the name
+-- of an agent is taken only from the service. A read-only transaction writes into the server's log instead.
+create or replace function memoryd.note_read(
+    p_user uuid, p_agent text, p_step text, p_found integer, p_ms integer
+) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -140,8 +166,8 @@ begin
     end if;
     if current_setting('transaction_read_only') = 'on' then
         perform memoryd.log_audit(jsonb_build_object(
-            'action', 'memory_read', 'step', step, 'user', read_of, 'agent', agent, 'caller', caller, 'found', number,
-            'ms', ms));
+            'action', 'memory_read', 'step', step, 'user', read_of, 'agent', agent, 'caller', caller,
+            'found', number, 'ms', ms));
         return;
     end if;
     insert into public.agent_execution_logs (
@@ -151,73 +177,82 @@ begin
 end
 $$;
 comment on function memoryd.note_read is
-    'Puts on record that a user''s memory was read: who, how much, how long; never what. Read-only: in the log.';
+    'Puts on record that a user''s memory was read: who, how much, how long; never what. '
+    'Read-only: in the log.';
 
--- Puts one read of support on record, once in a transaction: about p_user, or, null, about many. What was
--- noted in this transaction is remembered by the log itself, where an admin can write nothing: a setting of
--- the session could be forged.
+-- Puts a read by support on record, once in a transaction for each table and user; p_user null: of many
+-- users. After a hundred users of a table the rest of the transaction is one row about many. What this
+-- transaction has noted already is looked up in the log itself, because an admin can write nothing there; a
+-- setting of the session could be forged.
 create or replace function memoryd.record_admin_read(p_table text, p_user uuid) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    here text;
+    this_transaction text;
     noted bigint;
-    record_of uuid := p_user;
+    read_of uuid := p_user;
     admin constant text := coalesce(memoryd.caller_id()::text, session_user::text);
 begin
     if current_setting('transaction_read_only') = 'on' then
         raise exception 'reads of memoryd_admin are logged, and this transaction is read-only'
-            using errcode = 'read_only_sql_transaction', hint = 'Begin a transaction that may write; on a standby there is none.';
+            using errcode = 'read_only_sql_transaction',
+                  hint = 'Begin a transaction that may write; on a standby there is none.';
     end if;
-    here := pg_current_xact_id()::text || '@' || extract(epoch from now())::text;
+    this_transaction := pg_current_xact_id()::text || '@' || extract(epoch from now())::text;
     if exists (select from public.agent_execution_logs l
-               where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = here
+               where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = this_transaction
                  and l.input_data ->> 'table' = p_table and (l.user_id = p_user or l.user_id is null)) then
         return;
     end if;
     select count(*) into noted from public.agent_execution_logs l
-    where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = here and l.input_data ->> 'table' = p_table;
+    where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = this_transaction
+      and l.input_data ->> 'table' = p_table;
     if noted >= 100 then
-        record_of := null;
+        read_of := null;
     end if;
     insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
-    values (record_of, 'select ' || p_table, 'admin_read',
-            jsonb_build_object('admin', admin, 'login', session_user, 'table', p_table, 'transaction', here)
-            || case when record_of is null then '{"users": "many"}' else '{}' end::jsonb);
-    -- A transaction that is rolled back takes its log along; the server's own log stays.
-    perform memoryd.log_audit(jsonb_build_object('action', 'admin_read', 'table', p_table, 'admin', admin,
-                                                 'user', coalesce(record_of::text, 'many')));
+    values (read_of, 'select ' || p_table, 'admin_read',
+            jsonb_build_object('admin', admin, 'login', session_user, 'table', p_table,
+                               'transaction', this_transaction)
+            || case when read_of is null then '{"users": "many"}' else '{}' end::jsonb);
+    -- A rollback removes the row above; the line in the server's log stays.
+    perform memoryd.log_audit(jsonb_build_object(
+        'action', 'admin_read', 'table', p_table, 'admin', admin, 'user', coalesce(read_of::text, 'many')));
 end
 $$;
 
--- In the policies of memoryd_admin: true, once it is on record.
+-- For the policies of memoryd_admin: puts the read of a row on record and returns true, so that the row may
+-- be read.
 create or replace function memoryd.note_admin_read(p_table text, p_user uuid) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     if p_user is not null then
-        -- Who calls it by themselves leaves no words of their own.
+        -- An admin can call this directly, too: what is no name of a table is not written down.
         perform memoryd.record_admin_read(
-            case when to_regclass(format('public.%I', left(p_table, 63))) is null then 'unknown' else p_table end,
+            case when to_regclass(format('public.%I', left(p_table, 63))) is null then 'unknown'
+                 else p_table end,
             p_user);
     end if;
     return true;
 end
 $$;
 
--- Before support learns which words everybody's rows have, and how many: a search asks that as the owner.
+-- Puts a search by support on record before it reads the statistics of words: a search reads them as the
+-- owner, and they say which words all users' rows contain.
 create or replace function memoryd.note_admin_search() returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$ select memoryd.record_admin_read('lexeme_statistics', null) $$;
 
+-- Deletes old notes of the audit trail, and hashes of erased texts that are no longer needed.
 create or replace function memoryd.sweep_audit(p_days double precision) returns bigint
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    with forgotten as (
+    with unneeded as (
         delete from memoryd.erased_texts where erased_at < now() - interval '1 hour'
     ), swept as (
         delete from public.agent_execution_logs
@@ -227,4 +262,6 @@ as $$
     )
     select count(*) from swept
 $$;
-comment on function memoryd.sweep_audit is 'Deletes what the audit trail says of reads and writes more than so many days ago; the agents'' own steps stay.';
+comment on function memoryd.sweep_audit is
+    'Deletes what the audit trail says of reads and writes more than so many days ago; '
+    'the agents'' own steps stay.';

@@ -1,198 +1,189 @@
--- An embedding that was paid for is kept to spare a second call. While an erasure ends it is not, rather than waited for.
-create or replace function memoryd.drop_erased() returns trigger
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    lock table memoryd.erased_texts in row share mode nowait;
-    if exists (select from memoryd.erased_texts e
-               where e.content_hash = new.content_hash and e.erased_at > now() - interval '1 hour') then
-        return null;
-    end if;
-    return new;
-exception when lock_not_available then
-    return null;
-end
-$$;
+-- Erasure: deletes everything that is kept about a user, in one transaction. Each step stands where it does
+-- for a reason; the order of locks is described in users/jobs.sql.
 
--- A dream that read a user's memories before they were erased says nothing of them after.
-create or replace function memoryd.drop_dreamt() returns trigger
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.lock_shared(memoryd.user_lock(new.user_id));
-    if exists (select from public.dream_sessions d where d.id = new.dream_id and d.status = 'running')
-       and exists (select from unnest(new.source_memories) as s(id)
-                   where not exists (select from public.agent_memory m where m.id = s.id)) then
-        return null;
-    end if;
-    return new;
-end
-$$;
-
--- Erasure.
-
--- Texts of a user that were embedded or are about to be, each as the daemon takes it.
+-- Texts of a user that were embedded or are about to be, each as the daemon embeds it. Messages and shared
+-- knowledge are chosen by id, because the view does not name the user of all of them.
 create or replace function memoryd.texts_of(p_user uuid) returns setof text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select m.content from public.agent_memory m where m.user_id = p_user
+    select s.searched_text from memoryd.source_memory s where s.owner_id = p_user
     union all
     select c.message from public.agent_commands c where c.user_id = p_user
     union all
     select r.query from public.memory_requests r where r.user_id = p_user
     union all
-    select i.insight from public.dream_insights i where i.user_id = p_user
+    select s.searched_text from memoryd.source_insight s where s.owner_id = p_user
     union all
-    select m.content from public.conversation_messages m where m.id in (select memoryd.messages_of(p_user))
+    select s.searched_text from memoryd.source_conversation s
+    where s.id in (select memoryd.messages_of(p_user))
     union all
-    select concat_ws(E'\n', c.context, c.chunk_text) from public.memory_chunks c where c.user_id = p_user
+    select s.searched_text from memoryd.source_document s where s.owner_id = p_user
     union all
-    select concat_ws(E'\n', k.title, k.content, array_to_string(k.tags, ' '))
-    from public.shared_knowledge k where k.created_by = p_user::text
+    select s.searched_text from memoryd.source_knowledge s
+    where s.id in (select k.id from public.shared_knowledge k where k.created_by = p_user::text)
 $$;
 
--- Jobs that are about a user's rows. Not those of places that messages have left: they rid others' windows of what stood there.
-create or replace function memoryd.jobs_of(p_user uuid) returns setof bigint
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select j.id from memoryd.jobs j
-    where not coalesce(j.payload ? 'gone', false) and j.ref in (
-        select c.id from public.agent_commands c where c.user_id = p_user
-        union all
-        select m.id from public.agent_memory m where m.user_id = p_user
-        union all
-        select i.id from public.dream_insights i where i.user_id = p_user
-        union all
-        select r.id from public.memory_requests r
-        where r.user_id = p_user and r.kind <> 'erase'
-        union all
-        select memoryd.messages_of(p_user)
-        union all
-        select s.id from public.conversation_sessions s where s.user_id = p_user
-        union all
-        select d.id from public.documents d where d.user_id = p_user
-        union all
-        select c.id from public.memory_chunks c where c.user_id = p_user
-        union all
-        select k.id from public.shared_knowledge k where k.created_by = p_user::text
-    )
-$$;
-
--- Of these agents those that no row names but this user's own, neither of another user nor of nobody. One that is open to users
--- is the service's, however few have come so far.
-create or replace function memoryd.named_only_by(p_user uuid, p_agents text[], p_but text default null) returns text[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    agents text[] := array(
-        select a from unnest(p_agents) a
-        where a <> '_shared' and not exists (select from public.agents g where g.agent_id = a and g.open_to_users));
-    each record;
-begin
-    for each in
-        select u.name, coalesce(u.erased, u.exported) as condition
-        from memoryd.user_tables() u
-        join pg_attribute a on a.attrelid = format('public.%I', u.name)::regclass and a.attname = 'agent_id'
-        where u.name is distinct from p_but
-        -- First where an index leads to an agent's rows, so that of most agents nothing more is asked.
-        order by u.name <> 'agent_memory', u.name
-    loop
-        exit when agents = '{}';
-        execute format('select coalesce(array_agg(a.name), ''{}'') from unnest($2) as a(name)
-                        where not exists (select from public.%I t where t.agent_id = a.name and not coalesce((%s), false))',
-                       each.name, each.condition)
-        into agents using p_user, agents;
-    end loop;
-    return agents;
-end
-$$;
-
--- Agents that are a user's own: named by this user's rows alone.
-create or replace function memoryd.agents_of(p_user uuid) returns text[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    agents text[] := '{}';
-    named text[];
-    each record;
-begin
-    for each in
-        select u.name, coalesce(u.erased, u.exported) as condition
-        from memoryd.user_tables() u
-        join pg_attribute a on a.attrelid = format('public.%I', u.name)::regclass and a.attname = 'agent_id'
-    loop
-        execute format('select array_agg(distinct t.agent_id) from public.%I t where t.agent_id is not null and (%s)',
-                       each.name, each.condition)
-        into named using p_user;
-        agents := agents || named;
-    end loop;
-    return memoryd.named_only_by(p_user, array(select distinct a from unnest(agents) a));
-end
-$$;
-
--- The lanes in which a user's memories are linked.
-create or replace function memoryd.lanes_of(p_user uuid) returns text[]
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select array(select l.lane from memoryd.lanes l where right(l.lane, 17) = memoryd.associate_lane('', p_user))
-$$;
-
--- THE ORDER OF LOCKS, which all that lock more than one row keep:
---   1. a user's own lock (memoryd.user_lock)   5. executions
---   2. lanes                                   6. what is remembered: memories, messages, links; by id
---   3. jobs                                    7. the erasures' gate (table memoryd.erased_texts), then requests
---   4. commands, by id                         8. the statistics' lock, then lexemes in their order
--- Within one statement a CTE locks them in this order (`order by ... for update`) before anything is written. An erasure
--- needs the commands before the jobs, since a command that ends makes a job: it takes both without waiting for either.
---
--- Takes what is about a user from the daemons and the agents: the commands, so that none of them ends any more, then the jobs.
--- What one of them is working on is never written. A job that is being settled is waited for, with nothing held meanwhile;
--- whatever it wrote is then there to be erased.
-create or replace function memoryd.take_jobs(p_user uuid, p_lanes text[] default '{}') returns void
+-- Takes a user's memories out of the records of others' searches, which have no foreign key to them, and
+-- empties the payload of their anchors; the anchors stay, so that the chain of hashes is whole. Returns how
+-- many anchors that were. Comes before the memories are deleted: then the foreign key sets memory_id of their
+-- anchors to null, and they cannot be found any more.
+create or replace function memoryd.erase_references(p_user uuid, p_memories uuid[]) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    until constant timestamptz := clock_timestamp() + interval '30 seconds';
+    anchors bigint;
 begin
-    loop
-        begin
-            perform from public.agent_commands c where c.user_id = p_user for update of c nowait;
-            perform from memoryd.lanes l where l.lane = any(p_lanes) for update of l nowait;
-            perform from memoryd.jobs j where j.id in (select memoryd.jobs_of(p_user)) for update of j nowait;
-            exit;
-        exception when lock_not_available then
-            if clock_timestamp() > until then
-                raise exception 'somebody has been writing about this user for half a minute'
-                    using errcode = 'lock_not_available',
-                          hint = 'Nothing was erased. Try again in a moment; a transaction that was left open must end first.';
-            end if;
-        end;
-        perform pg_sleep(0.02);
-    end loop;
-    delete from memoryd.jobs j where j.id in (select memoryd.jobs_of(p_user));
+    update public.memory_queries q
+    set (retrieved_memory_ids, relevance_scores) = (
+        select coalesce(array_agg(r.id order by r.place)
+                            filter (where r.place <= cardinality(q.retrieved_memory_ids)), '{}'),
+               coalesce(array_agg(r.score order by r.place)
+                            filter (where r.place <= cardinality(q.relevance_scores)), '{}')
+        from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, place)
+        where r.id is null or r.id <> all (p_memories))
+    where q.user_id is distinct from p_user
+      and exists (select from unnest(q.retrieved_memory_ids) r where r in (select unnest(p_memories)));
+    update public.memory_anchors a
+    set payload = '{"erased": true}'
+    where a.memory_id in (select unnest(p_memories)) or a.payload ->> 'user_id' = p_user::text;
+    get diagnostics anchors = row_count;
+    return anchors;
 end
 $$;
 
--- An agent's name may say whose it was. One that was disabled stays disabled, and so known by its name.
-create or replace function memoryd.forget_agents(p_agents text[]) returns void
-language sql volatile
+-- Deletes a user's rows, table by table. counts: how many rows of each table were the user's; ids: of all
+-- that were deleted. Links and insights of others that were made of the user's memories are deleted, too, but
+-- not counted: how many there were is not the user's to know.
+create or replace function memoryd.erase_rows(p_user uuid, out counts jsonb, out ids uuid[])
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    delete from public.agents a where a.agent_id = any(p_agents) and a.enabled;
-    update public.agents a set identity = null where a.agent_id = any(p_agents);
-    -- Its anchors stay one chain, under a name that says nothing.
-    update public.memory_anchors a
-    set agent_id = n.name
-    from (select g as agent, 'erased ' || gen_random_uuid() as name from unnest(p_agents) g) n
-    where a.agent_id = n.agent;
+declare
+    each record;
+    number bigint;
+    deleted uuid[];
+begin
+    counts := '{}';
+    ids := '{}';
+    for each in
+        select u.name, u.erased,
+               case when u.name = 'memory_requests' then 'true' else u.exported end as counted,
+               case when 'id' = any(memoryd.own_columns(u.name)) then 't.id' else 'null::uuid' end as id
+        -- Commands before memories, links and messages, which their outcomes become: a command that was
+        -- inserted meanwhile and that a daemon has locked is waited for here. Queries twice: before the
+        -- commands, by which some of them are found, and again for those that were written until then.
+        -- Requests last, when no daemon is writing an answer.
+        from unnest(array[
+                'agent_execution_logs', 'memory_queries', 'agent_commands', 'memory_queries',
+                'memory_associations', 'dream_insights', 'agent_memory', 'conversation_messages',
+                'memory_chunks', 'documents', 'shared_knowledge', 'agent_sessions', 'user_memory_access',
+                'memory_settings', 'memory_requests'])
+             with ordinality as o(name, place)
+        join memoryd.user_tables() u using (name)
+        order by o.place
+    loop
+        if each.name = 'memory_requests' then
+            -- Waits for daemons that are writing copies of texts (memoryd.hold_off_erasures), and lets none
+            -- begin.
+            lock table memoryd.erased_texts in exclusive mode;
+        end if;
+        execute format(
+            'with gone as (delete from public.%I t where %s returning %s as counted, %s as id)
+             select count(*) filter (where g.counted),
+                    coalesce(array_agg(g.id) filter (where g.id is not null), ''{}'') from gone g',
+            each.name, each.erased, each.counted, each.id)
+        into number, deleted using p_user;
+        counts := counts
+            || jsonb_build_object(each.name, number + coalesce((counts ->> each.name)::bigint, 0));
+        ids := ids || deleted;
+    end loop;
+    -- The requests that are left ask for an erasure: what else they say is deleted.
+    update public.memory_requests r
+    set query = null, options = '{}', agent_id = null
+    where r.user_id = p_user and r.kind = 'erase';
+end
+$$;
+
+-- Deletes conversations that have no message left, now that the user's are deleted. p_own: those of the user;
+-- number: how many were deleted. p_ownerless: those of nobody in which the user wrote; ids: which of them
+-- were deleted. They are not counted: who else wrote in them is not the user's to know. Conversations in
+-- which others wrote, too, stay for them, without owner and title; the title may have been about the user.
+create or replace function memoryd.erase_sessions(
+    p_own uuid[], p_ownerless uuid[], out number bigint, out ids uuid[]
+)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from public.conversation_sessions s
+    where s.id = any(p_own)
+      and not exists (select from public.conversation_messages m where m.session_id = s.id);
+    get diagnostics number = row_count;
+    with gone as (
+        delete from public.conversation_sessions s
+        where s.id = any(p_ownerless) and s.user_id is null
+          and not exists (select from public.conversation_messages m where m.session_id = s.id)
+        returning s.id
+    )
+    select coalesce(array_agg(g.id), '{}') into ids from gone g;
+    update public.conversation_sessions s set user_id = null, title = null where s.id = any(p_own);
+    update public.conversation_sessions s set title = null
+    where s.id = any(p_ownerless) and s.user_id is null;
+end
+$$;
+
+-- Erases those of p_agents that are still the user's own, and deletes their lanes, p_lanes and the dead
+-- letters of both. Comes after the rows are deleted. It asks again whose the agents are, because others may
+-- have named one of them meanwhile. Anchors are not asked: they name no memory any more that would tell whose
+-- they are.
+create or replace function memoryd.erase_agents(p_user uuid, p_agents text[], p_lanes text[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    agents constant text[] := memoryd.named_only_by(p_user, p_agents, 'memory_anchors');
+begin
+    perform memoryd.forget_agents(agents);
+    delete from memoryd.lanes l where l.lane = any(agents || p_lanes);
+    delete from memoryd.dead_jobs d where d.lane = any(agents || p_lanes);
+end
+$$;
+
+-- Counts the words of deleted rows out of the statistics at once, instead of leaving it to a daemon: this
+-- deletes the words that no row contains any more. Comes after the rows are deleted, because the deletions
+-- write the changes.
+create or replace function memoryd.fold_all_lexeme_changes() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    newest bigint;
+begin
+    select max(c.id) into newest from memoryd.lexeme_changes c;
+    while exists (select from memoryd.lexeme_changes c where c.id <= newest) loop
+        perform memoryd.fold_lexeme_changes();
+    end loop;
+end
+$$;
+
+-- Deletes copies of a user's texts: embeddings, and what others were answered. The hashes are kept for an
+-- hour, so that a daemon that has one of the texts in memory cannot store its embedding
+-- (memoryd.drop_erased). Comes after the rows are deleted: an answer loses the rows that do not exist any
+-- more.
+create or replace function memoryd.erase_copies(p_user uuid, p_hashes bytea[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from memoryd.erased_texts e where e.erased_at < now() - interval '1 hour';
+    insert into memoryd.erased_texts (content_hash)
+    select h from unnest(p_hashes) h
+    on conflict (content_hash) do update set erased_at = excluded.erased_at;
+    delete from memoryd.embeddings e where e.content_hash in (select unnest(p_hashes));
+    perform memoryd.scrub_answers(p_user);
+end
 $$;
 
 create or replace function public.erase_user_memory(user_id uuid) returns jsonb
@@ -201,153 +192,70 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     whose constant uuid := erase_user_memory.user_id;
-    counts jsonb := '{}';
-    number bigint;
-    sessions uuid[];
-    shared uuid[];
-    memories uuid[];
-    hashes bytea[];
-    refs uuid[];
-    paths jsonb;
-    each record;
     agents text[];
     lanes text[];
-    gone uuid[] := '{}';
-    ids uuid[];
+    own_sessions uuid[];
+    ownerless_sessions uuid[];
+    memories uuid[];
+    row_ids uuid[];
+    hashes bytea[];
+    paths jsonb;
+    anchors bigint;
+    rows_deleted record;
+    sessions_deleted record;
+    counts jsonb;
 begin
     perform memoryd.check_own(whose, 'erase');
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'an erasure must see what is committed while it runs'
-            using errcode = 'active_sql_transaction', hint = 'Call it in a transaction of isolation level read committed.';
+            using errcode = 'active_sql_transaction',
+                  hint = 'Call it in a transaction of isolation level read committed.';
     end if;
     perform memoryd.lock(memoryd.user_lock(whose));
     agents := memoryd.agents_of(whose);
     lanes := memoryd.lanes_of(whose);
     perform memoryd.take_jobs(whose, agents || lanes);
 
-    sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
-    shared := array(select distinct m.session_id from public.conversation_messages m
-                    join public.conversation_sessions s on s.id = m.session_id
-                    where m.user_id = whose and s.user_id is null);
+    -- What cannot be asked for once the rows are deleted.
+    own_sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
+    ownerless_sessions := array(
+        select distinct m.session_id
+        from public.conversation_messages m
+        join public.conversation_sessions s on s.id = m.session_id
+        where m.user_id = whose and s.user_id is null);
     memories := array(select m.id from public.agent_memory m where m.user_id = whose);
-    refs := memories || sessions
-        || array(select c.id from public.agent_commands c where c.user_id = whose)
-        || array(select r.id from public.memory_requests r
-                 where r.user_id = whose and r.kind <> 'erase')
-        || array(select i.id from public.dream_insights i where i.user_id = whose)
-        || array(select d.id from public.documents d where d.user_id = whose)
-        || array(select c.id from public.memory_chunks c where c.user_id = whose)
-        || array(select memoryd.messages_of(whose));
-    hashes := array(select distinct sha256(convert_to(left(t, 32768), 'UTF8')) from memoryd.texts_of(whose) t where t is not null);
+    row_ids := array(select memoryd.row_ids_of(whose));
+    hashes := array(
+        select distinct sha256(convert_to(left(t, 32768), 'UTF8'))
+        from memoryd.texts_of(whose) t
+        where t is not null);
     select coalesce(jsonb_agg(d.replica_path order by d.replica_path), '[]') into paths
-    from public.documents d where d.user_id = whose and d.replica_path is not null;
+    from public.documents d
+    where d.user_id = whose and d.replica_path is not null;
 
-    -- What others retrieved of it.
-    update public.memory_queries q
-    set (retrieved_memory_ids, relevance_scores) = (
-        select coalesce(array_agg(r.id order by r.place) filter (where r.place <= cardinality(q.retrieved_memory_ids)), '{}'),
-               coalesce(array_agg(r.score order by r.place) filter (where r.place <= cardinality(q.relevance_scores)), '{}')
-        from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, place)
-        where r.id is null or r.id <> all (memories))
-    where q.user_id is distinct from whose
-      and exists (select from unnest(q.retrieved_memory_ids) r where r in (select unnest(memories)));
-    -- The chain of hashes stays whole.
-    update public.memory_anchors a
-    set payload = '{"erased": true}'
-    where a.memory_id in (select unnest(memories)) or a.payload ->> 'user_id' = whose::text;
-    get diagnostics number = row_count;
-    counts := counts || jsonb_build_object('memory_anchors', number);
-
-    for each in
-        -- Links and insights of others go too, but how many there were is theirs to know.
-        select u.name, coalesce(u.erased, u.exported) as condition,
-               case when u.name = 'memory_requests' then 'true' else u.exported end as counted,
-               case when 'id' = any(memoryd.own_columns(u.name)) then 't.id' else 'null::uuid' end as id
-        -- Commands before what is made of them: whoever is at work on one that came meanwhile is waited for here.
-        -- Requests last, with nobody at work on an answer.
-        from unnest(array['agent_execution_logs', 'memory_queries', 'agent_commands', 'memory_queries', 'memory_associations',
-                          'dream_insights', 'agent_memory', 'conversation_messages', 'memory_chunks', 'documents',
-                          'shared_knowledge', 'agent_sessions', 'user_memory_access', 'memory_settings', 'memory_requests'])
-             with ordinality as o(name, place)
-        join memoryd.user_tables() u using (name)
-        order by o.place
-    loop
-        if each.name = 'memory_requests' then
-            lock table memoryd.erased_texts in exclusive mode;
-        end if;
-        execute format('with gone as (delete from public.%I t where %s returning %s as counted, %s as id)
-                        select count(*) filter (where g.counted),
-                               coalesce(array_agg(g.id) filter (where g.id is not null), ''{}'') from gone g',
-                       each.name, each.condition, each.counted, each.id)
-        into number, ids using whose;
-        counts := counts || jsonb_build_object(each.name, number + coalesce((counts ->> each.name)::bigint, 0));
-        gone := gone || ids;
-    end loop;
-    update public.memory_requests r
-    set query = null, options = '{}', agent_id = null
-    where r.user_id = whose and r.kind = 'erase';
-    delete from public.conversation_sessions s
-    where s.id = any(sessions)
-      and not exists (select from public.conversation_messages m where m.session_id = s.id);
-    get diagnostics number = row_count;
-    counts := counts || jsonb_build_object('conversation_sessions', number);
-    -- One of nobody goes with its last words, and is not counted: who else spoke in it is not the user's to
-    -- know.
-    with gone as (
-        delete from public.conversation_sessions s
-        where s.id = any(shared) and s.user_id is null
-          and not exists (select from public.conversation_messages m where m.session_id = s.id)
-        returning s.id
-    )
-    select refs || array_agg(g.id) into refs from gone g;
-    -- Where others speak too, the conversation is theirs now; its title may have been about whom it loses.
-    update public.conversation_sessions s set user_id = null, title = null where s.id = any(sessions);
-    update public.conversation_sessions s set title = null where s.id = any(shared) and s.user_id is null;
-    -- That they want to be remembered no more is all that is kept of what they decided.
+    anchors := memoryd.erase_references(whose, memories);
+    rows_deleted := memoryd.erase_rows(whose);
+    sessions_deleted := memoryd.erase_sessions(own_sessions, ownerless_sessions);
+    -- A user who has switched memory off stays so: of their settings that alone is kept.
     update public.memory_settings s
     set memory_ttl_hours = null, task_memory_ttl_hours = null, conversation_retention_minutes = null
     where s.user_id = whose;
+    row_ids := array(select distinct r from unnest(row_ids || sessions_deleted.ids || rows_deleted.ids) r);
+    perform memoryd.delete_jobs_about(whose, row_ids);
+    perform memoryd.erase_agents(whose, agents, lanes);
+    perform memoryd.fold_all_lexeme_changes();
+    perform memoryd.erase_copies(whose, hashes);
 
-    -- The machinery.
-    refs := array(select distinct r from unnest(refs || gone) r);
-    delete from memoryd.executions e where e.command_id in (select unnest(refs));
-    delete from memoryd.dead_jobs d
-    where d.ref = any(refs)
-              and not (coalesce(d.payload ? 'gone', false)
-                       and exists (select from public.conversation_sessions s where s.id = d.ref))
-       or d.payload is not null and exists (
-           select from regexp_matches(d.payload::text, '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', 'g') as m(found)
-           where m.found[1]::uuid = any(refs || whose));
-    -- Whoever settles one of these is about to delete it, too. In a conversation that others go on with, the places left are to do.
-    delete from memoryd.jobs j
-    where j.id in (select k.id from memoryd.jobs k
-                   where k.ref = any(refs)
-                     and not (coalesce(k.payload ? 'gone', false)
-                              and exists (select from public.conversation_sessions s where s.id = k.ref))
-                   for update skip locked);
-    -- Others' rows that name one of these agents may have come meanwhile.
-    agents := memoryd.named_only_by(whose, agents, 'memory_anchors');
-    perform memoryd.forget_agents(agents);
-    delete from memoryd.lanes l where l.lane = any(agents || lanes);
-    delete from memoryd.dead_jobs d where d.lane = any(agents || lanes);
-    -- Words that no row has any more go as they are counted out.
-    select max(c.id) into number from memoryd.lexeme_changes c;
-    while exists (select from memoryd.lexeme_changes c where c.id <= number) loop
-        perform memoryd.fold_lexeme_changes();
-    end loop;
-
-    -- Copies of its texts.
-    delete from memoryd.erased_texts e where e.erased_at < now() - interval '1 hour';
-    insert into memoryd.erased_texts (content_hash)
-    select h from unnest(hashes) h
-    on conflict (content_hash) do update set erased_at = excluded.erased_at;
-    delete from memoryd.embeddings e where e.content_hash in (select unnest(hashes));
-    perform memoryd.scrub_answers(whose);
-
-    -- What this erasure wrote of itself; then that one took place.
+    -- Deletes what the audit trail says of this erasure's own statements, then notes that an erasure took
+    -- place, not whose.
     delete from public.agent_execution_logs l where l.user_id = whose;
-    insert into public.agent_execution_logs (step_name, action_type, output_data) values ('erase', 'memory_write', counts);
+    counts := rows_deleted.counts
+        || jsonb_build_object('memory_anchors', anchors, 'conversation_sessions', sessions_deleted.number);
+    insert into public.agent_execution_logs (step_name, action_type, output_data)
+    values ('erase', 'memory_write', counts);
     return counts || jsonb_build_object('replica_paths', paths);
 end
 $$;
-comment on function public.erase_user_memory is 'Deletes all that is kept about a user and says how many rows of each table. Users erase their own. There is no way back but an export.';
+comment on function public.erase_user_memory is
+    'Deletes all that is kept about a user and says how many rows of each table. Users erase their own. '
+    'There is no way back but an export.';

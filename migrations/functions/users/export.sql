@@ -1,4 +1,4 @@
--- Export.
+-- A user's rows of one table, as an export has them.
 create or replace function memoryd.user_rows(p_user uuid, p_table text) returns setof jsonb
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -10,19 +10,20 @@ declare
 begin
     return query execute format(
         'select to_jsonb(r) from (select %s from public.%I t where %s order by %s) r',
-        -- An export does not hold the exports before it.
+        -- An export does not contain the results of earlier exports.
         (select string_agg(case when p_table = 'memory_requests' and c = 'result'
                                 then 'case when t.kind <> ''export'' then t.result end as result'
                                 else format('t.%I', c) end, ', ') from unnest(own) c),
         p_table,
         (select u.exported from memoryd.user_tables() u where u.name = p_table),
         (select string_agg(format('t.%I', c), ', ')
-         from unnest(array['created_at', 'query_time', 'generated_at', 'id', 'user_id']) c where c = any(own)))
+         from unnest(array['created_at', 'query_time', 'generated_at', 'id', 'user_id']) c
+         where c = any(own)))
         using p_user;
 end
 $$;
 
--- Stable, so that every table is read as of one moment.
+-- A user's rows of all tables, by table. Stable, so that one snapshot serves all of them.
 create or replace function memoryd.all_user_rows(p_user uuid) returns jsonb
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -38,7 +39,8 @@ begin
     return tables;
 exception when program_limit_exceeded then
     raise exception 'what is known about this user is too much for one value'
-        using errcode = 'program_limit_exceeded', hint = 'Export it to a file: memoryd export ' || p_user || ' -o FILE.';
+        using errcode = 'program_limit_exceeded',
+              hint = 'Export it to a file: memoryd export ' || p_user || ' -o FILE.';
 end
 $$;
 
@@ -61,4 +63,5 @@ begin
                               'exported_at', now(), 'tables', tables);
 end
 $$;
-comment on function public.export_user_memory is 'All that is kept about a user, as JSON that `memoryd import` puts back. Users export their own.';
+comment on function public.export_user_memory is
+    'All that is kept about a user, as JSON that `memoryd import` puts back. Users export their own.';

@@ -1,9 +1,9 @@
--- Whose rows.
+-- Which rows are a user's. Exports, erasures and what an erasure takes from the daemons all go by this.
 
--- Messages of a user: those that bear their name; and, in a conversation that is theirs by name, those of no
--- user that are theirs as much: the assistant's, and words that nobody else is named for. What an agent is
--- told to be (system) is the agents', and a conversation that has no owner is nobody's: only what bears their
--- name is theirs there. Exports, erasures and what an erasure takes from the daemons all go by this.
+-- Messages of a user: those that name the user; and, in a conversation that names the user as its owner,
+-- those that name nobody but are the user's as much: what the assistant says, and what no other speaker is
+-- named for. What an agent is told to be (role system) is the agents'. In a conversation without an owner
+-- only the messages that name the user are theirs.
 create or replace function memoryd.messages_of(p_user uuid) returns setof uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -17,13 +17,40 @@ as $$
       and m.role <> 'system' and (m.role = 'assistant' or m.speaker is null)
 $$;
 
--- The tables that hold a user's rows ($1), in an order in which they may be put back: which rows are exported, and which are
--- erased where that differs. Of a command its context stays behind: it holds what the agents know.
+-- Ids of a user's rows that jobs, dead letters and executions may point at. Not the requests to erase: they
+-- are still to be answered.
+create or replace function memoryd.row_ids_of(p_user uuid) returns setof uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select c.id from public.agent_commands c where c.user_id = p_user
+    union all
+    select m.id from public.agent_memory m where m.user_id = p_user
+    union all
+    select i.id from public.dream_insights i where i.user_id = p_user
+    union all
+    select r.id from public.memory_requests r where r.user_id = p_user and r.kind <> 'erase'
+    union all
+    select memoryd.messages_of(p_user)
+    union all
+    select s.id from public.conversation_sessions s where s.user_id = p_user
+    union all
+    select d.id from public.documents d where d.user_id = p_user
+    union all
+    select c.id from public.memory_chunks c where c.user_id = p_user
+    union all
+    select k.id from public.shared_knowledge k where k.created_by = p_user::text
+$$;
+
+-- The tables that have rows of a user ($1), in an order in which an import can put them back: which rows (t)
+-- are exported, and which are erased. Of a command the context is not exported: it holds what the agents
+-- know.
 create or replace function memoryd.user_tables() returns table (name text, exported text, erased text)
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    values
+    select v.name, v.exported, coalesce(v.erased, v.exported)
+    from (values
         ('user_memory_access', 't.user_id = $1', null),
         ('agent_sessions', 't.user_id = $1', null),
         ('conversation_sessions', 't.user_id = $1', null),
@@ -39,20 +66,27 @@ as $$
          't.user_id = $1 or t.command_id in (select c.id from public.agent_commands c where c.user_id = $1)'),
         ('dream_insights', 't.user_id = $1',
          't.user_id = $1 or exists (select from unnest(t.source_memories) as s(id)
-                                    where s.id in (select m.id from public.agent_memory m where m.user_id = $1))'),
-        -- What is not answered yet is no memory. Who asked for an erasure is still to be answered, and finds the answer for an hour.
+                                    where s.id in (select m.id from public.agent_memory m
+                                                   where m.user_id = $1))'),
+        -- A request that is not answered yet is no memory. A request to erase stays until it is answered, and
+        -- then for an hour, so that whoever asked finds the answer.
         ('memory_requests', 't.user_id = $1 and t.status <> ''pending''',
-         't.user_id = $1 and not (t.kind = ''erase'' and (t.status = ''pending'' or t.finished_at > now() - interval ''1 hour''))'),
+         't.user_id = $1 and not (t.kind = ''erase''
+                                  and (t.status = ''pending''
+                                       or t.finished_at > now() - interval ''1 hour''))'),
         ('documents', 't.user_id = $1', null),
         ('memory_chunks', 't.user_id = $1', null),
         ('shared_knowledge', 't.created_by = $1::text', null),
-        ('memory_anchors', 't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)', null),
-        -- A service's steps in a run of theirs are the service's; they go with the run, by its foreign key.
+        ('memory_anchors',
+         't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)', null),
+        -- Steps that a service wrote in a run of the user are the service's: they are not exported, and the
+        -- foreign key deletes them with the run.
         ('agent_execution_logs', 't.user_id = $1', null),
         ('memory_settings', 't.user_id = $1', 't.user_id = $1 and t.memory_enabled')
+    ) as v(name, exported, erased)
 $$;
 
--- Columns of a table that are a row's own: without what is reckoned from the others.
+-- The columns of a table that are a row's own: without those that memoryd computes from the others.
 create or replace function memoryd.own_columns(p_table text) returns text[]
 language sql stable
 set search_path = pg_catalog, pg_temp

@@ -1,13 +1,14 @@
+-- Whether a user has switched memory off.
 create or replace function memoryd.memory_is_off(p_user uuid) returns boolean
 language sql stable
 return exists (select from public.memory_settings s where s.user_id = p_user and not s.memory_enabled);
 
+-- Shorter hours hold for what is stored already, too. Longer ones do not move an end that was set before.
 create or replace function memoryd.settings_changed() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- What was stored before is kept no longer than what is stored from now on. Longer hours bring no older end back.
     update public.agent_memory m
     set ttl_hours = least(m.ttl_hours, o.hours),
         expires_at = m.updated_at + make_interval(hours => o.hours)
@@ -19,18 +20,8 @@ begin
 end
 $$;
 
-create or replace function memoryd.stamp_settings() returns trigger
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    new.updated_at := clock_timestamp();
-    return new;
-end
-$$;
-
--- Of a user whose memory is off nothing new is kept: the row is dropped without a word, so that agents work on as ever.
--- agent_memory has it from stamp_expiry, which looks at the user's settings anyway.
+-- Nothing new is stored of a user whose memory is off: the row is dropped without an error, so that agents go
+-- on working. agent_memory does the same in stamp_expiry, which reads the user's settings anyway.
 create or replace function memoryd.drop_when_off() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -40,9 +31,11 @@ declare
 begin
     if tg_table_name = 'conversation_messages' then
         -- What an agent says in a user's conversation is about that user too.
-        owner := coalesce(owner, (select s.user_id from public.conversation_sessions s where s.id = new.session_id));
+        owner := coalesce(owner, (select s.user_id from public.conversation_sessions s
+                                  where s.id = new.session_id));
     elsif tg_table_name = 'memory_chunks' then
-        -- A document that was dropped has no chunks.
+        -- The document itself may have been dropped: then it names no user, and the caller counts as the
+        -- owner.
         owner := coalesce(owner, memoryd.caller_id());
     end if;
     if exists (select from public.memory_settings s where s.user_id = owner and not s.memory_enabled)

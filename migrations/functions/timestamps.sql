@@ -1,0 +1,11 @@
+-- Sets updated_at of a row that is changed. For tables in which every change counts; where only some do, or
+-- more is to be set, the table has a function of its own (stamp_memory, stamp_knowledge, stamp_session).
+create or replace function memoryd.stamp_updated_at() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.updated_at := clock_timestamp();
+    return new;
+end
+$$;
