@@ -1,30 +1,36 @@
--- Links are written in order within each agent and user: one whose transaction holds a memory of theirs keeps nobody else's links
--- waiting. A hash, so that no lane tells of whom it was once they are erased.
+-- Links between memories: their jobs, linking again what has changed, and what reads or strengthens links.
+
+-- The lane of jobs that link memories: links of one agent and user are written in order, and a transaction
+-- that keeps one of their memories locked delays nobody else's links. The user is a hash, so that a lane does
+-- not tell who it was after an erasure.
 create or replace function memoryd.associate_lane(p_agent text, p_user uuid) returns text
 language sql immutable parallel safe
 return p_agent || coalesce(' ' || left(encode(sha256(uuid_send(p_user)), 'hex'), 16), '');
 
--- Links of these memories are made anew, once those that are linked to them, or might be, have changed.
+-- Queues the links of these memories to be made again, because memories that they are linked to have changed.
 create or replace function memoryd.associate_again(p_memories uuid[]) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    with queued as (
-        insert into memoryd.jobs (topic, lane, ref)
-        select 'associate', memoryd.associate_lane(m.agent_id, m.user_id), m.id
+    select memoryd.queue_in_lanes('associate', array_agg(u.lane), array_agg(u.id))
+    from (
+        select memoryd.associate_lane(m.agent_id, m.user_id) as lane, m.id
         from public.agent_memory m
         where m.id = any(p_memories) and m.embedding is not null
-          -- One that waits for its turn already sees all that there is then.
+          -- A job that waits already reads the memories as they are when it runs.
           and not exists (select from memoryd.jobs j
-                          where j.topic = 'associate' and j.lane = memoryd.associate_lane(m.agent_id, m.user_id)
-                            and j.ref = m.id and j.attempt = 0
+                          where j.topic = 'associate'
+                            and j.lane = memoryd.associate_lane(m.agent_id, m.user_id)
+                            and j.ref = m.id
+                            and j.attempt = 0
                           offset 0)
         order by m.created_at, m.id
-        returning 1
-    )
-    select memoryd.ring('associate') where exists (select from queued)
+    ) u
 $$;
 
+-- Deletes the links of memories whose text has changed, and queues new ones: for these memories and for those
+-- that were linked to them. A link that is being made of the old text waits for this, or this for it (see
+-- memoryd.stamp_memory).
 create or replace function memoryd.memories_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -33,17 +39,16 @@ declare
     changed uuid[];
     linked uuid[];
 begin
-    -- Looked up by a hash. As a join, of which the plan is kept from a statement of one row, it would compare each row with each.
+    -- `not in` is looked up by a hash. A join whose plan was kept from a statement of one row would compare
+    -- all pairs of rows.
     select array_agg(n.id) into changed
     from new_rows n
     where (n.id, n.content) not in (select o.id, o.content from old_rows o);
     if changed is null then
         return null;
     end if;
-    -- What the old words were linked to, the new ones need not be, nor what was linked to them: both are associated anew. A link
-    -- that is being made of the old words waits for this, or this for it (see handlers/associate.py).
     with unlinked as (
-        -- One look-up in an index each.
+        -- One index look-up for each changed memory and direction.
         delete from public.memory_associations a
         where a.id = any(array(
             select l.id
@@ -61,18 +66,18 @@ begin
         perform memoryd.associate_again(linked);
     end if;
 
-    insert into memoryd.jobs (topic, lane, ref)
-    select 'associate', memoryd.associate_lane(n.agent_id, n.user_id), n.id
-    from new_rows n
-    where n.id = any(changed) and n.embedding is not null
-    order by n.created_at, n.id;
-    if found then
-        perform memoryd.ring('associate');
-    end if;
+    perform memoryd.queue_in_lanes('associate', array_agg(u.lane), array_agg(u.id))
+    from (
+        select memoryd.associate_lane(n.agent_id, n.user_id) as lane, n.id
+        from new_rows n
+        where n.id = any(changed) and n.embedding is not null
+        order by n.created_at, n.id
+    ) u;
     return null;
 end
 $$;
 
+-- Judges a retrieval, and strengthens the links among what it returned.
 create or replace function public.mark_useful(query_id uuid, useful boolean) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -91,7 +96,7 @@ begin
     update public.memory_queries q
     set useful = mark_useful.useful, reinforced = was_reinforced or coalesce(mark_useful.useful, false)
     where q.id = mark_useful.query_id;
-    -- Said twice, or taken back and said again, reinforced once.
+    -- Once for each query, however often it is judged.
     if mark_useful.useful and not was_reinforced then
         update public.memory_associations a
         set strength = least(1, a.strength + 0.1), updated_at = now()
@@ -99,11 +104,13 @@ begin
     end if;
 end
 $$;
-comment on function public.mark_useful is 'Judges a retrieval. Useful: the associations among what was retrieved gain 0.1, once.';
+comment on function public.mark_useful is
+    'Judges a retrieval. Useful: the associations among what was retrieved gain 0.1, once.';
 
--- The memories that are linked to one of these memories by a strength of 0.3 or more, each with its strongest link.
--- A parsed body without SET: it is inlined, and reads with the caller's rights.
-create or replace function memoryd.linked_to(p_memories uuid[]) returns table (id uuid, strength double precision)
+-- The memories that are linked to one of these memories by a strength of 0.3 or more, each with the strength
+-- of its strongest link. A parsed body without SET: it is inlined, and reads with the caller's rights.
+create or replace function memoryd.linked_to(p_memories uuid[])
+returns table (id uuid, strength double precision)
 language sql stable
 begin atomic
     select l.id, max(l.strength)

@@ -1,3 +1,6 @@
+-- Who calls, with which rights, and what they may do for which user.
+
+-- Refuses rows of memoryd.logins for logins that do not exist, or that have more rights than an end user.
 create or replace function memoryd.check_login() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -7,7 +10,7 @@ begin
         raise exception 'there is no role %', quote_ident(new.login)
             using errcode = 'undefined_object', hint = 'Create the login first, then say which user it is.';
     end if;
-    -- It would answer every user's requests as this one.
+    -- A daemon with this login would answer every user's requests as this user.
     if pg_has_role(new.login, 'memoryd_service', 'usage') then
         raise exception 'role % works as memoryd_service', quote_ident(new.login)
             using errcode = 'invalid_grant_operation',
@@ -17,8 +20,9 @@ begin
 end
 $$;
 
--- Whose rights the caller came with. Unlike current_user it is the same within a function that runs as its owner.
--- The next three have a parsed body and no SET: they are inlined, and triggers may ask them for each row.
+-- The role that the caller acts as. Unlike current_user it stays the same within a SECURITY DEFINER function.
+-- This and the next two functions have a parsed body and no SET: they are inlined, so that triggers may call
+-- them for each row.
 create or replace function memoryd.caller_role() returns name
 language sql stable
 return coalesce(nullif(nullif(current_setting('role', true), ''), 'none'), session_user)::name;
@@ -28,14 +32,15 @@ create or replace function memoryd.caller_is_service() returns boolean
 language sql stable
 return pg_has_role(memoryd.caller_role(), 'memoryd_service', 'usage');
 
--- The one rule of who is privileged: who works for the agents or for support is, an end user is not. It goes by roles alone: a
--- right to a table, which somebody may have granted by mistake, makes nobody privileged.
+-- The one rule of who is privileged: the service (agents) and support are, end users are not. Only roles
+-- count: a right to a table, which may have been granted by mistake, makes nobody privileged.
 create or replace function memoryd.caller_is_privileged() returns boolean
 language sql stable
 return memoryd.caller_is_service() or pg_has_role(memoryd.caller_role(), 'memoryd_admin', 'usage');
 
--- Who calls. Asked once by each function that clients call, and passed on to what it calls. A SECURITY DEFINER function that
--- clients can call asks by itself: what it was given could be forged.
+-- Who calls. Each function that clients call finds this once, and passes it on to the functions that it
+-- calls. A SECURITY DEFINER function that clients can call finds it itself, since a value that it is given
+-- could be forged.
 create or replace function memoryd.current_caller() returns memoryd.caller
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -45,12 +50,17 @@ begin
 end
 $$;
 
--- While rows of an export are put back: they were remembered once, and each write of theirs was logged then.
+-- Whether rows of an export are being imported. They were accepted and logged when they were first written:
+-- they are neither dropped nor logged now.
 create or replace function memoryd.importing() returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
-as $$ select coalesce(current_setting('memoryd.importing', true), '') = 'on' and memoryd.caller_is_service() $$;
+as $$
+    select coalesce(current_setting('memoryd.importing', true), '') = 'on' and memoryd.caller_is_service()
+$$;
 
+-- Raises an error unless the caller may act on this user's memory: an end user on their own only. p_action: a
+-- verb for the messages.
 create or replace function memoryd.check_own(p_user uuid, p_action text) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -62,12 +72,14 @@ begin
     end if;
     if not memoryd.caller_is_service() and memoryd.caller_id() is distinct from p_user then
         raise exception 'you may % your own memory only', p_action
-            using errcode = 'insufficient_privilege', hint = 'Give the user_id of your own claims, or ask as memoryd_service.';
+            using errcode = 'insufficient_privilege',
+                  hint = 'Give the user_id of your own claims, or ask as memoryd_service.';
     end if;
 end
 $$;
 
--- Whether the caller may write for a user at all: others learn nothing of what that user decided, they are refused as ever.
+-- Whether the caller may write rows of this user. A caller who may not is refused by the policies as usual,
+-- before what the user has decided about their memory has any effect: so they learn nothing of it.
 create or replace function memoryd.may_write_for(p_user uuid) returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp

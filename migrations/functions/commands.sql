@@ -1,5 +1,8 @@
--- A command that is running began at some time, one that is finished ended at some time, whoever wrote it: without a
--- beginning it would never be overdue.
+-- Agents' commands: their times, the jobs for each new status, and the functions by which an executor takes
+-- and ends one.
+
+-- Sets the time at which a command began or ended where the writer left it out. Without started_at a command
+-- that is running would never be overdue.
 create or replace function memoryd.stamp_times() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -14,8 +17,9 @@ begin
 end
 $$;
 
--- A name that is new in somebody else's open transaction too is not waited for: the daemon registers it, after p_pause and again
--- and again until it can. Nothing needs an agent's row meanwhile.
+-- Adds agents that are new. Where another open transaction is adding the same name, this one does not wait
+-- for it: a daemon registers the name, first after p_pause, and retries until it can. Nothing needs the
+-- agent's row meanwhile.
 create or replace function memoryd.register_agents(p_agents text[], p_pause interval default '0') returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -43,14 +47,15 @@ begin
 end
 $$;
 
--- Whether end users may command an agent. One that is closed and one that is not there are refused by the
--- same words, after the same look: nobody learns from it which agents there are.
+-- Whether end users may give commands to an agent; otherwise raises an error. A closed agent and one that
+-- does not exist are refused by the same words after the same query: so a user does not learn which agents
+-- exist.
 create or replace function memoryd.is_open(p_agent text) returns boolean
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- Of null the column's own constraint says it better.
+    -- The not-null constraint of the column has the better message.
     if p_agent is null
        or exists (select from public.agents a where a.agent_id = p_agent and a.open_to_users) then
         return true;
@@ -62,6 +67,17 @@ begin
 end
 $$;
 
+-- Tells executors which agents have commands that are ready.
+create or replace function memoryd.announce_ready(p_agents text[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    select memoryd.announce('command_ready', json_build_object('agent_id', a.agent_id)::text)
+    from (select distinct u.agent_id from unnest(p_agents) as u(agent_id)) a
+$$;
+
+-- Registers the agents of new commands, and queues a job for each command by its status: pending, a context;
+-- ended, the capture of its outcome. Ready ones are announced to executors.
 create or replace function memoryd.commands_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -77,9 +93,12 @@ begin
     if of_users > 0 then
         perform memoryd.check_pending(of_users);
         insert into memoryd.jobs (topic, ref, party, turn)
-        select 'context', t.id, t.party, t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
+        select 'context', t.id, t.party,
+               t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
         from (
-            select p.*, max(case p.place when 1 then memoryd.next_turn('context', p.party) end) over (partition by p.party) as begins
+            select p.*,
+                   max(case p.place when 1 then memoryd.next_turn('context', p.party) end)
+                       over (partition by p.party) as begins
             from (
                 select n.id, n.created_at, memoryd.party_of(n.user_id) as party,
                        row_number() over (partition by n.user_id order by n.created_at, n.id) as place
@@ -90,7 +109,9 @@ begin
         order by t.created_at, t.id;
     elsif waiting > 0 then
         insert into memoryd.jobs (topic, ref, turn)
-        select 'context', id, clock_timestamp() + make_interval(secs => (row_number() over (order by created_at, id) - 1) / 16)
+        select 'context', id,
+               clock_timestamp()
+                   + make_interval(secs => (row_number() over (order by created_at, id) - 1) / 16)
         from new_rows where status = 'pending'
         order by created_at, id;
     end if;
@@ -98,22 +119,25 @@ begin
         perform memoryd.ring('context');
     end if;
 
-    insert into memoryd.jobs (topic, lane, ref)
-    select 'capture', agent_id, id from new_rows where status in ('completed', 'failed') order by finished_at, created_at, id;
-    if found then
-        perform memoryd.ring('capture');
-    end if;
+    perform memoryd.queue_in_lanes('capture', array_agg(ended.agent_id), array_agg(ended.id))
+    from (
+        select agent_id, id from new_rows
+        where status in ('completed', 'failed')
+        order by finished_at, created_at, id
+    ) ended
+    having count(*) > 0;
 
-    if exists (select from new_rows where status = 'ready') then
-        perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
-        from (select distinct agent_id from new_rows where status = 'ready') ready;
-    end if;
+    perform memoryd.announce_ready(array_agg(agent_id))
+    from new_rows
+    where status = 'ready'
+    having count(*) > 0;
     return null;
 end
 $$;
 
--- Here and in other triggers the rows before and after a change are joined by a hash: a plan that was kept from a statement
--- of one row would compare each row of a thousand with each.
+-- The same for commands that reach another status. Rows before and after the change are joined by a hash (no
+-- nested loop): a plan that was kept from a statement of one row would compare each row of a large statement
+-- with each other.
 create or replace function memoryd.commands_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -122,7 +146,7 @@ as $$
 declare
     reached text[];
 begin
-    -- Most updates reach one new status, or none: the rest is asked only of those.
+    -- Most updates reach one new status, or none: only for these is there more to do.
     select array_agg(distinct n.status) into reached
     from new_rows n join old_rows o using (id)
     where n.status <> o.status;
@@ -131,20 +155,20 @@ begin
     end if;
 
     if reached && array['completed', 'failed'] then
-        insert into memoryd.jobs (topic, lane, ref)
-        select 'capture', n.agent_id, n.id
-        from new_rows n join old_rows o using (id)
-        where n.status in ('completed', 'failed') and o.status not in ('completed', 'failed')
-        order by n.finished_at, n.created_at, n.id;
-        if found then
-            perform memoryd.ring('capture');
-        end if;
+        perform memoryd.queue_in_lanes('capture', array_agg(ended.agent_id), array_agg(ended.id))
+        from (
+            select n.agent_id, n.id
+            from new_rows n join old_rows o using (id)
+            where n.status in ('completed', 'failed') and o.status not in ('completed', 'failed')
+            order by n.finished_at, n.created_at, n.id
+        ) ended;
     end if;
 
     if 'pending' = any(reached) then
         insert into memoryd.jobs (topic, ref, turn)
         select 'context', n.id,
-               clock_timestamp() + make_interval(secs => (row_number() over (order by n.created_at, n.id) - 1) / 16)
+               clock_timestamp()
+                   + make_interval(secs => (row_number() over (order by n.created_at, n.id) - 1) / 16)
         from new_rows n join old_rows o using (id)
         where n.status = 'pending' and o.status <> 'pending'
         order by n.created_at, n.id;
@@ -152,15 +176,16 @@ begin
     end if;
 
     if 'ready' = any(reached) then
-        perform memoryd.announce('command_ready', json_build_object('agent_id', agent_id)::text)
-        from (select distinct n.agent_id from new_rows n join old_rows o using (id)
-              where n.status = 'ready' and o.status <> 'ready') ready;
+        perform memoryd.announce_ready(array_agg(n.agent_id))
+        from new_rows n join old_rows o using (id)
+        where n.status = 'ready' and o.status <> 'ready';
     end if;
     return null;
 end
 $$;
 
--- Pending commands of a disabled agent are cancelled when their turn comes; those that are ready, at once.
+-- Cancels the ready commands of an agent that is disabled. Its pending ones are cancelled when their turn
+-- comes.
 create or replace function memoryd.agent_disabled() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -194,19 +219,26 @@ begin
     where c.id = next.id
     returning c.*;
     if not found and not exists (select from public.agents a where a.agent_id = claim_command.agent_id)
-       -- An agent's name may be on its way: see memoryd.register_agents(). Then its commands are among the newest.
-       and not exists (select from (select c.agent_id from public.agent_commands c order by c.created_at desc limit 1000) n
-                       where n.agent_id = claim_command.agent_id) then
+       -- The agent may not be registered yet: see memoryd.register_agents(). Then its commands are among the
+       -- newest.
+       and not exists (
+           select from (
+               select c.agent_id from public.agent_commands c order by c.created_at desc limit 1000
+           ) recent
+           where recent.agent_id = claim_command.agent_id) then
         raise exception 'unknown agent %', coalesce(quote_literal(claim_command.agent_id), 'null')
             using errcode = 'invalid_parameter_value',
                   hint = 'An agent is known from its first command. To claim before that: '
-                         'insert into agents (agent_id) values (...). Known agents: select agent_id from agents.';
+                         'insert into agents (agent_id) values (...). '
+                         'Known agents: select agent_id from agents.';
     end if;
 end
 $$;
-comment on function public.claim_command is 'Takes the oldest ready command of an agent (ready -> running), at most one; none when nothing is ready.';
+comment on function public.claim_command is
+    'Takes the oldest ready command of an agent (ready -> running), at most one; none when nothing is ready.';
 
-create or replace function public.complete_command(command_id uuid, output text, exit_code integer default 0) returns void
+create or replace function public.complete_command(command_id uuid, output text, exit_code integer default 0)
+returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -234,8 +266,10 @@ begin
     end if;
     raise exception 'command % is %, not running', complete_command.command_id, current_status
         using errcode = 'object_not_in_prerequisite_state',
-              hint = case when current_status in ('pending', 'ready') then 'Claim it first: select * from claim_command(agent_id).'
+              hint = case when current_status in ('pending', 'ready')
+                          then 'Claim it first: select * from claim_command(agent_id).'
                           else 'A command is completed once; its first outcome stands.' end;
 end
 $$;
-comment on function public.complete_command is 'Ends a running command: completed when exit_code is 0, else failed. Its outcome becomes a memory.';
+comment on function public.complete_command is
+    'Ends a running command: completed when exit_code is 0, else failed. Its outcome becomes a memory.';

@@ -1,31 +1,44 @@
--- Turns written as source design 001 writes them: the speaker is 'user' or 'agent', or a name beside a role.
+-- Conversations: writing messages, reading and deleting those of a session, and deleting what is older than
+-- its retention.
+
+-- Writes a row of the view conversation_history as a message: its speaker is 'user' or 'agent', which becomes
+-- the role, or a name, which needs a role beside it.
 create or replace function memoryd.turn_inserted() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    said_by constant text := case lower(new.speaker) when 'agent' then 'assistant' else lower(new.speaker) end;
+    said_by constant text :=
+        case lower(new.speaker) when 'agent' then 'assistant' else lower(new.speaker) end;
     named constant boolean := coalesce(said_by not in ('user', 'assistant', 'system'), false);
 begin
     if new.role is null and (said_by is null or named) then
         raise exception 'speaker is %, and role is null', coalesce(quote_literal(new.speaker), 'null')
             using errcode = 'check_violation',
-                  hint = 'A speaker is user or agent; beside a name say the role too: user, assistant or system.';
+                  hint = 'A speaker is user or agent; '
+                         'beside a name say the role too: user, assistant or system.';
     end if;
     insert into public.conversation_messages (
-        id, user_id, session_id, chat_id, agent_id, message_index, role, speaker, content, created_at, access_level,
-        visibility_tags, metadata)
+        id, user_id, session_id, chat_id, agent_id, message_index,
+        role, speaker, content,
+        created_at, access_level, visibility_tags,
+        metadata)
     values (
-        coalesce(new.id, gen_random_uuid()), new.user_id, new.session_id, new.chat_id, new.agent_id, new.message_index,
+        coalesce(new.id, gen_random_uuid()), new.user_id, new.session_id, new.chat_id, new.agent_id,
+        new.message_index,
         coalesce(new.role, said_by), case when named then new.speaker end, new.message_text,
-        coalesce(new."timestamp", now()), new.access_level, coalesce(new.visibility_tags, '{}'), coalesce(new.metadata, '{}'))
+        coalesce(new."timestamp", now()), new.access_level, coalesce(new.visibility_tags, '{}'),
+        coalesce(new.metadata, '{}'))
     returning id, user_id, message_index, role, created_at, visibility_tags, metadata
     into new.id, new.user_id, new.message_index, new.role, new."timestamp", new.visibility_tags, new.metadata;
     return new;
 end
 $$;
 
--- A message finds its session, or makes it, is its user's, and takes the next place unless it brings one.
+-- Puts a message into its session: locks the session, or creates it, gives the message the session's user,
+-- and the next message_index unless it has one. Writers of one session wait for each other, also those that
+-- give an index: otherwise a writer that leaves it out could get the same index and fail. They lock the
+-- session's row, since advisory locks, one for each session, would run out in a load of many sessions.
 create or replace function memoryd.place_message() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -34,10 +47,8 @@ declare
     session_user_id uuid;
 begin
     if new.session_id is null then
-        return new; -- the column's own constraint says so better
+        return new; -- the not-null constraint of the column has the better message
     end if;
-    -- Writers of one session take turns, also those that bring an index: else one that leaves it out might be given the
-    -- same and fail for it. By the row: advisory locks, one a session, run out in a load of many sessions.
     if memoryd.caller_is_service() then
         loop
             select s.user_id into session_user_id
@@ -45,15 +56,16 @@ begin
             where s.id = new.session_id
             for no key update;
             exit when found;
-            -- A group chat's session is of all who speak in it, not of the first who did.
+            -- The session of a group chat belongs to no single user.
             insert into public.conversation_sessions (id, user_id, agent_id, chat_id, created_at)
             values (new.session_id, case when new.chat_id is null then new.user_id end, new.agent_id,
                     new.chat_id, new.created_at)
             on conflict do nothing;
         end loop;
     else
-        -- An end user writes into a session of theirs. One that is another's and one that is not there are
-        -- the same to them: neither is made, locked or waited for, so that nothing tells which ids there are.
+        -- An end user writes into sessions of their own. A session of another user and one that does not
+        -- exist are refused alike: neither is created, locked or waited for, so that a user does not learn
+        -- which ids exist.
         select s.user_id into session_user_id
         from public.conversation_sessions s
         where s.id = new.session_id and s.user_id = memoryd.caller_id()
@@ -70,7 +82,8 @@ begin
     elsif new.user_id <> session_user_id then
         raise exception 'session % is another user''s', new.session_id
             using errcode = 'insufficient_privilege',
-                  hint = 'Take a session_id of this user''s, or a new one. A session of several users has no user_id: '
+                  hint = 'Take a session_id of this user''s, or a new one. '
+                         'A session of several users has no user_id: '
                          'insert it into conversation_sessions first, or give its messages a chat_id.';
     end if;
     if new.message_index is null then
@@ -82,17 +95,20 @@ begin
 end
 $$;
 
--- Whether a session is the caller's. Volatile, to see also one that was made earlier in the same statement.
+-- Whether a session is the caller's. Volatile, so that it sees a session that was created earlier in the same
+-- statement.
 create or replace function memoryd.owns_session(p_session uuid) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return exists (select from public.conversation_sessions s where s.id = p_session and s.user_id = memoryd.caller_id());
+    return exists (
+        select from public.conversation_sessions s
+        where s.id = p_session and s.user_id = memoryd.caller_id());
 end
 $$;
 
--- A session given to a user (who had not signed in before) takes its messages along.
+-- Where a session is given to a user (who signs in after it began), gives them its messages too.
 create or replace function memoryd.sessions_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -116,9 +132,11 @@ begin
 end
 $$;
 
--- Newest n, oldest first; with fewer messages than asked for, all of them. One walk along the index of places.
+-- The newest messages of a session, oldest first, read backwards along the index of (session_id,
+-- message_index).
 create or replace function public.load_context(session_id uuid, max_messages integer default 12)
-returns table (role text, speaker text, content text, message_index integer, created_at timestamptz, metadata jsonb)
+returns table (
+    role text, speaker text, content text, message_index integer, created_at timestamptz, metadata jsonb)
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
 as $$
@@ -138,8 +156,9 @@ begin
         select m.role, m.speaker, m.content, m.message_index, m.created_at, m.metadata
         from public.conversation_messages m
         where m.session_id = load_context.session_id
-          -- Who has switched memory off is not remembered, in words of old either.
-          and not exists (select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
+          -- Nothing of users whose memory is switched off, older messages neither.
+          and not exists (
+              select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
         order by m.message_index desc
         limit load_context.max_messages
     ) n
@@ -148,6 +167,7 @@ end
 $$;
 comment on function public.load_context is 'The newest messages of a session, oldest first.';
 
+-- Deletes the messages of a session: an end user's own, or for the service all.
 create or replace function public.reset_session(session_id uuid) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -171,31 +191,28 @@ comment on function public.reset_session is
     'Deletes a session''s messages, of end users their own, and returns how many there were; '
     'the session itself stays.';
 
--- Conversations are forgotten in time; nothing is too big to be carried on; and the doors of what came after 0014_access.sql are closed.
-
--- Deletes messages past their time, and sessions as old that have none left, at most p_max_rows of each (null: all).
--- A user's own minutes (memory_settings) go before p_default_minutes; null keeps for ever.
-create or replace function memoryd.expire_conversations(
-    p_default_minutes integer, p_max_rows integer default null, out messages bigint, out sessions bigint)
-language plpgsql volatile
+-- Messages that are older than their retention, the oldest first, at most p_max_rows (null: all). The
+-- retention is that of their user (memory_settings.conversation_retention_minutes), else p_default_minutes;
+-- null keeps for ever.
+create or replace function memoryd.expired_messages(p_default_minutes integer, p_max_rows integer)
+returns uuid[]
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
--- From the oldest on, with a look at each one's user and session: without these it may read everything and sort.
+-- So that it reads along the indexes from the oldest row on: other plans may read and sort the whole table.
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
-declare
-    past uuid[];
 begin
-    select array_agg(e.id) into past
-    from (
+    return array(
         (select m.id
          from public.memory_settings s
          cross join lateral (
              select m.id from public.conversation_messages m
-             where m.user_id = s.user_id and m.created_at < now() - make_interval(mins => s.conversation_retention_minutes)
+             where m.user_id = s.user_id
+               and m.created_at < now() - make_interval(mins => s.conversation_retention_minutes)
              order by m.created_at
              limit p_max_rows
          ) m
@@ -208,19 +225,29 @@ begin
                            where s.user_id = m.user_id and s.conversation_retention_minutes is not null)
          order by m.created_at
          limit p_max_rows)
-        limit p_max_rows
-    ) e;
-    delete from public.conversation_messages m
-    where m.id in (select l.id from public.conversation_messages l where l.id = any(past) for update skip locked);
-    get diagnostics messages = row_count;
+        limit p_max_rows);
+end
+$$;
 
-    select array_agg(e.id) into past
-    from (
+-- The same for sessions that have no message.
+create or replace function memoryd.expired_sessions(p_default_minutes integer, p_max_rows integer)
+returns uuid[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+    return array(
         (select c.id
          from public.memory_settings s
          cross join lateral (
              select c.id from public.conversation_sessions c
-             where c.user_id = s.user_id and c.created_at < now() - make_interval(mins => s.conversation_retention_minutes)
+             where c.user_id = s.user_id
+               and c.created_at < now() - make_interval(mins => s.conversation_retention_minutes)
                and not exists (select from public.conversation_messages m where m.session_id = c.id)
              order by c.created_at
              limit p_max_rows
@@ -235,15 +262,42 @@ begin
            and not exists (select from public.conversation_messages m where m.session_id = c.id)
          order by c.created_at
          limit p_max_rows)
-        limit p_max_rows
-    ) e;
-    -- Locked first, then looked into once more: a message written meanwhile keeps its session.
+        limit p_max_rows);
+end
+$$;
+
+-- Deletes messages that are older than their retention, then sessions that are as old and have no message
+-- left: at most p_max_rows of each (null: all). What another transaction has locked is left for the next
+-- time.
+create or replace function memoryd.expire_conversations(
+    p_default_minutes integer, p_max_rows integer default null, out messages bigint, out sessions bigint)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+-- As in expired_messages().
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    expired uuid[];
+begin
+    expired := memoryd.expired_messages(p_default_minutes, p_max_rows);
+    delete from public.conversation_messages m
+    where m.id in (
+        select l.id from public.conversation_messages l where l.id = any(expired) for update skip locked);
+    get diagnostics messages = row_count;
+
+    expired := memoryd.expired_sessions(p_default_minutes, p_max_rows);
+    -- Locked first, then checked again: a session into which a message is written meanwhile is kept.
     with locked as (
-        select c.id from public.conversation_sessions c where c.id = any(past) for update skip locked
+        select c.id from public.conversation_sessions c where c.id = any(expired) for update skip locked
     )
-    select array_agg(l.id) into past from locked l;
+    select array_agg(l.id) into expired from locked l;
     delete from public.conversation_sessions c
-    where c.id = any(past) and not exists (select from public.conversation_messages m where m.session_id = c.id);
+    where c.id = any(expired)
+      and not exists (select from public.conversation_messages m where m.session_id = c.id);
     get diagnostics sessions = row_count;
 end
 $$;

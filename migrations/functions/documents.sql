@@ -1,6 +1,9 @@
--- A chunk is its document's user's. The document is locked, or a chunk written while it changes hands would keep the old ones.
--- End users add to documents of their own. One that is another's and one that is not there are the same to them.
-create or replace function memoryd.own_chunk() returns trigger
+-- Documents and their chunks: a chunk belongs to the user of its document.
+
+-- Sets a chunk's user_id to that of its document. The document is locked, since a chunk that is written while
+-- the document is given to another user would otherwise keep the old one. End users write chunks of their own
+-- documents: a document of another user and one that does not exist are refused by the same words.
+create or replace function memoryd.assign_chunk_owner() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -17,7 +20,7 @@ begin
     where d.id = new.document_id and d.user_id = memoryd.caller_id()
     for no key update;
     if not found and memoryd.memory_is_off(memoryd.caller_id()) then
-        return null; -- nothing new is kept of them: a document that was dropped has no chunks either
+        return null; -- their memory is off: the document was dropped, so its chunks are too
     elsif not found then
         raise exception 'document % is not yours', coalesce(new.document_id::text, 'null')
             using errcode = 'insufficient_privilege',
@@ -28,6 +31,7 @@ begin
 end
 $$;
 
+-- Gives the chunks of a document to the document's new user.
 create or replace function memoryd.documents_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -37,7 +41,8 @@ declare
 begin
     select array_agg(n.id) into given
     from new_rows n
-    where (n.id, coalesce(n.user_id::text, '')) not in (select o.id, coalesce(o.user_id::text, '') from old_rows o);
+    where (n.id, coalesce(n.user_id::text, '')) not in (
+        select o.id, coalesce(o.user_id::text, '') from old_rows o);
     if given is not null then
         update public.memory_chunks c set user_id = n.user_id
         from new_rows n

@@ -46,8 +46,8 @@ grant execute on function memoryd.note_admin_read to memoryd_admin;
 
 -- Checks of columns, and who calls.
 grant execute on function
-    memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain, memoryd.text_fits, memoryd.list_fits,
-    memoryd.json_fits, memoryd.one_line,
+    memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain, memoryd.agent_id_fits,
+    memoryd.time_fits, memoryd.text_fits, memoryd.list_fits, memoryd.json_fits, memoryd.one_line,
     memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_is_privileged, memoryd.current_caller,
     memoryd.memory_is_off, memoryd.note_read
     to memoryd_service, memoryd_user, memoryd_admin;

@@ -1,3 +1,7 @@
+-- The team's knowledge: its times, entries that are deleted, entries that are used, and entries that nobody
+-- uses.
+
+-- Sets updated_at, resolved_at, and the expiry of learning entries of low confidence.
 create or replace function memoryd.stamp_knowledge() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -5,11 +9,13 @@ as $$
 begin
     if tg_op = 'UPDATE' then
         new.updated_at := clock_timestamp();
-        if new.status = 'active' and old.status = 'resolved' and new.resolved_at is not distinct from old.resolved_at then
+        if new.status = 'active' and old.status = 'resolved'
+           and new.resolved_at is not distinct from old.resolved_at then
             new.resolved_at := null;
         end if;
     end if;
-    -- On insert old is null: what is low and learning from now on gets its week, unless it brings a time of its own.
+    -- An entry that becomes a learning one of low confidence expires after 7 days, unless it has a time. On
+    -- insert old is null.
     if new.confidence = 'low' and new.tier = 'learning' and new.expires_at is null
        and (old.confidence, old.tier) is distinct from (new.confidence, new.tier) then
         new.expires_at := now() + interval '7 days';
@@ -21,7 +27,7 @@ begin
 end
 $$;
 
--- Nothing is related to what is gone.
+-- Removes deleted entries from the related_ids of others.
 create or replace function memoryd.knowledge_deleted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -35,6 +41,7 @@ begin
 end
 $$;
 
+-- Counts a use of an entry.
 create or replace function public.touch_knowledge(knowledge_id uuid) returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -51,6 +58,7 @@ end
 $$;
 comment on function public.touch_knowledge is 'Notes that an entry was used: what is used does not expire.';
 
+-- Archives entries that have expired unused.
 create or replace function public.expire_low_confidence() returns bigint
 language sql volatile
 set search_path = pg_catalog, public, pg_temp
@@ -64,4 +72,5 @@ as $$
     )
     select count(*) from archived
 $$;
-comment on function public.expire_low_confidence is 'Archives learning entries of low confidence that nobody used in time; memoryd calls it itself.';
+comment on function public.expire_low_confidence is
+    'Archives learning entries of low confidence that nobody used in time; memoryd calls it itself.';

@@ -1,4 +1,7 @@
--- Held until the transaction ends. What comes after it is a statement of its own and sees what the last holder committed.
+-- Locks that only memoryd can take: rows of memoryd.locks, and the table memoryd.erased_texts. Each lasts
+-- until the end of the transaction. Statements after the call see what the transaction committed that had the
+-- lock before.
+
 create or replace function memoryd.lock(p_name text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -6,11 +9,13 @@ as $$
 begin
     perform from memoryd.locks l where l.name = p_name for update;
     if not found then
-        raise exception 'no lock %', p_name using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
+        raise exception 'no lock %', p_name
+            using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
     end if;
 end
 $$;
-comment on function memoryd.lock is 'Waits until nobody else holds the lock of this name, and holds it to the end of the transaction.';
+comment on function memoryd.lock is
+    'Takes the lock of this name, once no other transaction has it, until the transaction ends.';
 
 create or replace function memoryd.lock_shared(p_name text) returns void
 language plpgsql volatile
@@ -19,19 +24,23 @@ as $$
 begin
     perform from memoryd.locks l where l.name = p_name for share;
     if not found then
-        raise exception 'no lock %', p_name using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
+        raise exception 'no lock %', p_name
+            using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
     end if;
 end
 $$;
-comment on function memoryd.lock_shared is 'As memoryd.lock(), but any number may hold it so at once.';
+comment on function memoryd.lock_shared is
+    'As memoryd.lock(), but any number of transactions may have it so at the same time.';
 
--- One erasure of a user at a time, and no dream's insights about them meanwhile.
+-- The name of a user's lock. With it a user is erased by one transaction at a time, and no dream writes
+-- insights about them meanwhile.
 create or replace function memoryd.user_lock(p_user uuid) returns text
 language sql immutable parallel safe
 return 'user ' || (uuid_hash_extended(p_user, 0) & 255);
 
--- Whoever writes a copy of others' texts (an embedding, an answer) holds this until it is committed: an erasure waits for it,
--- and then finds the copy; who comes later finds the text no more.
+-- Called by whoever writes a copy of others' texts (an embedding, an answer): an erasure waits until that is
+-- committed, and then finds the copy. Who calls it while an erasure runs waits for that, and then no longer
+-- finds the text.
 create or replace function memoryd.hold_off_erasures() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,16 +1,21 @@
--- Whether notifications are to be sent. A queue that is full fails the transaction that notifies: a listener that stands idle in
--- a transaction lets it grow, and any login can fill it. From half full on nothing is sent, and the daemons' poll does the work.
+-- Notifications: wake-ups for daemons (channel memoryd) and announcements to clients. Every NOTIFY of memoryd
+-- is sent here.
+
+-- Whether notifications may be sent: not while the server's queue of notifications is half full. A full queue
+-- fails each transaction that notifies. It grows while a listener stays idle within a transaction, and any
+-- login can fill it. Daemons poll too, so they find their work without notifications.
 create or replace function memoryd.may_notify() returns boolean
 language sql volatile
 return pg_notification_queue_usage() < 0.5;
 
--- One constant payload for each topic: identical notifications collapse within a transaction.
+-- Wakes the daemons that work on a topic. The payload is the topic alone, since equal notifications of a
+-- transaction are sent once.
 create or replace function memoryd.ring(p_topic text) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$ select pg_notify('memoryd', p_topic) where memoryd.may_notify() $$;
 
--- Notifications for clients, with the switch to turn them off: NOTIFY takes a lock on the whole cluster at commit.
+-- Tells clients of an event. A setting turns it off, since NOTIFY takes a lock on the whole server at commit.
 create or replace function memoryd.announce(p_channel text, p_payload text) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,7 @@
--- Ended means ended: completed_at is stamped, and goes again when the session is taken up once more.
+-- Agents' runs (agent_sessions).
+
+-- Sets updated_at, completed_at when the run ends (null again when it continues), and a progress of 100 when
+-- it completes.
 create or replace function memoryd.stamp_session() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -9,7 +12,8 @@ begin
     elsif tg_op = 'UPDATE' and new.status is distinct from old.status then
         new.completed_at := null;
     end if;
-    if new.status = 'completed' and (tg_op = 'INSERT' or new.progress_percentage = old.progress_percentage) then
+    if new.status = 'completed'
+       and (tg_op = 'INSERT' or new.progress_percentage = old.progress_percentage) then
         new.progress_percentage := 100;
     end if;
     new.updated_at := clock_timestamp();

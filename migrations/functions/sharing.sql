@@ -1,4 +1,7 @@
--- What the caller may read of what is shared: their row, which they may read themselves; null without one.
+-- Which shared rows a user may read: the two functions that the policies ask. Shared rows are those with an
+-- access_level.
+
+-- The caller's row of user_memory_access; null where there is none, or it allows nothing shared.
 create or replace function memoryd.caller_access() returns public.user_memory_access
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -7,6 +10,7 @@ as $$
     where a.user_id = memoryd.caller_id() and a.visibility_scope <> 'own'
 $$;
 
+-- Whether this row of user_memory_access allows to read a row with this level, these tags and this metadata.
 create or replace function memoryd.grants_access(
     p_access public.user_memory_access, p_level integer, p_tags text[], p_metadata jsonb
 ) returns boolean

@@ -1,31 +1,43 @@
--- The machinery: what the daemons share among themselves. Nobody but them is granted anything here.
+-- What the daemons share among themselves: settings, jobs, leases, the schedule, kept embeddings and locks.
+-- Nobody but the daemons is granted anything on these tables.
+
 create schema if not exists memoryd;
 comment on schema memoryd is 'memoryd: the daemons'' own machinery. Users work with schema public.';
 
--- Settings that the database itself must know (its triggers read them), written by `memoryd migrate` and `memoryd run`.
+-- Settings that triggers and functions read. `memoryd migrate` and `memoryd run` write them.
 create table memoryd.settings (
     key text primary key,
     value jsonb not null,
     updated_at timestamptz not null default now()
 );
-comment on table memoryd.settings is 'Settings the triggers and functions read: embedding dimensions, default TTLs, notifications.';
+comment on table memoryd.settings is
+    'Settings the triggers and functions read: embedding dimensions, default TTLs, notifications.';
 
 insert into memoryd.settings (key, value) values
     ('public_notifications', 'true'),
     ('notification_user_ids', 'false'),
     ('pending_per_user', '100'),
+    ('audit', 'true'),
     ('ttl_hours.outcome', '72'),
     ('ttl_hours.error', '72'),
     ('ttl_hours.observation', '72'),
     ('ttl_hours.task_memory', '2160');
 
--- A job is a unit of the daemons' own work. There is no status column: claiming raises `attempt` and moves `visible_at`
--- into the future, so that the claim of a worker that died simply runs out. (id, attempt) is the fencing token.
--- `spared` counts the attempts that were handed back through no fault of the job (a provider was down, the daemon was
--- stopping): a job with attempt > spared has been claimed and never come back, or has failed, and runs with no fresh job from
--- then on. `alone` counts how often it was begun with no other and did not come back: a job is buried for its worker's death
--- only after that, never for the company it was in. `holder` is the number of the daemon that has claimed it.
--- What users ask for is done in turns, a second between two of one user: see memoryd.next_turn.
+-- With this key memoryd signs what it writes into the server's log, where any login may write lines.
+insert into memoryd.settings (key, value)
+select 'log_key', to_jsonb(string_agg(replace(gen_random_uuid()::text, '-', ''), ''))
+from generate_series(1, 3);
+
+-- A job is a unit of the daemons' own work. There is no status column: claiming raises `attempt` and moves
+-- `visible_at` into the future, so that the claim of a worker that died expires by itself. (id, attempt) is
+-- the fencing token.
+--   spared   attempts that are not counted: they ended through no fault of the job (a provider was down, the
+--            daemon was stopping). A job with attempt > spared has failed, or its worker died: from then on
+--            it is in no batch with fresh jobs.
+--   alone    how often its worker died while the job was the only one of its batch. Only such deaths make it
+--            a dead letter, since otherwise another job of the batch may have killed the worker.
+--   holder   the number of the daemon that has claimed it (memoryd.daemons.number).
+-- Users take turns: the jobs of one user are a second apart (memoryd.next_turn).
 create table memoryd.jobs (
     id bigint generated always as identity primary key,
     topic text not null,
@@ -42,7 +54,8 @@ create table memoryd.jobs (
     created_at timestamptz not null default now(),
     last_error text
 ) with (
-    -- Rows live for milliseconds: room for the claim's update on the same page, and vacuum before the dead pile up.
+    -- Rows live for milliseconds: room for the claim's update on the same page, and vacuum before dead rows
+    -- pile up.
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -52,19 +65,24 @@ create table memoryd.jobs (
     autovacuum_analyze_threshold = 20000,
     autovacuum_vacuum_cost_delay = 0
 );
-comment on column memoryd.jobs.last_error is 'Why its last attempt failed that came back at all: null where none did.';
-comment on table memoryd.jobs is 'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
-comment on column memoryd.jobs.party is 'The user whom the job is for, as a hash (memoryd.party_of); null where it is the agents'' own, or no turns are taken.';
+comment on table memoryd.jobs is
+    'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
+comment on column memoryd.jobs.party is
+    'The user whom the job is for, as a hash (memoryd.party_of); '
+    'null where it is the agents'' own, or no turns are taken.';
 comment on column memoryd.jobs.turn is 'Jobs without a lane are claimed by turn, then in order.';
+comment on column memoryd.jobs.last_error is
+    'The error of its last attempt that failed; null where none did.';
 
--- No index holds visible_at, so that a claim stays a HOT update: the jobs in flight are few, and a scan steps over them.
+-- No index contains visible_at, so that a claim stays a HOT update: few jobs are claimed at once, and a scan
+-- skips them.
 create index jobs_unlaned on memoryd.jobs (topic, turn, id) where lane is null;
 create index jobs_laned on memoryd.jobs (topic, lane, id) where lane is not null;
 
 -- What a user has pending, and the last turn of it.
 create index jobs_party on memoryd.jobs (party, topic, turn) where party is not null;
 
--- A lane is an ordered stream of jobs of one topic (one agent's memories): held by one worker at a time.
+-- A lane is an ordered stream of jobs of one topic (one agent's memories), leased to one worker at a time.
 create table memoryd.lanes (
     topic text not null,
     lane text not null,
@@ -74,7 +92,8 @@ create table memoryd.lanes (
     holder integer,
     primary key (topic, lane)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000);
-comment on table memoryd.lanes is 'Leases on ordered streams of jobs; backoff of an ordered stream sits here (not_before).';
+comment on table memoryd.lanes is
+    'Leases on ordered streams of jobs. After a failure the whole stream waits until not_before.';
 
 create table memoryd.dead_jobs (
     id bigint primary key,
@@ -87,7 +106,9 @@ create table memoryd.dead_jobs (
     created_at timestamptz not null,
     died_at timestamptz not null default now()
 );
-comment on table memoryd.dead_jobs is 'Jobs that were given up, with the error. `memoryd dead` lists them, `memoryd dead requeue` tries again.';
+comment on table memoryd.dead_jobs is
+    'Dead letters: jobs that are not retried any more, with the error. `memoryd dead` lists them, '
+    '`memoryd dead requeue` tries again.';
 create index dead_jobs_topic on memoryd.dead_jobs (topic, died_at);
 
 create table memoryd.daemons (
@@ -102,8 +123,11 @@ create table memoryd.daemons (
     backend integer
 );
 comment on table memoryd.daemons is 'One row for each running daemon, refreshed by its heartbeat.';
+comment on column memoryd.daemons.doorbell is 'How it learns of new jobs: listen (notifications) or poll.';
 comment on column memoryd.daemons.number is 'What its claims are marked with (holder).';
-comment on column memoryd.daemons.backend is 'The server process that it listens on: gone, the daemon is. Null behind a transaction pooler.';
+comment on column memoryd.daemons.backend is
+    'The server process of its listener: when that has ended, the daemon has. Null behind a transaction '
+    'pooler.';
 
 -- A tick of the schedule is a row: whichever daemon inserts it runs it, so no leader is needed.
 create table memoryd.ticks (
@@ -114,14 +138,15 @@ create table memoryd.ticks (
 );
 comment on table memoryd.ticks is 'Ticks of the schedule that some daemon has taken.';
 
--- Which daemon's built-in executor runs a command, and until when it may be believed.
+-- Which daemon's built-in executor runs a command, and until when its lease lasts.
 create table memoryd.executions (
     command_id uuid primary key,
     daemon_id uuid not null,
     tries integer not null default 1,
     lease_until timestamptz not null
 );
-comment on table memoryd.executions is 'Commands that a daemon''s built-in executor runs now, with a lease that its heartbeat renews.';
+comment on table memoryd.executions is
+    'Commands that a daemon''s built-in executor runs now, with a lease that its heartbeat renews.';
 
 -- Embeddings that were paid for, by content: a call repeated after a crash costs nothing.
 create table memoryd.embeddings (
@@ -131,15 +156,12 @@ create table memoryd.embeddings (
     used_at timestamptz not null default now(),
     primary key (embedder, content_hash)
 );
-comment on table memoryd.embeddings is 'Answers of remote embedders by SHA-256 of the text, kept while they are used.';
+comment on table memoryd.embeddings is
+    'Answers of remote embedders by SHA-256 of the text, kept while they are used.';
 
--- With this key memoryd signs what it writes into the server's log, where everybody may write lines.
-insert into memoryd.settings (key, value)
-select 'log_key', to_jsonb(string_agg(replace(gen_random_uuid()::text, '-', ''), ''))
-from generate_series(1, 3);
-
--- Locks that only the machinery can take: rows of a closed table. An advisory lock with a known key can be held by any login.
--- Whose names would tell of a user or of a session share 256 rows, so that nothing of them is stored and no row is ever added.
+-- Locks that only the machinery can take: rows of a table that is closed to clients. Any login can take an
+-- advisory lock whose key it knows. Users and sessions share 256 rows each: no row tells who they are, and
+-- none is ever added.
 create table memoryd.locks (
     name text primary key
 );

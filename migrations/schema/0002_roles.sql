@@ -1,6 +1,7 @@
--- Who is asking. Roles are created where they are missing. An end user's identity comes from the JWT claims that Supabase
--- and PostgREST set, so that the policies work there and on plain Postgres alike.
+-- Who calls: the three roles, memoryd.logins, and memoryd.caller_id(). An end user's identity comes from the
+-- JWT claims that Supabase and PostgREST set, so that the policies work there and on plain Postgres alike.
 
+-- The roles are created where they are missing, and granted to who needs them.
 do $$
 declare
     needed text;
@@ -14,11 +15,12 @@ begin
             end;
         end if;
     end loop;
-    -- The owner is subject to the forced policies too, unless it is a superuser: it works as the service.
+    -- The owner acts as the service: unless it is a superuser, the forced policies apply to it too.
     if not pg_has_role(current_user, 'memoryd_service', 'usage') then
         execute format('grant memoryd_service to %I', current_user);
     end if;
-    -- It answers a user's request as that user: may become one, and has none of their rights before.
+    -- The daemon answers a user's request as that user: it may become memoryd_user, and inherits none of its
+    -- rights.
     foreach needed in array array[current_user, session_user] loop
         if not pg_has_role(needed, 'memoryd_user', 'set') then
             begin
@@ -28,15 +30,17 @@ begin
             end;
         end if;
     end loop;
-    -- Supabase's roles do not inherit what they are granted, unless that is said.
-    if exists (select from pg_roles where rolname = 'service_role' and not pg_has_role(oid, 'memoryd_service', 'usage')) then
+    -- Supabase's roles do not inherit what they are granted, unless the grant says so.
+    if exists (select from pg_roles
+               where rolname = 'service_role' and not pg_has_role(oid, 'memoryd_service', 'usage')) then
         grant memoryd_service to service_role with inherit true;
     end if;
-    if exists (select from pg_roles where rolname = 'authenticated' and not pg_has_role(oid, 'memoryd_user', 'usage')) then
+    if exists (select from pg_roles
+               where rolname = 'authenticated' and not pg_has_role(oid, 'memoryd_user', 'usage')) then
         grant memoryd_user to authenticated with inherit true;
     end if;
-    -- To compare embeddings they must see pgvector's operators. In a schema of somebody else's this warns and does nothing:
-    -- its owner then grants it to those who log in, as Supabase does.
+    -- To compare embeddings they must see pgvector's operators. Where the schema belongs to somebody else
+    -- this warns and does nothing: its owner then grants usage to those who log in, as Supabase does.
     if not has_schema_privilege('memoryd_user', ':vector_schema'::regnamespace, 'usage')
        or not has_schema_privilege('memoryd_service', ':vector_schema'::regnamespace, 'usage') then
         grant usage on schema :vector_schema to memoryd_service, memoryd_user, memoryd_admin;
@@ -44,8 +48,9 @@ begin
 end
 $$;
 
--- Claims are a setting that any login may set: memoryd_user stands behind a gateway that sets them, never as
--- a login. Who connects directly all the same has a row here, and is that user, whatever the claims.
+-- Claims are a setting that any login may set. So end users connect through a gateway, which sets the claims
+-- and becomes memoryd_user. A login of an end user who connects without a gateway has a row here, and is that
+-- user, whatever the claims.
 create table memoryd.logins (
     login name primary key,
     user_id uuid not null
@@ -53,7 +58,8 @@ create table memoryd.logins (
 comment on table memoryd.logins is
     'Logins of single end users who connect without a gateway: each is that user, and claims are ignored.';
 
--- Malformed or missing claims mean nobody: null equals no user_id, so such a caller sees nothing.
+-- The end user's id. Null where claims are malformed or missing: null equals no user_id, so such a caller
+-- sees nothing.
 create function memoryd.caller_id() returns uuid
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -74,4 +80,13 @@ exception when others then
 end
 $$;
 comment on function memoryd.caller_id is
-    'The end user''s id: the login''s in memoryd.logins, else from request.jwt.claim.sub or request.jwt.claims.';
+    'The end user''s id: the login''s in memoryd.logins, '
+    'else from request.jwt.claim.sub or request.jwt.claims.';
+
+-- Who calls, as memoryd.current_caller() finds it: an end user's id (null: none); whether they may search all
+-- scopes (the service and support); whether they are the service.
+create type memoryd.caller as (
+    user_id uuid,
+    privileged boolean,
+    is_service boolean
+);

@@ -1,9 +1,7 @@
--- Agents and their commands: a task's way from pending to completed.
+-- Agents, and the commands that they are given. A command goes from pending to ready, running, and completed.
+
 create table public.agents (
-    agent_id text primary key check (
-        (agent_id ~ '\S' and length(agent_id) <= 200)
-        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters.'))
-        check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
+    agent_id text primary key check (memoryd.agent_id_fits(agent_id, 'An agent_id has 1 to 200 characters.')),
     enabled boolean not null default true,
     disabled_reason text,
     identity text,
@@ -20,11 +18,11 @@ comment on column public.agents.open_to_users is
 create table public.agent_commands (
     id uuid primary key default gen_random_uuid(),
     agent_id text not null check (
-        (agent_id ~ '\S' and length(agent_id) <= 200 and agent_id <> '_shared')
-        or memoryd.refuse(
-            case agent_id when '_shared' then 'agent_id is _shared' else 'agent_id is blank or too long' end,
-            'An agent_id has 1 to 200 characters. _shared is no agent: memories under that name are every agent''s.'))
-        check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
+        memoryd.agent_id_fits(
+            agent_id,
+            'An agent_id has 1 to 200 characters. '
+            '_shared is no agent: memories under that name are every agent''s.',
+            p_shared => false)),
     user_id uuid,
     session_id uuid,
     message text not null check (
@@ -38,17 +36,16 @@ create table public.agent_commands (
     output text,
     exit_code integer,
     error text,
-    created_at timestamptz not null default now() check (
-        created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
-        or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
+    created_at timestamptz not null default now() check (memoryd.time_fits('created_at', created_at)),
     ready_at timestamptz,
     started_at timestamptz,
-    finished_at timestamptz check (
-        finished_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
-        or memoryd.refuse('finished_at is ' || finished_at, 'Times from 1900 to 9999.'))
+    finished_at timestamptz check (memoryd.time_fits('finished_at', finished_at))
 );
-comment on table public.agent_commands is 'Tasks for agents. Insert one; its context is written, it is run, and its outcome is remembered.';
-comment on column public.agent_commands.context is 'What the agent should know before it starts; written by memoryd when the command becomes ready.';
+comment on table public.agent_commands is
+    'Tasks for agents. Insert one; its context is written, it is run, and its outcome is remembered.';
+comment on column public.agent_commands.context is
+    'What the agent should know before it starts; written by memoryd when the command becomes ready.';
 create index agent_commands_ready on public.agent_commands (agent_id, created_at, id) where status = 'ready';
 create index agent_commands_running on public.agent_commands (started_at) where status = 'running';
 create index agent_commands_created on public.agent_commands (created_at);
+create index agent_commands_user on public.agent_commands (user_id) where user_id is not null;

@@ -1,9 +1,11 @@
--- Memories, their associations, the log of what was retrieved, and what dreams wrote.
+-- What agents remember (agent_memory), links between memories (memory_associations), the log of what was
+-- retrieved (memory_queries), and dreams with what they concluded (dream_sessions, dream_insights).
 
--- First 20 distinct words of three letters and more, stop words out, in order (source design 004). It stands in the
--- database so that a memory has its keywords the moment it is inserted, whoever inserts it, with or without a daemon.
--- Separators are named one by one and everything above ASCII counts as a letter: the result is the same under
--- every locale. The daemon's own phrasing ("Task ... completed") is no keyword.
+-- The first 20 distinct words of three letters and more, in order, without stop words. A function in SQL, so
+-- that a memory has its keywords as soon as it is inserted, whoever inserts it and whether or not a daemon
+-- runs. Separators are listed one by one and every other character above ASCII counts as a letter: the result
+-- is the same under every locale. The words of the daemon's own sentences ("Task ... completed") are no
+-- keywords.
 create function public.extract_keywords(body text) returns text[]
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -12,40 +14,45 @@ as $$
     from (
         select w.word, min(w.place) as place
         from string_to_table(
-            regexp_replace(lower(left(body, 4000)), '[\x01-\x2f\x3a-\x60\x7b-\xbf\u2000-\u206f\u3000-\u303f]+', ' ', 'g'),
+            regexp_replace(
+                lower(left(body, 4000)),
+                '[\x01-\x2f\x3a-\x60\x7b-\xbf\u2000-\u206f\u3000-\u303f]+', ' ', 'g'),
             ' '
         ) with ordinality as w(word, place)
         where length(w.word) between 3 and 60
           and w.word ~ '[^0-9]'
           and w.word <> all ('{
-              about,after,again,all,also,and,any,are,because,been,before,being,between,both,but,can,could,did,does,doing,
-              done,down,during,each,few,for,from,further,get,got,had,has,have,having,her,here,hers,him,his,how,into,its,itself,
-              just,let,may,might,more,most,must,nor,not,now,off,once,only,other,our,ours,out,over,own,per,same,shall,she,should,
-              some,such,than,that,the,their,theirs,them,then,there,these,they,this,those,through,too,under,until,upon,use,used,
-              using,very,via,was,were,what,when,where,which,while,who,whom,why,will,with,would,you,your,yours,
+              about,after,again,all,also,and,any,are,because,been,before,being,between,both,but,can,could,did,
+              does,doing,done,down,during,each,few,for,from,further,get,got,had,has,have,having,her,here,hers,
+              him,his,how,into,its,itself,just,let,may,might,more,most,must,nor,not,now,off,once,only,other,
+              our,ours,out,over,own,per,same,shall,she,should,some,such,than,that,the,their,theirs,them,then,
+              there,these,they,this,those,through,too,under,until,upon,use,used,using,very,via,was,were,what,
+              when,where,which,while,who,whom,why,will,with,would,you,your,yours,
               task,completed,failed,exit}'::text[])
         group by w.word
         order by 2
         limit 20
     ) k
 $$;
-comment on function public.extract_keywords is 'The first 20 distinct keywords of a text: lower case, 3 letters and more, no stop words.';
+comment on function public.extract_keywords is
+    'The first 20 distinct keywords of a text: lower case, 3 letters and more, no stop words.';
 
 create table public.agent_memory (
     id uuid primary key default gen_random_uuid(),
     agent_id text not null check (
-        (agent_id ~ '\S' and length(agent_id) <= 200)
-        or memoryd.refuse('agent_id is blank or too long', 'An agent_id has 1 to 200 characters; _shared is for every agent.'))
-        check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
+        memoryd.agent_id_fits(agent_id, 'An agent_id has 1 to 200 characters; _shared is for every agent.')),
     user_id uuid,
     session_id uuid,
     kind text not null default 'note' check (
         kind in ('observation', 'outcome', 'fact', 'error', 'goal', 'note')
-        or memoryd.refuse('unknown kind ' || quote_literal(kind), 'Kinds: observation, outcome, fact, error, goal, note.')),
+        or memoryd.refuse('unknown kind ' || quote_literal(kind),
+                          'Kinds: observation, outcome, fact, error, goal, note.')),
     memory_type text check (
-        memory_type in ('brand_memory', 'user_preferences', 'competitive_memory', 'task_memory', 'performance_memory')
+        memory_type in ('brand_memory', 'user_preferences', 'competitive_memory', 'task_memory',
+                        'performance_memory')
         or memoryd.refuse('unknown memory_type ' || quote_literal(memory_type),
-                          'Types: brand_memory, user_preferences, competitive_memory, task_memory, performance_memory; or null.')),
+                          'Types: brand_memory, user_preferences, competitive_memory, task_memory, '
+                          'performance_memory; or null.')),
     content text not null check (
         content ~ '\S' or memoryd.refuse('content is blank', 'Say what is to be remembered.')),
     embedding vector(:dimensions),
@@ -53,30 +60,35 @@ create table public.agent_memory (
     metadata jsonb not null default '{}',
     source text,
     command_id uuid,
-    -- The default stands for "as this kind is kept by default"; null is permanent. The trigger below resolves it.
+    -- Null is permanent. The default is a marker: trigger stamp_expiry replaces it by the default of the
+    -- memory's kind.
     ttl_hours integer default -2147483648 check (
         ttl_hours > 0
-        or memoryd.refuse('ttl_hours is ' || ttl_hours, 'Hours from 1 on; null for a memory that is never forgotten.')),
+        or memoryd.refuse('ttl_hours is ' || ttl_hours,
+                          'Hours from 1 on; null for a memory that is never forgotten.')),
     expires_at timestamptz,
-    -- Every daemon reads these times: one that its language cannot hold would stop all of the agent's associations.
-    created_at timestamptz not null default now() check (
-        created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
-        or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
-    updated_at timestamptz not null default now() check (
-        updated_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
-        or memoryd.refuse('updated_at is ' || updated_at, 'Times from 1900 to 9999.'))
+    created_at timestamptz not null default now() check (memoryd.time_fits('created_at', created_at)),
+    updated_at timestamptz not null default now() check (memoryd.time_fits('updated_at', updated_at))
 );
-comment on table public.agent_memory is 'What agents remember. agent_id ''_shared'' is readable by every agent.';
-comment on column public.agent_memory.ttl_hours is 'Hours until it is forgotten, counted from when it is stored; null = permanent. Default by kind: outcome, error, observation 72; task_memory 2160; else permanent.';
-comment on column public.agent_memory.command_id is 'The command whose outcome this is; a command is remembered once.';
-comment on column public.agent_memory.embedding is 'Written by memoryd; null until indexed. Give your own only if it comes from the same model.';
+comment on table public.agent_memory is
+    'What agents remember. agent_id ''_shared'' is readable by every agent.';
+comment on column public.agent_memory.ttl_hours is
+    'Hours until it is forgotten, counted from when it is stored; null = permanent. Default by kind: '
+    'outcome, error, observation 72; task_memory 2160; else permanent.';
+comment on column public.agent_memory.command_id is
+    'The command whose outcome this is; a command is remembered once.';
+comment on column public.agent_memory.embedding is
+    'Written by memoryd; null until indexed. Give your own only if it comes from the same model.';
 
--- An agent's newest, nobody's and a user's apart: `user_id is null` within one index does not keep its order.
-create index agent_memory_recent on public.agent_memory (agent_id, created_at desc, id desc) where user_id is null;
+-- The newest memories of an agent. Those without a user have an index of their own: within an index that
+-- begins with user_id, `user_id is null` does not keep the order.
+create index agent_memory_recent on public.agent_memory (agent_id, created_at desc, id desc)
+    where user_id is null;
 create index agent_memory_agent on public.agent_memory (agent_id, user_id, created_at desc, id desc);
 
--- By time alone, as an expression: a query for one agent's newest must never be answered by walking everybody's backwards,
--- which the planner prefers where it takes that agent's to be plentiful, and which reads the whole table where there are none.
+-- By time alone. It is an expression so that no query for the newest memories of one agent uses this index:
+-- the planner would do so where it expects that agent to have many, and would read the whole table where
+-- there are none.
 create index agent_memory_created on public.agent_memory ((created_at at time zone 'utc'), id);
 create index agent_memory_user on public.agent_memory (user_id, memory_type) where user_id is not null;
 create index agent_memory_expiring on public.agent_memory (expires_at) where expires_at is not null;
@@ -98,10 +110,13 @@ create table public.memory_associations (
     unique (memory_id, related_memory_id),
     constraint no_self_link check (
         memory_id <> related_memory_id
-        or memoryd.refuse('memory ' || memory_id || ' is linked to itself', 'An association joins two different memories.'))
+        or memoryd.refuse('memory ' || memory_id || ' is linked to itself',
+                          'An association joins two different memories.'))
 );
 comment on table public.memory_associations is 'Links from a memory to earlier ones; strength 0 to 1.';
-comment on column public.memory_associations.automatic is 'Made by memoryd from both memories'' words, at most five a memory; made anew when those change. Others go when those change.';
+comment on column public.memory_associations.automatic is
+    'Made by memoryd from both memories'' words, at most five a memory; made again when those change. '
+    'Others are deleted when those change.';
 create index memory_associations_related on public.memory_associations (related_memory_id);
 create index memory_associations_weak on public.memory_associations (strength) where strength < 0.15;
 
@@ -117,9 +132,11 @@ create table public.memory_queries (
     useful boolean,
     reinforced boolean not null default false
 );
-comment on table public.memory_queries is 'Every retrieval: what was asked for and what came back. Judge it with mark_useful(id, true).';
+comment on table public.memory_queries is
+    'Every retrieval: what was asked for and what came back. Judge it with mark_useful(id, true).';
 create index memory_queries_time on public.memory_queries (query_time);
 create index memory_queries_command on public.memory_queries (command_id) where command_id is not null;
+create index memory_queries_user on public.memory_queries (user_id) where user_id is not null;
 
 create table public.dream_sessions (
     id uuid primary key default gen_random_uuid(),
@@ -135,7 +152,7 @@ create table public.dream_sessions (
 );
 comment on table public.dream_sessions is 'Every dream, with what it saw and wrote.';
 
--- At most one dream at once, across daemons and poolers, as a fact of the data; a dead dreamer's lease runs out.
+-- At most one dream runs at a time, whichever daemon runs it. The lease of a daemon that died expires.
 create unique index dream_sessions_one on public.dream_sessions ((true)) where status = 'running';
 create index dream_sessions_finished on public.dream_sessions (finished_at desc) where status = 'completed';
 
@@ -152,7 +169,10 @@ create table public.dream_insights (
     generated_at timestamptz not null default now(),
     dream_id uuid references public.dream_sessions (id) on delete set null
 );
-comment on table public.dream_insights is 'What dreams concluded. agent_id is null where the memories came from several agents.';
-comment on column public.dream_insights.user_id is 'The one user whose memories it rests on; null for the agents'' own. Users are never mixed.';
+comment on table public.dream_insights is
+    'What dreams concluded. agent_id is null where the memories came from several agents.';
+comment on column public.dream_insights.user_id is
+    'The one user whose memories it was drawn from; null for the agents'' own. Users are never mixed.';
 create index dream_insights_scope on public.dream_insights (agent_id, confidence desc);
 create index dream_insights_generated on public.dream_insights (generated_at);
+create index dream_insights_user on public.dream_insights (user_id) where user_id is not null;

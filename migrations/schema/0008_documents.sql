@@ -1,4 +1,6 @@
--- Documents and their chunks (source design 001), and who may read what is shared.
+-- Documents (documents), the passages of them that are searched (memory_chunks), and which shared rows a user
+-- may read (user_memory_access).
+
 create table public.documents (
     id uuid primary key default gen_random_uuid(),
     title text not null check (title ~ '\S' or memoryd.refuse('title is blank', 'A document has a title.')),
@@ -13,22 +15,23 @@ create table public.documents (
     last_modified_human timestamptz,
     status text not null default 'processing' check (
         status in ('processing', 'active', 'deleted', 'conflict')
-        or memoryd.refuse('unknown status ' || quote_literal(status), 'Statuses: processing, active, deleted, conflict.')),
+        or memoryd.refuse('unknown status ' || quote_literal(status),
+                          'Statuses: processing, active, deleted, conflict.')),
     content_hash bytea check (
-        length(content_hash) = 32 or memoryd.refuse('content_hash has ' || length(content_hash) || ' bytes', 'A SHA-256 has 32.')),
-    created_at timestamptz not null default now() check (
-        created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
-        or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
+        length(content_hash) = 32
+        or memoryd.refuse('content_hash has ' || length(content_hash) || ' bytes', 'A SHA-256 has 32.')),
+    created_at timestamptz not null default now() check (memoryd.time_fits('created_at', created_at)),
     updated_at timestamptz not null default now()
 );
-comment on table public.documents is 'Documents; what is searched are their chunks.';
+comment on table public.documents is 'Documents. Their chunks are what is searched.';
 comment on column public.documents.source is 'Where it came from, such as upload, email or an agent.';
 comment on column public.documents.content_hash is 'SHA-256 of the content.';
 comment on column public.documents.drop_path is 'Where in the drop folder it was found.';
-comment on column public.documents.replica_path is 'Where the human-readable replica of it lies.';
+comment on column public.documents.replica_path is 'Where its human-readable replica is.';
 comment on column public.documents.last_modified_agent is 'When an agent, or memoryd, last changed it.';
 comment on column public.documents.last_modified_human is 'When a human last changed its replica.';
-comment on column public.documents.status is 'processing until its chunks stand; conflict: agent and human changed it at once.';
+comment on column public.documents.status is
+    'processing: its chunks are not complete; conflict: an agent and a human changed it at the same time.';
 create index documents_user on public.documents (user_id, created_at desc) where user_id is not null;
 create index documents_hash on public.documents (content_hash) where content_hash is not null;
 create unique index documents_replica on public.documents (replica_path) where replica_path is not null;
@@ -39,31 +42,38 @@ create table public.memory_chunks (
     user_id uuid,
     chunk_index integer not null check (
         chunk_index >= 0 or memoryd.refuse('chunk_index is ' || chunk_index, 'Chunks are counted from 0.')),
-    chunk_text text not null check (chunk_text ~ '\S' or memoryd.refuse('chunk_text is blank', 'A chunk says something.')),
+    chunk_text text not null check (
+        chunk_text ~ '\S' or memoryd.refuse('chunk_text is blank', 'A chunk says something.')),
     context text,
     metadata jsonb not null default '{}',
     access_level integer check (
         access_level >= 0 or memoryd.refuse('access_level is ' || access_level,
                                             'Levels count from 0; null keeps it to the document''s user.')),
     visibility_tags text[] not null default '{}',
-    created_at timestamptz not null default now() check (
-        created_at between '1900-01-01 00:00+00' and '9999-12-30 00:00+00'
-        or memoryd.refuse('created_at is ' || created_at, 'Times from 1900 to 9999.')),
+    created_at timestamptz not null default now() check (memoryd.time_fits('created_at', created_at)),
     constraint chunk_place unique (document_id, chunk_index)
 );
 comment on table public.memory_chunks is 'Chunks of documents, in order of chunk_index.';
-comment on column public.memory_chunks.context is 'What the chunk is about within its document: searched with it.';
-comment on column public.memory_chunks.user_id is 'The document''s user; taken from the document, whatever is written here.';
-comment on column public.memory_chunks.visibility_tags is 'Of shared chunks: readable by who is allowed one of these, or, without any, by whom the level allows.';
-comment on column public.memory_chunks.access_level is 'Null: readable by the document''s user alone. Else by whom user_memory_access grants that level, and the tags.';
+comment on column public.memory_chunks.context is
+    'What the chunk is about within its document: searched with it.';
+comment on column public.memory_chunks.user_id is
+    'The document''s user; taken from the document, whatever is written here.';
+comment on column public.memory_chunks.visibility_tags is
+    'Of shared chunks: readable by users who are allowed one of these tags; without tags, by all whom the '
+    'level allows.';
+comment on column public.memory_chunks.access_level is
+    'Null: readable by the document''s user alone. Else by users to whom user_memory_access grants that '
+    'level, and the tags.';
 create index memory_chunks_user on public.memory_chunks (user_id) where user_id is not null;
+create index memory_chunks_shared on public.memory_chunks (user_id) where access_level is not null;
 
 create table public.user_memory_access (
     id uuid primary key default gen_random_uuid(),
     user_id uuid not null unique,
     user_role text not null default 'client' check (
         user_role in ('client', 'employee', 'admin')
-        or memoryd.refuse('unknown user_role ' || quote_literal(user_role), 'Roles: client, employee, admin.')),
+        or memoryd.refuse('unknown user_role ' || quote_literal(user_role),
+                          'Roles: client, employee, admin.')),
     access_level integer not null default 0 check (
         access_level >= 0 or memoryd.refuse('access_level is ' || access_level, 'Levels count from 0.')),
     allowed_contexts text[],
@@ -71,12 +81,17 @@ create table public.user_memory_access (
     visibility_scope text not null default 'tags' check (
         visibility_scope in ('own', 'tags', 'all')
         or memoryd.refuse('unknown visibility_scope ' || quote_literal(visibility_scope),
-                          'Scopes: own (nothing shared), tags (what is untagged or shares a tag), all (whatever the tags).')),
+                          'Scopes: own (nothing shared), tags (what is untagged or shares a tag), '
+                          'all (whatever the tags).')),
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now()
 );
-comment on table public.user_memory_access is 'What shared chunks and messages a user may read. Without a row here: their own alone.';
-comment on column public.user_memory_access.access_level is 'Reads shared rows up to this level. A user_role of admin reads every level and tag.';
+comment on table public.user_memory_access is
+    'What shared chunks and messages a user may read. Without a row here: their own alone.';
+comment on column public.user_memory_access.access_level is
+    'Reads shared rows up to this level. A user_role of admin reads every level and tag.';
 comment on column public.user_memory_access.allowed_tags is 'Of tagged rows, those that carry one of these.';
-comment on column public.user_memory_access.visibility_scope is 'own: nothing shared; tags: what is untagged or carries an allowed tag; all: whatever the tags.';
-comment on column public.user_memory_access.allowed_contexts is 'Of rows whose metadata name a context, only these; null: any.';
+comment on column public.user_memory_access.visibility_scope is
+    'own: nothing shared; tags: what is untagged or carries an allowed tag; all: whatever the tags.';
+comment on column public.user_memory_access.allowed_contexts is
+    'Of rows whose metadata name a context, only these; null: any.';

@@ -1,16 +1,19 @@
--- Agent sessions and the audit trail (source design 000), and the anchors of what must not be changed (004).
+-- Runs of agents (agent_sessions), the trail of what was done and of who read whose memory
+-- (agent_execution_logs), and anchors: chains of hashes that show later whether a memory was changed
+-- (memory_anchors).
+
 create table public.agent_sessions (
     id uuid primary key default gen_random_uuid(),
     user_id uuid,
     agent_id text check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     status text not null default 'initializing' check (
-        status in ('initializing', 'analyzing_brand', 'researching_competitors', 'analyzing_trends', 'generating_concepts',
-                   'generating_scripts', 'awaiting_approval', 'generating_videos', 'updating_memory', 'completed', 'error',
-                   'cancelled')
+        status in ('initializing', 'analyzing_brand', 'researching_competitors', 'analyzing_trends',
+                   'generating_concepts', 'generating_scripts', 'awaiting_approval', 'generating_videos',
+                   'updating_memory', 'completed', 'error', 'cancelled')
         or memoryd.refuse('unknown status ' || quote_literal(status),
-                          'Statuses: initializing, analyzing_brand, researching_competitors, analyzing_trends, '
-                          'generating_concepts, generating_scripts, awaiting_approval, generating_videos, updating_memory, '
-                          'completed, error, cancelled.')),
+                          'Statuses: initializing, analyzing_brand, researching_competitors, '
+                          'analyzing_trends, generating_concepts, generating_scripts, awaiting_approval, '
+                          'generating_videos, updating_memory, completed, error, cancelled.')),
     current_step text,
     progress_percentage integer not null default 0 check (
         progress_percentage between 0 and 100
@@ -28,7 +31,8 @@ create table public.agent_sessions (
 comment on table public.agent_sessions is 'Runs of agents for a user, with their progress.';
 comment on column public.agent_sessions.current_step is 'What is being done now, in words to show.';
 comment on column public.agent_sessions.session_data is 'Whatever the run keeps for itself.';
-comment on column public.agent_sessions.completed_at is 'When it ended: completed, error or cancelled; null again once it is taken up again.';
+comment on column public.agent_sessions.completed_at is
+    'When it ended: completed, error or cancelled; null again once it is taken up again.';
 create index agent_sessions_status on public.agent_sessions (user_id, status);
 create index agent_sessions_created on public.agent_sessions (user_id, created_at desc);
 
@@ -37,32 +41,46 @@ create table public.agent_execution_logs (
     session_id uuid references public.agent_sessions (id) on delete cascade,
     user_id uuid,
     agent_id text check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
-    step_name text not null check (step_name ~ '\S' or memoryd.refuse('step_name is blank', 'Say which step it was.')),
+    step_name text not null check (
+        step_name ~ '\S' or memoryd.refuse('step_name is blank', 'Say which step it was.')),
     tool_name text,
     action_type text not null check (
-        action_type in ('tool_call', 'memory_read', 'memory_write', 'reasoning', 'user_interaction', 'error', 'decision',
-                        'admin_read')
+        action_type in ('tool_call', 'memory_read', 'memory_write', 'reasoning', 'user_interaction', 'error',
+                        'decision', 'admin_read')
         or memoryd.refuse('unknown action_type ' || quote_literal(action_type),
-                          'Types: tool_call, memory_read, memory_write, reasoning, user_interaction, error, decision, admin_read.')),
+                          'Types: tool_call, memory_read, memory_write, reasoning, user_interaction, error, '
+                          'decision, admin_read.')),
     input_data jsonb,
     output_data jsonb,
     reasoning text,
     confidence_score numeric(3, 2) check (
-        confidence_score between 0 and 1 or memoryd.refuse('confidence_score is ' || confidence_score, 'From 0 to 1.')),
+        confidence_score between 0 and 1
+        or memoryd.refuse('confidence_score is ' || confidence_score, 'From 0 to 1.')),
     execution_time_ms integer check (
-        execution_time_ms >= 0 or memoryd.refuse('execution_time_ms is ' || execution_time_ms, 'Milliseconds, 0 or more.')),
+        execution_time_ms >= 0
+        or memoryd.refuse('execution_time_ms is ' || execution_time_ms, 'Milliseconds, 0 or more.')),
     status text not null default 'success' check (
         status in ('pending', 'running', 'success', 'error')
-        or memoryd.refuse('unknown status ' || quote_literal(status), 'Statuses: pending, running, success, error.')),
+        or memoryd.refuse('unknown status ' || quote_literal(status),
+                          'Statuses: pending, running, success, error.')),
     error_message text,
     created_at timestamptz not null default now()
 );
-comment on table public.agent_execution_logs is 'What agents did, step by step; also the audit trail of who read and wrote a user''s memory.';
-comment on column public.agent_execution_logs.session_id is 'The run that the step belongs to; null for reads and writes outside of runs.';
-comment on column public.agent_execution_logs.user_id is 'Whose data it is about; a user reads the rows about them.';
-create index agent_execution_logs_session on public.agent_execution_logs (session_id, created_at) where session_id is not null;
-create index agent_execution_logs_user on public.agent_execution_logs (user_id, created_at desc) where user_id is not null;
+comment on table public.agent_execution_logs is
+    'What agents did, step by step; also the audit trail of who read and wrote a user''s memory.';
+comment on column public.agent_execution_logs.session_id is
+    'The run that the step belongs to; null for reads and writes outside of runs.';
+comment on column public.agent_execution_logs.user_id is
+    'Whose data it is about; a user reads the rows about them.';
+create index agent_execution_logs_session on public.agent_execution_logs (session_id, created_at)
+    where session_id is not null;
+create index agent_execution_logs_user on public.agent_execution_logs (user_id, created_at desc)
+    where user_id is not null;
 create index agent_execution_logs_created on public.agent_execution_logs (created_at);
+
+-- Support's reads: a second read of the same user's table within a transaction is not noted again.
+create index agent_execution_logs_admin on public.agent_execution_logs
+    ((input_data ->> 'transaction'), (input_data ->> 'table'), user_id) where action_type = 'admin_read';
 
 create table public.memory_anchors (
     id uuid primary key default gen_random_uuid(),
@@ -70,7 +88,8 @@ create table public.memory_anchors (
     agent_id text not null check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
     category text not null check (
         category in ('milestone', 'decision', 'incident')
-        or memoryd.refuse('unknown category ' || quote_literal(category), 'Categories: milestone, decision, incident.')),
+        or memoryd.refuse('unknown category ' || quote_literal(category),
+                          'Categories: milestone, decision, incident.')),
     payload jsonb not null,
     cid text,
     content_hash bytea not null,
@@ -78,9 +97,12 @@ create table public.memory_anchors (
     chain_tx text,
     created_at timestamptz not null default now()
 );
+comment on table public.memory_anchors is
+    'Anchors of memories whose change must not go unnoticed: the anchors of an agent are a chain of hashes.';
 comment on column public.memory_anchors.cid is 'Where the payload was pinned; null until then.';
-comment on column public.memory_anchors.previous_hash is 'content_hash of the agent''s anchor before; null for its first.';
-comment on column public.memory_anchors.chain_tx is 'The transaction that holds the hash, where there is a chain; null elsewhere.';
-comment on table public.memory_anchors is 'Anchors of memories that must not be changed unseen: each agent''s a chain of hashes.';
+comment on column public.memory_anchors.previous_hash is
+    'content_hash of the agent''s anchor before; null for its first.';
+comment on column public.memory_anchors.chain_tx is
+    'The transaction that holds the hash, where there is a chain; null elsewhere.';
 create index memory_anchors_chain on public.memory_anchors (agent_id, created_at, id);
 create index memory_anchors_memory on public.memory_anchors (memory_id) where memory_id is not null;

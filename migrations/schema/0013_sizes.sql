@@ -1,4 +1,5 @@
--- How large a value may be, in all that users and agents write: whoever reads a row, exports it or parses its JSON can rely on it.
+-- How large a value may be, in every column that users and agents write. Whoever reads a row, exports it or
+-- parses its JSON can rely on it. The functions are in 0003_checks.sql.
 
 alter table public.agents add constraint agents_identity_size
     check (memoryd.text_fits('identity', identity, 10000));
@@ -6,7 +7,7 @@ alter table public.agents add constraint agents_disabled_reason_size
     check (memoryd.text_fits('disabled_reason', disabled_reason, 10000));
 alter table public.agent_commands add constraint agent_commands_message_size
     check (memoryd.text_fits('message', message, 10000000));
--- More than an executor may keep (MEMORYD_EXECUTOR_OUTPUT_BYTES), less than JSON can hold.
+-- More than the executor's limit (MEMORYD_EXECUTOR_OUTPUT_BYTES), less than a value of type jsonb can have.
 alter table public.agent_commands add constraint agent_commands_output_size
     check (memoryd.text_fits('output', output, 250000000));
 alter table public.agent_memory add constraint agent_memory_content_size

@@ -1,14 +1,19 @@
--- Row-level security: on, and forced for the owner too, for every table of schema public. The policies are in functions/tables/access.sql.
+-- Row-level security: on, and forced for the owner too, for every table of schema public. The policies are in
+-- functions/tables/access.sql.
 
--- What runs as the owner looks for functions in these schemas too: who may create there could put theirs in the way.
+-- Functions that run as the owner look for functions in these schemas too. An end user who may create objects
+-- there could make the owner run theirs.
 do $$
 declare
     place text;
 begin
     foreach place in array array['public', ':vector_schema'] loop
         if has_schema_privilege('memoryd_user', place::regnamespace, 'create') then
-            raise exception 'end users may create objects in schema %, and so put theirs before memoryd''s. Run first: revoke create on schema % from public', place, place
-                using errcode = 'invalid_schema_definition';
+            raise exception using
+                errcode = 'invalid_schema_definition',
+                message = format(
+                    'end users may create objects in schema %s, and so put theirs before memoryd''s. '
+                    'Run first: revoke create on schema %s from public', place, place);
         end if;
     end loop;
 end
@@ -53,6 +58,7 @@ alter table public.memory_anchors force row level security;
 alter table public.memory_settings enable row level security;
 alter table public.memory_settings force row level security;
 
--- The tables of schema memoryd stay closed: usage is what the policies and the public functions need to call these helpers.
+-- The tables of schema memoryd stay closed. Usage is granted because policies and public functions call
+-- functions there.
 revoke all on schema memoryd from public;
 grant usage on schema memoryd to memoryd_service, memoryd_user, memoryd_admin;

@@ -1,4 +1,6 @@
--- Of these words those whose lexeme is new here. Letters only, of a length that words have.
+-- The lexicon: the words of the indexed texts, which a daemon then compares by meaning.
+
+-- Those of these words whose lexeme is not in the lexicon, one for each lexeme.
 create or replace function memoryd.unknown_words(p_words text[]) returns setof text
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -8,23 +10,24 @@ as $$
     cross join lateral (select (ts_lexize('english_stem', w.word))[1] as lexeme) s
     where s.lexeme is not null
       and not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme offset 0)
-    -- The shortest form is most often the word itself.
+    -- The shortest form of a lexeme is usually the word without an ending.
     order by s.lexeme collate "C", length(w.word), w.word
 $$;
 
--- Adds words that are new here and that a row of p_rows is found by (null: whatever rows there are); a job embeds them. Called
--- in the transaction that writes those rows, as its last statement: it waits for who is adding or forgetting the same word.
+-- Adds those of these words that are new and that a row of p_rows is indexed by (null: whatever rows there
+-- are); a job embeds them. Returns how many it added. Called in the transaction that writes those rows, as
+-- its last statement, since it waits for transactions that add or delete the same words.
 create or replace function memoryd.learn_words(p_words text[], p_rows uuid[] default null) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    learnt integer;
+    added integer;
 begin
     with given as materialized (
         select w.word, (ts_lexize('english_stem', w.word))[1] as lexeme
         from memoryd.unknown_words(p_words) as w(word)
-    ), found as materialized (
+    ), indexed as materialized (
         select distinct l.lexeme
         from (select m.lexemes from public.agent_memory m where m.id = any(p_rows)
               union all
@@ -41,19 +44,19 @@ begin
     insert into memoryd.lexicon (lexeme, word)
     select g.lexeme, g.word
     from given g
-    where p_rows is null or g.lexeme in (select f.lexeme from found f)
+    where p_rows is null or g.lexeme in (select i.lexeme from indexed i)
     order by g.lexeme collate "C"
     on conflict do nothing;
-    get diagnostics learnt = row_count;
-    if learnt > 0 then
+    get diagnostics added = row_count;
+    if added > 0 then
         insert into memoryd.jobs (topic, lane) values ('lexicon', 'words');
         perform memoryd.ring('lexicon');
     end if;
-    return learnt;
+    return added;
 end
 $$;
 
--- Of words that nobody's rows hold any more nothing stays. Null: of all such words.
+-- Deletes the words that no row contains any more: those among p_lexemes, or all (null).
 create or replace function memoryd.forget_words(p_lexemes text[] default null) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

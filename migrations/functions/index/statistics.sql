@@ -1,4 +1,8 @@
--- Every statement's words, in its own transaction: right through insert, update, delete and rollback.
+-- How many rows of a scope contain a lexeme, and how many rows a scope has. Triggers append what a statement
+-- changes to memoryd.lexeme_changes, and one daemon at a time adds it to memoryd.lexeme_statistics.
+
+-- Appends the changes of a statement, in its own transaction, so that a rollback takes them back too. The
+-- argument of the trigger is the source: '#' and its name count the scope's rows.
 create or replace function memoryd.count_lexemes() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -24,7 +28,8 @@ begin
         group by t.scope;
     else
         insert into memoryd.lexeme_changes (scope, lexemes, counts)
-        -- Rows that have other lexemes now, or stand in another scope. Looked up by a hash, as no join of the two would be for sure.
+        -- Rows that have other lexemes now, or another scope. `not in` is always looked up by a hash; a join
+        -- might not be.
         select t.scope, array_agg(t.lexeme), array_agg(t.count)
         from (select c.scope, l.lexeme, sum(c.count)::integer as count
               from (select n.scope, n.lexemes, 1 as count
@@ -37,7 +42,8 @@ begin
                     from old_rows o
                     where o.lexemes is not null
                       and (o.id, o.scope, o.lexemes::text) not in (
-                          select n.id, n.scope, n.lexemes::text from new_rows n where n.lexemes is not null)) c
+                          select n.id, n.scope, n.lexemes::text from new_rows n where n.lexemes is not null)
+                   ) c
               cross join lateral unnest(mark || tsvector_to_array(c.lexemes)) as l(lexeme)
               group by c.scope, l.lexeme
               having sum(c.count) <> 0) t
@@ -51,8 +57,9 @@ begin
 end
 $$;
 
--- Counts in what has changed, and returns how many changes that were. One at a time, in order, so that no count is ever
--- below nothing; of a lexeme that is gone nothing stays, though it came and went since the last time and was never counted.
+-- Adds the oldest changes to the statistics, at most p_most, and returns how many. One transaction at a time,
+-- in order, so that no count is ever negative. Lexemes whose count is 0 are deleted, also those that were
+-- added and removed since the last time.
 create or replace function memoryd.fold_lexeme_changes(p_most integer default 5000) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

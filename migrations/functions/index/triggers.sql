@@ -1,4 +1,7 @@
--- New words make the old index a lie: what is searched by goes at once, and is written anew.
+-- Which rows are indexed again, and when: the triggers of the five searchable tables.
+
+-- A changed text makes the row's index wrong: it is deleted at once and written anew. The argument of the
+-- trigger names the column of the embedding.
 create or replace function memoryd.forget_index() returns trigger
 language plpgsql
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -9,20 +12,22 @@ begin
     if tg_argv[0] = 'dense_embedding' then
         new.dense_embedding := null;
     elsif new.embedding is not distinct from old.embedding then
-        -- Unless the writer brought the new one along.
+        -- Unless the writer gives the new one too.
         new.embedding := null;
     end if;
     return new;
 end
 $$;
 
--- What lacks its index gets a job, whoever wrote it. An end user's rows take turns with what others write meanwhile: those of one
--- statement stand 4 ms apart, each about ten times as long as an index takes, so that thousands of them hold nobody up for long.
+-- How far apart the turns of a statement's rows are. An end user's rows take turns with what others write
+-- meanwhile: 4 ms, about ten times as long as it takes to index a row, so that thousands of them delay nobody
+-- else's rows for long. The rows of privileged callers have no distance.
 create or replace function memoryd.turns_apart() returns interval
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select case when memoryd.caller_is_privileged() then interval '0' else interval '4 milliseconds' end $$;
 
+-- Queues a job for each row of a statement that has no index, whoever wrote it.
 create or replace function memoryd.rows_to_index() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -30,33 +35,36 @@ as $$
 declare
     apart constant interval := memoryd.turns_apart();
     began constant timestamptz := clock_timestamp();
+    unindexed uuid[];
 begin
     if tg_op = 'INSERT' then
-        insert into memoryd.jobs (topic, ref, payload, turn)
-        select 'index', n.id, jsonb_build_object('source', tg_argv[0]), began + apart * (row_number() over () - 1)
+        select array_agg(n.id) into unindexed
         from new_rows n
         where n.lexemes is null or n.code is null;
     else
-        insert into memoryd.jobs (topic, ref, payload, turn)
-        select 'index', n.id, jsonb_build_object('source', tg_argv[0]), began + apart * (row_number() over () - 1)
+        select array_agg(n.id) into unindexed
         from new_rows n
         where n.lexemes is null
            or (n.code is null and n.id not in (select o.id from old_rows o where o.code is null));
     end if;
-    if found then
+    if unindexed is not null then
+        insert into memoryd.jobs (topic, ref, payload, turn)
+        select 'index', u.id, jsonb_build_object('source', tg_argv[0]), began + apart * (u.place - 1)
+        from unnest(unindexed) with ordinality as u(id, place);
         perform memoryd.ring('index');
     end if;
     return null;
 end
 $$;
 
--- A message that is gone, or has moved, is no longer around those that it stood among. Who they are is asked once this is
--- committed: one that is being written meanwhile is not seen yet, and may be indexed with this one before. Of a session that
--- goes as a whole nobody is left.
+-- Queues a job for each place in a session that messages have left (they were deleted, or moved). Messages
+-- are indexed with their neighbours, so the neighbours of that place must be indexed again. Which these are
+-- is asked by the job, after the commit: messages that are being written meanwhile cannot be seen yet, and
+-- may be indexed with the one that leaves. Where the session is deleted too, no neighbour is left.
 create or replace function memoryd.messages_gone() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
--- A plan that was kept from an empty table would read all messages for each that is gone.
+-- A plan that was kept from an empty table would read all messages for each deleted one.
 set enable_seqscan = off
 as $$
 declare
@@ -64,11 +72,13 @@ declare
     began constant timestamptz := clock_timestamp();
 begin
     insert into memoryd.jobs (topic, ref, payload, turn)
-    select 'index', s.id, jsonb_build_object('source', 'conversation', 'gone', p.places), began + apart * (row_number() over () - 1)
+    select 'index', s.id, jsonb_build_object('source', 'conversation', 'gone', p.places),
+           began + apart * (row_number() over () - 1)
     from (select o.session_id, range_agg(int4range(o.message_index, o.message_index + 1)) as places
           from old_rows o
           where not exists (select from public.conversation_messages m
-                            where m.id = o.id and m.session_id = o.session_id and m.message_index = o.message_index)
+                            where m.id = o.id and m.session_id = o.session_id
+                              and m.message_index = o.message_index)
           group by o.session_id) g
     join public.conversation_sessions s on s.id = g.session_id
     cross join lateral unnest(g.places) as p(places);

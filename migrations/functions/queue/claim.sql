@@ -1,24 +1,33 @@
--- Whether so much work waits that what has time should leave it the processor: dreams of an idle fleet, builds of big indexes.
+-- Claiming jobs in lanes, for the topics whose jobs must run in order. (daemon/queue claims jobs without a
+-- lane.)
+
+-- Whether 1,000 jobs or more wait. Then work that is not urgent (dreams of an idle fleet, builds of large
+-- indexes) is postponed, so that the jobs have the processor to themselves.
 create or replace function memoryd.is_busy() returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select count(*) = 1000 from (select from memoryd.jobs where visible_at <= now() limit 1000) waiting $$;
 
--- How many jobs that were in a dead worker's hands are tried together, after so many deaths: first half a batch, then an eighth,
--- at last each alone. So a worker that was only killed costs a few claims, and one that a job kills finds that job.
-create or replace function memoryd.company(p_deaths integer, p_jobs integer, p_most_attempts integer) returns integer
+-- How many jobs are retried in one batch after p_deaths of their workers (attempts that neither succeeded nor
+-- were handed back): half a batch after the first, an eighth after the second, then each alone. So if the
+-- worker was killed from outside, its jobs are retried with a few claims; and if one of them kills workers,
+-- that job is found.
+create or replace function memoryd.company(p_deaths integer, p_jobs integer, p_max_attempts integer)
+returns integer
 language sql immutable parallel safe
-return case when p_deaths = 1 and p_most_attempts > 2 then greatest(1, p_jobs / 2)
-            when p_deaths = 2 and p_most_attempts > 3 then greatest(1, p_jobs / 8)
+return case when p_deaths = 1 and p_max_attempts > 2 then greatest(1, p_jobs / 2)
+            when p_deaths = 2 and p_max_attempts > 3 then greatest(1, p_jobs / 8)
             else 1 end;
 
--- Lanes that have work and may be leased, the one with the oldest job first: up to p_lanes whose first job is fresh, and of those
--- whose first job was in a dead worker's hands as many again after one death, but a single one after more.
-create or replace function memoryd.free_lanes(p_topic text, p_lanes integer, p_most_attempts integer) returns text[]
+-- Lanes that have work and may be leased. Up to p_lanes whose first job is fresh, the oldest first; up to
+-- p_lanes whose first job is suspect (its worker died once); and where all suspect ones have died more often,
+-- a single one of them.
+create or replace function memoryd.free_lanes(p_topic text, p_lanes integer, p_max_attempts integer)
+returns text[]
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    -- One step of the index a lane, each at the lane's oldest job.
+    -- One index look-up for each lane, which finds the lane's oldest job.
     with recursive pending(lane, oldest, deaths) as (
         (select j.lane, j.id, j.attempt - j.spared from memoryd.jobs j
          where j.topic = p_topic and j.lane is not null
@@ -32,7 +41,7 @@ as $$
             order by j.lane, j.id limit 1
         ) n
     ), free as (
-        select p.lane, p.oldest, p.deaths, p.deaths > 1 or p_most_attempts <= 2 as apart
+        select p.lane, p.oldest, p.deaths, p.deaths > 1 or p_max_attempts <= 2 as apart
         from pending p
         left join memoryd.lanes l on l.topic = p_topic and l.lane = p.lane
         where l.lane is null or (l.leased_until <= clock_timestamp() and l.not_before <= clock_timestamp())
@@ -54,11 +63,48 @@ as $$
     ) c
 $$;
 
--- Leases lanes that have work and reads their first jobs, an equal share of p_jobs each.
--- Three statements in one volatile function: the jobs are read with a snapshot younger than the lease, so a
--- previous holder's last commit is always seen. Jobs that did not come back are read with their like: see memoryd.company().
+-- Leases those of these lanes that are still free; returns which. Lanes that another transaction is leasing
+-- at this moment are skipped.
+create or replace function memoryd.lease_lanes(
+    p_topic text, p_lanes text[], p_lease interval, p_holder integer)
+returns text[]
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    leased text[];
+begin
+    insert into memoryd.lanes (topic, lane)
+    select p_topic, c from unnest(p_lanes) c
+    where not exists (select from memoryd.lanes l where l.topic = p_topic and l.lane = c)
+    on conflict do nothing;
+
+    with chosen as materialized (
+        select l.lane from memoryd.lanes l
+        where l.topic = p_topic
+          and l.lane = any(p_lanes)
+          and l.leased_until <= clock_timestamp()
+          and l.not_before <= clock_timestamp()
+        for update skip locked
+    ), leases as (
+        update memoryd.lanes l
+        set leased_until = clock_timestamp() + p_lease, token = l.token + 1, holder = p_holder
+        from chosen c
+        where l.topic = p_topic and l.lane = c.lane
+        returning l.lane
+    )
+    select array_agg(l.lane) into leased from leases l;
+    return leased;
+end
+$$;
+
+-- Leases lanes that have work and claims their first jobs, an equal share of p_jobs each. The jobs are read
+-- by a statement of their own after the lease, in a volatile function: its snapshot is younger than the
+-- lease, so it sees the last commit of the worker that had the lane before. The jobs of a lane that are
+-- claimed together have the same number of deaths; after a death they are no more than memoryd.company()
+-- allows.
 create or replace function memoryd.claim_lanes(
-    p_topic text, p_lanes integer, p_jobs integer, p_lease interval, p_most_attempts integer default 5,
+    p_topic text, p_lanes integer, p_jobs integer, p_lease interval, p_max_attempts integer default 5,
     p_holder integer default null)
 returns table (id bigint, lane text, ref uuid, payload jsonb, attempt integer, spared integer, alone integer,
                created_at timestamptz, token bigint)
@@ -66,34 +112,14 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    candidates constant text[] := memoryd.free_lanes(p_topic, p_lanes, p_most_attempts);
+    free constant text[] := memoryd.free_lanes(p_topic, p_lanes, p_max_attempts);
     leased text[];
     share integer;
 begin
-    if candidates is null then
+    if free is null then
         return;
     end if;
-
-    insert into memoryd.lanes (topic, lane)
-    select p_topic, c from unnest(candidates) c
-    where not exists (select from memoryd.lanes l where l.topic = p_topic and l.lane = c)
-    on conflict do nothing;
-
-    with chosen as materialized (
-        select l.lane from memoryd.lanes l
-        where l.topic = p_topic
-          and l.lane = any(candidates)
-          and l.leased_until <= clock_timestamp()
-          and l.not_before <= clock_timestamp()
-        for update skip locked
-    ), held as (
-        update memoryd.lanes l
-        set leased_until = clock_timestamp() + p_lease, token = l.token + 1, holder = p_holder
-        from chosen c
-        where l.topic = p_topic and l.lane = c.lane
-        returning l.lane
-    )
-    select array_agg(h.lane) into leased from held h;
+    leased := memoryd.lease_lanes(p_topic, free, p_lease, p_holder);
     if leased is null then
         return;
     end if;
@@ -107,8 +133,8 @@ begin
             select w.id, w.deaths,
                    row_number() over (order by w.id) as place,
                    first_value(w.deaths) over (order by w.id) as first,
-                   min(w.deaths) over (order by w.id) as fewest,
-                   max(w.deaths) over (order by w.id) as most
+                   min(w.deaths) over (order by w.id) as minimum,
+                   max(w.deaths) over (order by w.id) as maximum
             from (
                 select j.id, j.attempt - j.spared as deaths from memoryd.jobs j
                 where j.topic = p_topic and j.lane = l.lane
@@ -116,8 +142,9 @@ begin
                 limit share
             ) w
         ) h
-        where h.fewest = h.first and h.most = h.first
-          and (h.first = 0 or h.place <= memoryd.company(h.first, share, p_most_attempts))
+        -- The windows run from the first job to this one: all before it have as many deaths.
+        where h.minimum = h.first and h.maximum = h.first
+          and (h.first = 0 or h.place <= memoryd.company(h.first, share, p_max_attempts))
     )
     update memoryd.jobs j
     set attempt = j.attempt + 1
@@ -130,4 +157,5 @@ begin
     end if;
 end
 $$;
-comment on function memoryd.claim_lanes is 'Leases lanes that have work and claims their first jobs, in order.';
+comment on function memoryd.claim_lanes is
+    'Leases lanes that have work and claims their first jobs, in order.';

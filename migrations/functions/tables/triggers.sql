@@ -1,6 +1,17 @@
--- All triggers, by table, each table's in the order in which they fire: before, then after; of one kind by name.
--- docs/architecture.md draws them as a table. To apply this file locks the tables, so it is applied only when it changed.
-
+-- All triggers, by table. To apply this file locks the tables, so it is applied only when it has changed.
+--
+-- Those of a table stand here in the order in which Postgres fires them: first those that run before the
+-- change, then those after it; and of these each in the order of their names. So a name decides what a
+-- trigger finds. Where it matters:
+--
+--   agent_memory           stamp_expiry_... before stamp_memory: a user's own hours count from the last change
+--                          before this one.
+--   conversation_messages  drop_when_off before place_message: a message that is dropped creates no session.
+--   memory_chunks          assign_owner before drop_when_off: the chunk has the user of its document by then.
+--
+-- forget_index changes nothing that the other triggers of its table read. Triggers that run after the change
+-- queue jobs, count, log, notify, or carry the change on to other tables: none reads what another wrote. But
+-- they also take locks: to rename one must not break the order of locks in docs/architecture.md.
 
 -- memoryd.dead_jobs
 create or replace trigger request_died after insert on memoryd.dead_jobs
@@ -34,14 +45,16 @@ create or replace trigger drop_when_off before insert on public.agent_execution_
 
 -- public.agent_memory
 create or replace trigger forget_index before update on public.agent_memory
-    for each row when (new.content is distinct from old.content) execute function memoryd.forget_index('embedding');
+    for each row when (new.content is distinct from old.content)
+    execute function memoryd.forget_index('embedding');
 create or replace trigger stamp_expiry_insert before insert on public.agent_memory
     for each row when (new.ttl_hours is not null or new.user_id is not null)
     execute function memoryd.stamp_expiry();
 create or replace trigger stamp_expiry_update before update on public.agent_memory
     for each row when (new.ttl_hours is distinct from old.ttl_hours
-                       or (new.user_id is not null and (new.expires_at, new.user_id, new.memory_type)
-                                                       is distinct from (old.expires_at, old.user_id, old.memory_type)))
+                       or (new.user_id is not null
+                           and (new.expires_at, new.user_id, new.memory_type)
+                               is distinct from (old.expires_at, old.user_id, old.memory_type)))
     execute function memoryd.stamp_expiry();
 create or replace trigger stamp_memory before update on public.agent_memory
     for each row when (new.content is distinct from old.content)
@@ -73,7 +86,8 @@ create or replace trigger note_deleted after delete on public.agent_memory
 create or replace trigger note_inserted after insert on public.agent_memory
     referencing new table as changed for each statement execute function memoryd.note_write();
 create or replace trigger note_updated after update on public.agent_memory
-    referencing old table as were new table as changed for each statement execute function memoryd.note_write();
+    referencing old table as were new table as changed
+    for each statement execute function memoryd.note_write();
 create or replace trigger rows_to_index_inserted after insert on public.agent_memory
     referencing new table as new_rows for each statement execute function memoryd.rows_to_index('memory');
 create or replace trigger rows_to_index_updated after update on public.agent_memory
@@ -95,19 +109,21 @@ create or replace trigger turn_inserted instead of insert on public.conversation
     for each row execute function memoryd.turn_inserted();
 
 -- public.conversation_messages
--- Triggers fire by name: a message is dropped before it makes a session, a chunk once it has its document's user.
 create or replace trigger drop_when_off before insert on public.conversation_messages
     for each row execute function memoryd.drop_when_off();
 create or replace trigger forget_index before update on public.conversation_messages
     for each row when ((new.content, new.speaker, new.session_id, new.message_index, new.created_at)
-                       is distinct from (old.content, old.speaker, old.session_id, old.message_index, old.created_at))
+                       is distinct from
+                       (old.content, old.speaker, old.session_id, old.message_index, old.created_at))
     execute function memoryd.forget_index('embedding');
 create or replace trigger place_message before insert on public.conversation_messages
     for each row execute function memoryd.place_message();
 create or replace trigger count_lexemes_deleted after delete on public.conversation_messages
-    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('conversation');
+    referencing old table as old_rows
+    for each statement execute function memoryd.count_lexemes('conversation');
 create or replace trigger count_lexemes_inserted after insert on public.conversation_messages
-    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('conversation');
+    referencing new table as new_rows
+    for each statement execute function memoryd.count_lexemes('conversation');
 create or replace trigger count_lexemes_updated after update on public.conversation_messages
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.count_lexemes('conversation');
@@ -120,9 +136,11 @@ create or replace trigger note_deleted after delete on public.conversation_messa
 create or replace trigger note_inserted after insert on public.conversation_messages
     referencing new table as changed for each statement execute function memoryd.note_write();
 create or replace trigger note_updated after update on public.conversation_messages
-    referencing old table as were new table as changed for each statement execute function memoryd.note_write();
+    referencing old table as were new table as changed
+    for each statement execute function memoryd.note_write();
 create or replace trigger rows_to_index_inserted after insert on public.conversation_messages
-    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('conversation');
+    referencing new table as new_rows
+    for each statement execute function memoryd.rows_to_index('conversation');
 create or replace trigger rows_to_index_updated after update on public.conversation_messages
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.rows_to_index('conversation');
@@ -145,7 +163,8 @@ create or replace trigger note_deleted after delete on public.documents
 create or replace trigger note_inserted after insert on public.documents
     referencing new table as changed for each statement execute function memoryd.note_write();
 create or replace trigger note_updated after update on public.documents
-    referencing old table as were new table as changed for each statement execute function memoryd.note_write();
+    referencing old table as were new table as changed
+    for each statement execute function memoryd.note_write();
 
 -- public.dream_insights
 create or replace trigger drop_dreamt before insert on public.dream_insights
@@ -154,7 +173,8 @@ create or replace trigger drop_dreamt before insert on public.dream_insights
 create or replace trigger drop_when_off before insert on public.dream_insights
     for each row when (new.user_id is not null) execute function memoryd.drop_when_off();
 create or replace trigger forget_index before update on public.dream_insights
-    for each row when (new.insight is distinct from old.insight) execute function memoryd.forget_index('embedding');
+    for each row when (new.insight is distinct from old.insight)
+    execute function memoryd.forget_index('embedding');
 create or replace trigger count_lexemes_deleted after delete on public.dream_insights
     referencing old table as old_rows for each statement execute function memoryd.count_lexemes('insight');
 create or replace trigger count_lexemes_inserted after insert on public.dream_insights
@@ -169,13 +189,13 @@ create or replace trigger rows_to_index_updated after update on public.dream_ins
     for each statement execute function memoryd.rows_to_index('insight');
 
 -- public.memory_chunks
+create or replace trigger assign_owner before insert or update of document_id, user_id on public.memory_chunks
+    for each row execute function memoryd.assign_chunk_owner();
+create or replace trigger drop_when_off before insert on public.memory_chunks
+    for each row execute function memoryd.drop_when_off();
 create or replace trigger forget_index before update on public.memory_chunks
     for each row when ((new.chunk_text, new.context) is distinct from (old.chunk_text, old.context))
     execute function memoryd.forget_index('dense_embedding');
-create or replace trigger own_chunk before insert or update of document_id, user_id on public.memory_chunks
-    for each row execute function memoryd.own_chunk();
-create or replace trigger without_memory before insert on public.memory_chunks
-    for each row execute function memoryd.drop_when_off();
 create or replace trigger count_lexemes_deleted after delete on public.memory_chunks
     referencing old table as old_rows for each statement execute function memoryd.count_lexemes('document');
 create or replace trigger count_lexemes_inserted after insert on public.memory_chunks
@@ -223,15 +243,17 @@ create or replace trigger forget_index before update on public.shared_knowledge
     execute function memoryd.forget_index('embedding');
 create or replace trigger stamp_knowledge_insert before insert on public.shared_knowledge
     for each row execute function memoryd.stamp_knowledge();
--- Reading an entry is no change of it, nor is indexing it.
+-- To note that an entry was used is no change of it, nor is indexing it.
 create or replace trigger stamp_knowledge_update before update on public.shared_knowledge
-    for each row when ((new.org_id, new.tier, new.category, new.title, new.content, new.created_by, new.created_by_name, new.source,
-                        new.confidence, new.surprise_score, new.tags, new.related_ids, new.decision_context, new.outcome,
-                        new.status, new.resolved_at, new.expires_at)
+    for each row when ((new.org_id, new.tier, new.category, new.title, new.content, new.created_by,
+                        new.created_by_name, new.source, new.confidence, new.surprise_score, new.tags,
+                        new.related_ids, new.decision_context, new.outcome, new.status, new.resolved_at,
+                        new.expires_at)
                        is distinct from
-                       (old.org_id, old.tier, old.category, old.title, old.content, old.created_by, old.created_by_name, old.source,
-                        old.confidence, old.surprise_score, old.tags, old.related_ids, old.decision_context, old.outcome,
-                        old.status, old.resolved_at, old.expires_at))
+                       (old.org_id, old.tier, old.category, old.title, old.content, old.created_by,
+                        old.created_by_name, old.source, old.confidence, old.surprise_score, old.tags,
+                        old.related_ids, old.decision_context, old.outcome, old.status, old.resolved_at,
+                        old.expires_at))
     execute function memoryd.stamp_knowledge();
 create or replace trigger count_lexemes_deleted after delete on public.shared_knowledge
     referencing old table as old_rows for each statement execute function memoryd.count_lexemes('knowledge');

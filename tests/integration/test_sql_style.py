@@ -1,0 +1,143 @@
+"""The form of the SQL files: short lines, short functions, each function in one place, files that call only what is above.
+
+No database is needed: the files are read as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MIGRATIONS = Path(__file__).parents[2] / "migrations"
+FUNCTIONS = MIGRATIONS / "functions"
+MAX_COLUMNS = 110
+MAX_LINES = 80
+
+ANY_FUNCTION = re.compile(r"\bcreate\s+(?:or\s+replace\s+)?function\s+(\w+\.\w+)", re.IGNORECASE)
+FUNCTION = re.compile(r"^create (?:or replace )?function (\w+\.\w+)", re.MULTILINE)
+CALL = re.compile(r"\b((?:memoryd|public)\.\w+)\(")
+TEMPLATE = re.compile(r"\bexecute\s+(?:\w+\s*\(\s*)*replace\s*\(", re.IGNORECASE)
+
+
+def read(file: Path) -> str:
+    """The text of a file, without comments."""
+    return re.sub(r"--[^\n]*", "", file.read_text("utf-8"))
+
+
+def schema_files() -> list[Path]:
+    return sorted((MIGRATIONS / "schema").glob("*.sql"))
+
+
+def ordered_names() -> list[str]:
+    """The names in functions/order.txt, in their order."""
+    lines = (line.partition("#")[0].strip() for line in (FUNCTIONS / "order.txt").read_text().splitlines())
+    return [line for line in lines if line]
+
+
+def all_files() -> list[Path]:
+    return sorted(MIGRATIONS.rglob("*.sql"))
+
+
+def functions_in(text: str) -> Iterator[tuple[str, int]]:
+    """Each function of a file with its number of lines, from `create` to the end of its body."""
+    starts = [(match[1], match.start()) for match in FUNCTION.finditer(text)]
+    for name, start in starts:
+        quote = re.compile(r"^as (\$\w*\$)", re.MULTILINE).search(text, start)
+        atomic = re.compile(r"^begin atomic$", re.MULTILINE).search(text, start)
+        simple = re.compile(r"^return\b", re.MULTILINE).search(text, start)
+        body = min((found for found in (quote, atomic, simple) if found), key=lambda found: found.start())
+        if body is quote:
+            end = text.index(f"{quote[1]};", quote.end())
+        elif body is atomic:
+            end = text.index("\nend;", body.end()) + 1
+        else:
+            end = text.index(";\n", body.end())
+        yield name, text.count("\n", start, end) + 1
+
+
+def too_long(text: str) -> list[int]:
+    """The numbers of the lines that are too long."""
+    return [number for number, line in enumerate(text.splitlines(), 1) if len(line) > MAX_COLUMNS]
+
+
+def test_no_line_is_too_long() -> None:
+    assert len(all_files()) > 50
+    found = {str(file.relative_to(MIGRATIONS)): too_long(file.read_text("utf-8")) for file in all_files()}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    lengths = {name: lines for file in all_files() for name, lines in functions_in(file.read_text("utf-8"))}
+    assert len(lengths) > 100
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_each_function_is_defined_once_and_found_by_grep() -> None:
+    texts = [read(file) for file in all_files()]
+    at_line_begin = [name for text in texts for name in FUNCTION.findall(text)]
+    assert Counter(name for text in texts for name in ANY_FUNCTION.findall(text)) == Counter(at_line_begin)
+    assert [name for name, times in Counter(at_line_begin).items() if times > 1] == []
+
+
+def test_every_file_of_functions_has_one_place_in_the_order() -> None:
+    files = sorted(str(file.relative_to(FUNCTIONS)) for file in FUNCTIONS.rglob("*.sql"))
+    assert sorted(ordered_names()) == files
+
+
+def test_no_file_calls_a_function_of_a_later_file() -> None:
+    names = ordered_names()
+    place = {name: -1 for file in schema_files() for name in FUNCTION.findall(read(file))}
+    for number, file in enumerate(names):
+        place |= dict.fromkeys(FUNCTION.findall(read(FUNCTIONS / file)), number)
+    later = [
+        f"{file} calls {called} of {names[place[called]]}"
+        for number, file in enumerate(names)
+        for called in sorted(set(CALL.findall(read(FUNCTIONS / file))))
+        if place.get(called, -1) > number
+    ]
+    assert later == []
+
+
+def test_every_function_that_is_called_exists() -> None:
+    texts = [read(file) for file in all_files()]
+    defined = {name for text in texts for name in FUNCTION.findall(text)}
+    # `insert into memoryd.jobs (...)` has a blank before its parenthesis: only calls are found.
+    called = {name for text in texts for name in CALL.findall(text) if name.startswith("memoryd.")}
+    assert called - defined == set()
+
+
+def test_no_statement_is_made_by_replacing_text() -> None:
+    assert [str(file.relative_to(MIGRATIONS)) for file in all_files() if TEMPLATE.search(read(file))] == []
+
+
+@pytest.mark.parametrize("file", all_files(), ids=lambda file: str(file.relative_to(MIGRATIONS)))
+def test_a_file_begins_by_saying_what_it_has(file: Path) -> None:
+    assert re.match(r"-- \S", file.read_text("utf-8"))
+
+
+# --- The checks find what they look for.
+
+
+def test_the_length_of_each_form_of_function_is_found() -> None:
+    text = (
+        "create function memoryd.one() returns integer\nlanguage sql\nreturn 1\n    + 1;\n\n"
+        "create or replace function memoryd.two() returns integer\nlanguage sql\n"
+        "as $$ select 2 $$;\ncomment on function memoryd.two is 'Two.';\n\n"
+        "create function memoryd.three() returns integer\nlanguage sql\nbegin atomic\n    select 3;\nend;\n\n"
+        "create function memoryd.four() returns trigger\nlanguage plpgsql\nas $x$\nbegin\n"
+        "    return new;\nend\n$x$;\n"
+    )
+    assert list(functions_in(text)) == [
+        ("memoryd.one", 4), ("memoryd.two", 3), ("memoryd.three", 5), ("memoryd.four", 7),
+    ]  # fmt: skip
+
+
+def test_long_lines_and_templates_are_found() -> None:
+    assert too_long("a\n" + "b" * (MAX_COLUMNS + 1) + "\n" + "c" * MAX_COLUMNS) == [2]
+    assert TEMPLATE.search("execute replace(template, '@table', name);")
+    assert TEMPLATE.search("execute format(replace(template, 'a', 'b'))")
+    assert not TEMPLATE.search("grant execute on function memoryd.replace to memoryd_user")
