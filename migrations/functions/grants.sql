@@ -1,7 +1,8 @@
 -- Who may call which function. Applied last, each time: what is not granted here is taken back.
 --
--- Of schema memoryd nobody may call what is not named here: above all not the trigger functions, which run as the owner, so that
--- nobody hangs one of them on a table of their own. Where default privileges give clients everything (Supabase), they lose it.
+-- Of schema memoryd nobody may call what is not named here: above all not the trigger functions, which run
+-- as the owner, so that nobody hangs one of them on a table of their own. Where default privileges give
+-- clients everything (Supabase), they lose it.
 revoke all on all functions in schema memoryd from public, memoryd_service, memoryd_user, memoryd_admin;
 revoke all on function
     public.claim_command, public.complete_command, public.mark_useful, public.build_context, public.recall,

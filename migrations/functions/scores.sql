@@ -1,9 +1,9 @@
--- The formulas of relevance, kind and recency. They have a parsed body, no SET and no subquery: they are inlined into the queries
--- that call them, which count the hits themselves.
+-- The formulas of relevance, kind and recency. They have a parsed body, no SET and no subquery: they are
+-- inlined into the queries that call them, which count the hits themselves.
 
--- Relevance from 0 to 1: the part of the task's keywords that is hit, joined with the cosine similarity as two independent chances
--- to be relevant. So without an embedding it is the part that is hit, exactly. Below a similarity of 0.35 this kind of embedding
--- does not tell related texts from unrelated ones.
+-- Relevance from 0 to 1: the part of the task's keywords that is hit, joined with the cosine similarity as
+-- two independent chances to be relevant. So without an embedding it is the part that is hit, exactly.
+-- Below a similarity of 0.35 this kind of embedding does not tell related texts from unrelated ones.
 create or replace function memoryd.relevance(p_hits bigint, p_asked integer, p_similarity double precision)
 returns double precision
 language sql immutable parallel safe

@@ -1,7 +1,7 @@
--- What a row of each source says, as it is searched: its words, its weights and its embedding are made of this text.
--- The views in tables/views.sql say the rest of how a source is searched and shown. Of a message it is the message alone: the daemon
--- indexes it with those around it.
--- They have a parsed body and no SET: they are inlined, so that a query reads the columns named here and no others.
+-- What a row of each source says, as it is searched: its words, its weights and its embedding are made of
+-- this text. The views in tables/views.sql say the rest of how a source is searched and shown. Of a message
+-- it is the message alone: the daemon indexes it with those around it. They have a parsed body and no SET:
+-- they are inlined, so that a query reads the columns named here and no others.
 
 create or replace function memoryd.searched_text(p_row public.agent_memory) returns text
 language sql stable parallel safe

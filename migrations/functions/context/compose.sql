@@ -1,10 +1,13 @@
--- The context block of a task: identity, insights, then at most ten memories in chronological order, a star at a score of 0.5 and
--- above, 3,000 characters in all; empty when there is nothing to say. Every retrieval is logged.
+-- The context block of a task: identity, insights, then at most ten memories in chronological order, a star
+-- at a score of 0.5 and above, 3,000 characters in all; empty when there is nothing to say. Every retrieval
+-- is logged.
 --
--- Its first and its last line have a code that is made now, after the message and whatever is remembered were written: none of
--- them can write these lines. All that stands between is cleaned, and each part of it is one line.
+-- Its first and its last line have a code that is made now, after the message and whatever is remembered
+-- were written: none of them can write these lines. All that stands between is cleaned, and each part of it
+-- is one line.
 --
--- p_only_user: nothing but what the user p_user may read, so neither the agents' own memories nor their identities.
+-- p_only_user: nothing but what the user p_user may read, so neither the agents' own memories nor their
+-- identities.
 
 -- The three insights that bear most on the task, a line each; null without any.
 create or replace function memoryd.insight_lines(
@@ -57,7 +60,8 @@ begin
 end
 $$;
 
--- The ten best memories for the task that fit into so many characters: their lines in chronological order, and which they are.
+-- The ten best memories for the task that fit into so many characters: their lines in chronological order,
+-- and which they are.
 create or replace function memoryd.memory_lines(
     p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_older uuid[], p_max_length integer,
     out lines text, out ids uuid[], out scores double precision[])

@@ -1,11 +1,10 @@
--- The scores of memories for a task:
--- score = min(1, relevance x kind_weight + recency + association), association = 0.2 x the strongest link (>= 0.3) to one of the
--- best memories (relevance > 0.3).
+-- The scores of memories for a task: score = min(1, relevance x kind_weight + recency + association),
+-- association = 0.2 x the strongest link (>= 0.3) to one of the best memories (relevance > 0.3).
 -- p_only_user: memories of p_user alone; else also those of no user.
 
--- The best memories by relevance and recency, of the p_reach newest of each agent and of p_older: ids and, beside them, relevances.
--- Null where none is relevant. A generic plan does not know how small p_reach is: without the settings it may read everything and
--- sort.
+-- The best memories by relevance and recency, of the p_reach newest of each agent and of p_older: ids and,
+-- beside them, relevances. Null where none is relevant. A generic plan does not know how small p_reach is:
+-- without the settings it may read everything and sort.
 create or replace function memoryd.best_memories(
     p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer, p_count bigint,
     p_older uuid[], out ids uuid[], out relevances double precision[])

@@ -1,9 +1,10 @@
 -- The rows that may answer a question, of all sources at once.
 --
--- They are found as the owner: under row-level security no index of words could be used at all, since its operators are not known
--- to be leakproof. What is found so is ids alone, of scopes that are open to the caller, and of what is shared only what they are
--- granted; the rows themselves are read with the caller's own rights (memoryd.candidate_rows).
--- Nothing here can be called by clients but memoryd.find_candidates(), the last of it, which checks who calls.
+-- They are found as the owner: under row-level security no index of words could be used at all, since its
+-- operators are not known to be leakproof. What is found so is ids alone, of scopes that are open to the
+-- caller, and of what is shared only what they are granted; the rows themselves are read with the caller's
+-- own rights (memoryd.candidate_rows). Nothing here can be called by clients but memoryd.find_candidates(),
+-- the last of it, which checks who calls.
 
 -- Whether a source has rows in these scopes (null: all). Most scopes have rows of one or two sources.
 create or replace function memoryd.has_rows(p_source text, p_scopes bigint[]) returns boolean
@@ -22,9 +23,10 @@ begin
 end
 $$;
 
--- How many lists of a source's IVFFlat index to probe: as many as hold 25,000 rows of these scopes, beside others' rows. Null: look
--- through the codes, which up to so many rows costs no more (a code costs two fifths of a row in a list), and finds more. The daemon
--- builds the indexes of big tables, and notes them in memoryd.dense_indexes.
+-- How many lists of a source's IVFFlat index to probe: as many as hold 25,000 rows of these scopes, beside
+-- others' rows. Null: look through the codes, which up to so many rows costs no more (a code costs two
+-- fifths of a row in a list), and finds more. The daemon builds the indexes of big tables, and notes them
+-- in memoryd.dense_indexes.
 create or replace function memoryd.lists_to_probe(p_caller memoryd.caller, p_source text, p_scopes bigint[]) returns integer
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -43,8 +45,8 @@ begin
 end
 $$;
 
--- The nearest rows of one source by the lists of its IVFFlat index. Planned for each call: this index alone gives rows in order,
--- and only of the source's own view.
+-- The nearest rows of one source by the lists of its IVFFlat index. Planned for each call: this index alone
+-- gives rows in order, and only of the source's own view.
 create or replace function memoryd.nearest_by_lists(
     p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_probes integer, p_scopes bigint[],
     p_embedding vector, p_count integer)
@@ -73,8 +75,9 @@ begin
 end
 $$;
 
--- The nearest rows of one source by code alone, which an index holds: no row is read. Up to hundreds of thousands of codes are
--- compared here: it pays that each source's table has a statement of its own, without the union of all.
+-- The nearest rows of one source by code alone, which an index holds: no row is read. Up to hundreds of
+-- thousands of codes are compared here: it pays that each source's table has a statement of its own,
+-- without the union of all.
 create or replace function memoryd.nearest_by_code(
     p_source text, p_scopes bigint[], p_code bit varying, p_count integer) returns uuid[]
 language plpgsql stable
@@ -101,8 +104,8 @@ begin
 end
 $$;
 
--- The nearest rows of one source by code alone, in the scopes that are the caller's to search, and of what is shared (scope 0) only
--- what they are granted.
+-- The nearest rows of one source by code alone, in the scopes that are the caller's to search, and of what
+-- is shared (scope 0) only what they are granted.
 create or replace function memoryd.nearest_granted(
     p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[], p_code bit varying,
     p_count integer) returns uuid[]
@@ -129,8 +132,9 @@ begin
 end
 $$;
 
--- The nearest rows of a source by embedding. A small scope is looked through whole, by the codes of the embeddings, and the nearest
--- by code are then compared exactly. Of big scopes the lists of an index are quicker.
+-- The nearest rows of a source by embedding. A small scope is looked through whole, by the codes of the
+-- embeddings, and the nearest by code are then compared exactly. Of big scopes the lists of an index are
+-- quicker.
 create or replace function memoryd.nearest_rows(
     p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[], p_embedding vector,
     p_reach integer)
@@ -165,8 +169,8 @@ begin
 end
 $$;
 
--- The rows of a source that the question's words lead to: those with the most weight, in that order. A row that several pairs led to
--- stands there several times.
+-- The rows of a source that the question's words lead to: those with the most weight, in that order. A row
+-- that several pairs led to stands there several times.
 create or replace function memoryd.worded_rows(
     p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[],
     p_question memoryd.question, p_reach integer)
@@ -278,12 +282,12 @@ begin
 end
 $$;
 
--- A question as the search understands it, and the rows that may answer it: ids, each with its source beside it. p_scopes null:
--- all that are open to the caller. p_near: see memoryd.question().
+-- A question as the search understands it, and the rows that may answer it: ids, each with its source
+-- beside it. p_scopes null: all that are open to the caller. p_near: see memoryd.question().
 --
--- These settings hold for all that is called from here, whose plans are made once a session. Without them a generic plan, which does
--- not know how little is asked for, may read a table from end to end; and among a million rows the planner would start workers,
--- which takes longer than all the rest.
+-- These settings hold for all that is called from here, whose plans are made once a session. Without them a
+-- generic plan, which does not know how little is asked for, may read a table from end to end; and among a
+-- million rows the planner would start workers, which takes longer than all the rest.
 create or replace function memoryd.find_candidates(
     p_query text, p_scopes bigint[], p_sources text[], p_embedding vector, p_reach integer, p_near jsonb,
     out question memoryd.question, out sources text[], out ids uuid[])

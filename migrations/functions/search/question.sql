@@ -11,7 +11,8 @@ as $$
         select n.speaker
         from unnest(p_lexemes) as a(lexeme)
         cross join lateral (
-            -- Of a scope by the key alone: by the lexeme first, it would cost what all others' speakers of that name do.
+            -- Of a scope by the key alone: by the lexeme first, it would cost what all others' speakers of
+            -- that name do.
             (select substr(s.lexeme, length(a.lexeme) + 3) as speaker
              from unnest(p_scopes) as p(scope)
              cross join lateral (
@@ -35,8 +36,9 @@ as $$
     ) f
 $$;
 
--- For the daemon, which embeds a question: its text without the names of speakers, which draw towards whom they address; and those of its
--- words that the lexicon does not know, to be embedded and looked up with near_words().
+-- For the daemon, which embeds a question: its text without the names of speakers, which draw towards whom
+-- they address; and those of its words that the lexicon does not know, to be embedded and looked up with
+-- near_words().
 create or replace function memoryd.read_question(
     p_query text, p_agent text, p_user uuid, out text text, out words text[], out lexemes text[])
 language plpgsql stable
@@ -89,9 +91,9 @@ as $$
     where n.similarity >= 0.3
 $$;
 
--- The lexemes that stand for those asked for: each itself, and the nearest eight that the caller's scopes know.
--- `mine` is an end user's one scope, looked up as one: in an array of scopes Postgres 16 looks a word up by the word alone and
--- leaves others' scopes out afterwards, which costs a page where others have it.
+-- The lexemes that stand for those asked for: each itself, and the nearest eight that the caller's scopes
+-- know. `mine` is an end user's one scope, looked up as one: in an array of scopes Postgres 16 looks a word
+-- up by the word alone and leaves others' scopes out afterwards, which costs a page where others have it.
 create or replace function memoryd.near_lexemes(p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb)
 returns table (asked text, lexeme text, similarity real)
 language plpgsql stable
@@ -119,7 +121,8 @@ begin
                       where s.scope = mine and s.lexeme = n.neighbour offset 0)
         limit 8
     ) n
-    -- That the lexicon knows a word tells that somebody's rows have it: an end user learns it of their own alone.
+    -- That the lexicon knows a word tells that somebody's rows have it: an end user learns it of their own
+    -- alone.
     where privileged or exists (select from memoryd.lexeme_statistics s
                                 where s.scope = mine and s.lexeme = a.lexeme offset 0)
     union all
@@ -129,8 +132,8 @@ begin
 end
 $$;
 
--- In how many rows of each counted scope these lexemes occur. One look-up each: joined as a whole, the scope's whole vocabulary
--- would be read.
+-- In how many rows of each counted scope these lexemes occur. One look-up each: joined as a whole, the
+-- scope's whole vocabulary would be read.
 create or replace function memoryd.count_lexeme_rows(p_caller memoryd.caller, p_lexemes text[], p_counted bigint[])
 returns table (lexeme text, scope bigint, rows integer)
 language plpgsql stable
@@ -187,14 +190,16 @@ begin
     else
         select array_agg(a), array_agg(s) into lexemes, scopes
         from unnest(p_asked) a, unnest(p_counted) s
-        -- One look-up each (offset): joined, what is read would depend on where among others' words a word stands.
+        -- One look-up each (offset): joined, what is read would depend on where among others' words a word
+        -- stands.
         where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a offset 0);
     end if;
 end
 $$;
 
--- The lexemes that stand for the question, each with its weight (BM25's inverse document frequency, times the square of its
--- similarity to the one asked for), in each counted scope that has it. `upto`: how many rows it and the heavier ones lead to.
+-- The lexemes that stand for the question, each with its weight (BM25's inverse document frequency, times
+-- the square of its similarity to the one asked for), in each counted scope that has it. `upto`: how many
+-- rows it and the heavier ones lead to.
 create or replace function memoryd.weigh_lexemes(
     p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb, p_all_rows double precision)
 returns table (lexeme text, similarity real, weight double precision, scope bigint, rows integer, upto bigint)
@@ -237,7 +242,8 @@ $$;
 --   pairs     of words that lead to more: to be looked for together, two by two, the rarest pairs first (in pair_scopes)
 --   speakers  who are named, and are therefore not searched for as words: a name draws to the turns that address somebody
 --   ideal     what a row would score that holds every word asked for
--- p_near brings the neighbours of words that the lexicon does not know: [{"lexeme", "neighbour", "similarity"}].
+-- p_near brings the neighbours of words that the lexicon does not know: [{"lexeme", "neighbour",
+-- "similarity"}].
 create or replace function memoryd.question(p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb)
 returns memoryd.question
 language plpgsql stable
@@ -271,7 +277,8 @@ begin
     with keys as materialized (
         select * from memoryd.weigh_lexemes(p_caller, asked, counted, p_near, all_rows)
     ), common as materialized (
-        -- Words asked for that lead to too many rows by themselves: the rarest of them, in the scope that has most.
+        -- Words asked for that lead to too many rows by themselves: the rarest of them, in the scope that
+        -- has most.
         select k.lexeme, k.scope, k.rows, row_number() over (order by k.rows, k.lexeme) as place
         from keys k
         where k.similarity = 1 and k.upto > budget

@@ -1,6 +1,7 @@
 -- The candidates in order: what each says of the question, and which are given back.
 --
--- relevance   lexical + dense + prior + named + timed + session, lexical and dense each relative to the best candidate's, the whole
+-- relevance   lexical + dense + prior + named + timed + session, lexical and dense each relative to the
+-- best candidate's, the whole
 --             relative to the best again, times how well the best fits at all: from 0 to 1. Without an embedding a memory's or an
 --             insight's relevance is the part of the question's keywords that it has.
 -- score       min(1, relevance x weight + recency + association)
@@ -41,7 +42,8 @@ begin
 end
 $$;
 
--- Whether a row is one of those asked for: of this user (null: any), of nobody (p_unowned), for this agent (null: any). Inlined.
+-- Whether a row is one of those asked for: of this user (null: any), of nobody (p_unowned), for this agent
+-- (null: any). Inlined.
 create or replace function memoryd.is_asked_for(
     p_owner uuid, p_for_agent text, p_is_current boolean, p_user uuid, p_unowned boolean, p_agent text) returns boolean
 language sql immutable parallel safe
@@ -57,9 +59,10 @@ begin atomic
     select c.source, array_agg(c.id) from unnest(p_sources, p_ids) as c(source, id) group by c.source;
 end;
 
--- The candidates as they are now, read with the caller's own rights: an end user's may not touch the view of all sources, which
--- holds the agents' knowledge. A row without an index is weighed here (the inner offset keeps that from being done for all). The
--- outer offset keeps each source a query of its own, which reads that source's table alone.
+-- The candidates as they are now, read with the caller's own rights: an end user's may not touch the view
+-- of all sources, which holds the agents' knowledge. A row without an index is weighed here (the inner
+-- offset keeps that from being done for all). The outer offset keeps each source a query of its own, which
+-- reads that source's table alone.
 create or replace function memoryd.candidate_rows(
     p_caller memoryd.caller, p_sources text[], p_ids uuid[], p_weights sparsevec, p_embedding vector,
     p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb)
@@ -199,8 +202,8 @@ begin
 end
 $$;
 
--- The whole search, with all its parts; recall() and explain_recall() are two views of it. Row-level security decides what is
--- found.
+-- The whole search, with all its parts; recall() and explain_recall() are two views of it. Row-level
+-- security decides what is found.
 create or replace function memoryd.search(
     p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer, p_sources text[], p_filter jsonb,
     p_near jsonb default null

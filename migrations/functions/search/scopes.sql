@@ -1,7 +1,8 @@
 -- Which bodies of text a caller may search.
 
--- Whether anything of scope 0 is the user's to find: granted to them, or their own and shared with others. To everybody else the
--- scope stays closed, so that not even the time that a search takes tells them what others share.
+-- Whether anything of scope 0 is the user's to find: granted to them, or their own and shared with others.
+-- To everybody else the scope stays closed, so that not even the time that a search takes tells them what
+-- others share.
 create or replace function memoryd.has_shared(p_user uuid) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -16,8 +17,8 @@ begin
 end
 $$;
 
--- Of the scopes asked for those that the caller may search: an end user's own, and 0, which is shared. Null to a privileged
--- caller: all there are. What is looked up for support is on record before.
+-- Of the scopes asked for those that the caller may search: an end user's own, and 0, which is shared. Null
+-- to a privileged caller: all there are. What is looked up for support is on record before.
 create or replace function memoryd.open_scopes(p_caller memoryd.caller, p_scopes bigint[]) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -56,14 +57,15 @@ as $$
            (p_caller).privileged and p_user is null and p_agent is not null
 $$;
 
--- The scopes in which words are counted. How common a word is among what others share tells what they share: an end user learns
--- it of their own rows alone.
+-- The scopes in which words are counted. How common a word is among what others share tells what they
+-- share: an end user learns it of their own rows alone.
 create or replace function memoryd.counted_scopes(p_caller memoryd.caller, p_scopes bigint[]) returns bigint[]
 language sql immutable parallel safe
 return case when (p_caller).privileged then p_scopes else array_remove(p_scopes, 0) end;
 
--- The keys of the inverted index of lexemes, each within its scope; none of scopes that are not open (null: all are). Callers
--- bring words, never keys: those of another's scope would show, by what the search costs, which words are there.
+-- The keys of the inverted index of lexemes, each within its scope; none of scopes that are not open (null:
+-- all are). Callers bring words, never keys: those of another's scope would show, by what the search costs,
+-- which words are there.
 create or replace function memoryd.keys_of(p_lexemes text[], p_scopes bigint[], p_open bigint[]) returns bigint[]
 language sql immutable
 set search_path = pg_catalog, pg_temp

@@ -9,9 +9,9 @@
 --   conversation_messages  drop_when_off before place_message: a message that is dropped creates no session.
 --   memory_chunks          assign_owner before drop_when_off: the chunk has the user of its document by then.
 --
--- forget_index changes nothing that the other triggers of its table read. Triggers that run after the change
--- queue jobs, count, log, notify, or carry the change on to other tables: none reads what another wrote. But
--- they also take locks: to rename one must not break the order of locks in docs/architecture.md.
+-- forget_index changes nothing that the other triggers of its table read. Triggers that run after the
+-- change queue jobs, count, log, notify, or carry the change on to other tables: none reads what another
+-- wrote. But they also take locks: to rename one must not break the order of locks in docs/architecture.md.
 
 -- memoryd.dead_jobs
 create or replace trigger request_died after insert on memoryd.dead_jobs

@@ -16,8 +16,8 @@ from public.conversation_messages;
 comment on view public.conversation_history is
     'The messages, one row a turn, with the speaker (user, agent or a name); rows inserted here become messages.';
 
--- The sources of recall: each searchable table in the same columns. These views are the one place that says how a source is
--- searched and shown; docs/schema.md says what the columns of the index are.
+-- The sources of recall: each searchable table in the same columns. These views are the one place that says
+-- how a source is searched and shown; docs/schema.md says what the columns of the index are.
 --   searched_text   what its words, its weights and its embedding are made of (memoryd.searched_text)
 --   content         what recall gives back
 --   owner_id        whose row it is; agent_id: the agent that it is for, null: any
