@@ -13,10 +13,11 @@ import asyncpg
 import pytest
 
 from daemon.migrator import load_migrations, migrate
-from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.faults.conftest import OwnPostgres
 from tests.support.commands import memoryd
 from tests.support.daemons import Daemons
+from tests.support.rows import DIMENSIONS
+from tests.support.schemas import EMBEDDER
 from tests.support.waiting import until
 
 TEN = 10

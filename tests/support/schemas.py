@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from daemon.migrator import Migration, migrate
-from tests.conftest import DIMENSIONS, EMBEDDER
-from tests.support.rows import ask, insert, remember
+from tests.support.rows import DIMENSIONS, ask, insert, remember
 from tests.support.waiting import IDLE, until
+
+EMBEDDER = "local/wordllama-256"
 
 
 @asynccontextmanager
@@ -23,10 +24,16 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
         await opened.close()
 
 
-async def apply(url: str, *, dimensions: int = DIMENSIONS, files: list[Migration] | None = None) -> list[int]:
+async def apply(
+    url: str,
+    *,
+    dimensions: int = DIMENSIONS,
+    embedder: str = EMBEDDER,
+    files: list[Migration] | None = None,
+) -> list[int]:
     """Migrates; answers the versions applied."""
     async with connected(url) as connection:
-        done = await migrate(connection, dimensions=dimensions, embedder=EMBEDDER, migrations=files)
+        done = await migrate(connection, dimensions=dimensions, embedder=embedder, migrations=files)
     return [migration.version for migration in done]
 
 

@@ -12,11 +12,10 @@ import asyncpg
 import pytest
 
 from daemon.migrator import Migration, MigrationError, load_migrations, migrate
-from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.support.acting import acting_as
 from tests.support.daemons import Daemons
-from tests.support.rows import column, remember
-from tests.support.schemas import apply, connected, lives
+from tests.support.rows import DIMENSIONS, column, remember
+from tests.support.schemas import EMBEDDER, apply, connected, lives
 from tests.support.waiting import IDLE, until
 
 VERSIONS = "select version from memoryd.migrations order by version"

@@ -15,8 +15,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
@@ -26,6 +25,7 @@ from daemon import embedded_account
 from daemon.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from daemon.embedded_programs import find_programs
 from tests.support.folders import server_folder
+from tests.support.schemas import connected
 
 LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}
 
@@ -70,15 +70,6 @@ def folder() -> Iterator[Path]:
     with server_folder() as path:
         yield path
         EmbeddedPostgres(path).kill()
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(url)
-    try:
-        yield connection
-    finally:
-        await connection.close()
 
 
 async def ask(url: str, query: str) -> object:
