@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -19,12 +18,15 @@ import asyncpg
 import pytest
 
 from daemon.db.migrator import migrate
+from daemon.db.pool import Database
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.folders import server_folder
+from tests.support.rows import DIMENSIONS
+from tests.support.schemas import EMBEDDER, connected
 from tests.support.servers import Run, Server, wanted
-from tests.support.templates import EMPTY, make_once, repeatedly
-
-DIMENSIONS = 256
-EMBEDDER = "local/wordllama-256"
+from tests.support.templates import EMPTY, copied, make_once, repeatedly
+from tests.support.workers import CREATE_DONE, open_database
 
 MOST_WORKERS = 8
 
@@ -95,42 +97,52 @@ def template(server: Server, pytestconfig: pytest.Config) -> str:
 @pytest.fixture
 async def empty_url(server: Server) -> AsyncIterator[str]:
     """A database with nothing in it."""
-    async for url in _database(server, EMPTY):
+    async with copied(server, EMPTY) as url:
         yield url
 
 
 @pytest.fixture
 async def database_url(server: Server, template: str) -> AsyncIterator[str]:
     """A migrated database."""
-    async for url in _database(server, template):
+    async with copied(server, template) as url:
         yield url
-
-
-async def _database(server: Server, source: str) -> AsyncIterator[str]:
-    name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
-    admin = await asyncpg.connect(server.admin_url)
-    try:
-        await admin.execute(f"create database {name} template {source}")
-        yield server.url_of(name)
-        await admin.execute(f"drop database if exists {name} with (force)")
-    finally:
-        await admin.close()
 
 
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection to the migrated database, as its owner."""
-    opened = await asyncpg.connect(database_url)
-    yield opened
-    await opened.close()
+    async with connected(database_url) as opened:
+        yield opened
 
 
 @pytest.fixture
 async def second(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     """Another connection to the database of `connection`."""
-    opened = await asyncpg.connect(database_url)
-    yield opened
-    await opened.close()
+    async with connected(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def third(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """One more."""
+    async with connected(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def database(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[Database]:
+    """The daemon's own way to the database of `connection`, with a table for what the workers of a test did."""
+    await connection.execute(CREATE_DONE)
+    async with open_database(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty folder to run the daemon in; the server of `data` in it is stopped at the end."""
+    with server_folder() as path:
+        yield path
+        EmbeddedPostgres(path / "data").stop("immediate")
 
 
 @pytest.fixture

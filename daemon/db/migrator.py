@@ -118,7 +118,7 @@ async def migrate(
             continue
         except asyncpg.DependentObjectsStillExistError as error:
             raise MigrationError(
-                f"Something uses what this version drops or changes: {error} ({error.detail}). Drop or change that first."
+                f"Something uses what this version drops or changes: {error.detail}. Drop or change that first."
             ) from None
         except _IN_THE_WAY as error:
             if time.monotonic() > until:
@@ -148,6 +148,7 @@ async def _upgrade(
             return upgrade
         run = _Run(connection, {"dimensions": str(dimensions), "vector_schema": f'"{vector_schema}"'})
         await connection.execute(f"set local search_path = {search_path(vector_schema)}")
+        await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
         if ledger and (upgrade.schema or upgrade.carried_over):
             await _lock_tables(connection)
         if upgrade.carried_over:

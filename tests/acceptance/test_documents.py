@@ -16,9 +16,9 @@ from daemon.db.migrator import migrate
 from daemon.settings import PREFIX, Settings
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
+from tests.support.repository import ROOT
 from tests.support.waiting import IDLE, until
 
-ROOT = Path(__file__).parents[2]
 LEVELS = frozenset({"debug", "info", "warning", "error", "critical"})
 
 

@@ -8,17 +8,16 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import pytest
 
 from daemon.db.migrator import migrate
 from daemon.embedded.server import EmbeddedPostgres
-from tests.conftest import DIMENSIONS, EMBEDDER
-from tests.support.daemons import Daemons
 from tests.support.folders import server_folder
-from tests.support.openai_server import Fault, OpenAIServer
+from tests.support.remote import Remote, remote_embedder
+from tests.support.rows import DIMENSIONS
+from tests.support.schemas import EMBEDDER
 from tests.support.servers import Server
 
 
@@ -70,48 +69,8 @@ async def own_postgres(own_server: EmbeddedPostgres) -> AsyncIterator[OwnPostgre
     own_server.start()
 
 
-class CountingServer(OpenAIServer):
-    """Keeps the texts that were embedded, and so paid for: those of refused requests are not."""
-
-    def __init__(self) -> None:
-        super().__init__(dimensions=8)
-        self.paid: list[str] = []
-
-    def embeddings(self, request: dict[str, Any], fault: Fault | None) -> dict[str, Any]:
-        """See `OpenAIServer`."""
-        self.paid += request["input"]
-        return super().embeddings(request, fault)
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """A database whose embeddings come from a server that the test holds in its hand."""
-
-    server: CountingServer
-    url: str
-    daemons: Daemons
-    connection: asyncpg.Connection
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What makes a daemon use it."""
-        return {
-            "embedder": "openai/test",
-            "embedding_dimensions": self.server.dimensions,
-            "openai_base_url": self.server.base_url,
-            "provider_timeout_seconds": 20,
-        }
-
-
 @pytest.fixture
 async def remote(empty_url: str, tmp_path: Path) -> AsyncIterator[Remote]:
-    """A remote embedder of 8 dimensions, and a database made for it."""
-    with CountingServer() as server:
-        connection = await asyncpg.connect(empty_url)
-        await migrate(connection, dimensions=server.dimensions, embedder="openai/test")
-        daemons = Daemons(empty_url, tmp_path)
-        try:
-            yield Remote(server, empty_url, daemons, connection)
-        finally:
-            await daemons.kill_all()
-            await connection.close()
+    """A remote embedder, and a database made for it."""
+    async with remote_embedder(empty_url, tmp_path) as made:
+        yield made

@@ -10,19 +10,12 @@ import asyncpg
 
 from tests.faults.conftest import OwnPostgres
 from tests.support.daemons import Daemons
+from tests.support.rows import ask
 from tests.support.waiting import until
 
 HOUR = 3600
 DOORBELL = "select pid from pg_stat_activity where application_name = 'memoryd doorbell' and datname = current_database()"
 RING_OFF = f"select pg_terminate_backend(pid) from ({DOORBELL}) d"
-
-
-async def ask(connection: asyncpg.Connection) -> UUID:
-    """Inserts a command."""
-    command: UUID = await connection.fetchval(
-        "insert into agent_commands (agent_id, message) values ('alice', 'deploy the server') returning id"
-    )
-    return command
 
 
 async def picked_up(connection: asyncpg.Connection, command: UUID) -> None:
@@ -34,15 +27,15 @@ async def test_a_listener_whose_server_process_was_ended_reconnects(
     daemons: Daemons, connection: asyncpg.Connection
 ) -> None:
     daemon = await daemons.start(poll_seconds=HOUR)
-    await picked_up(connection, await ask(connection))
+    await picked_up(connection, await ask(connection, "deploy the server"))
     for times in range(1, 4):
         seen = len(daemon.lines)
         assert await connection.fetchval(RING_OFF)
         # While nobody listens: the round after the reconnection finds it.
-        missed = await ask(connection)
+        missed = await ask(connection, "deploy the server")
         await daemon.event("doorbell_back", after=seen)
         await picked_up(connection, missed)
-        await picked_up(connection, await ask(connection))
+        await picked_up(connection, await ask(connection, "deploy the server"))
         # No further reconnection, which looks for work too, but a notification.
         assert len(daemon.events("doorbell_lost")) == len(daemon.events("doorbell_back")) == times
     assert not daemon.events("database_lost")
@@ -55,14 +48,14 @@ async def test_a_listener_whose_connection_falls_silent_reconnects(
     """As when a firewall drops a connection: it stays open, and nothing comes through."""
     connection = await asyncpg.connect(own_postgres.url)
     daemon = await daemons.start(url=own_postgres.url, poll_seconds=HOUR)
-    await picked_up(connection, await ask(connection))
+    await picked_up(connection, await ask(connection, "deploy the server"))
     silent = await connection.fetchval(DOORBELL)
     os.kill(silent, signal.SIGSTOP)
     try:
-        missed = await ask(connection)
+        missed = await ask(connection, "deploy the server")
         await daemon.event("doorbell_back")
         await picked_up(connection, missed)
-        await picked_up(connection, await ask(connection))
+        await picked_up(connection, await ask(connection, "deploy the server"))
         assert len(daemon.events("doorbell_back")) == 1
     finally:
         os.kill(silent, signal.SIGCONT)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from tests.faults.conftest import CountingServer, Remote
 from tests.support.facts import all_done
 from tests.support.openai_server import HANG, POISON, Fault
+from tests.support.remote import CountingServer, Remote
 from tests.support.waiting import IDLE, until
 
 SECRET = "hunter2"

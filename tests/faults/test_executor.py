@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.support.daemons import Daemons
+from tests.support.rows import ask
 from tests.support.waiting import IDLE, until
 
 FINISHED = "select status in ('completed', 'failed') from agent_commands where id = $1"
@@ -45,14 +46,6 @@ def shell(folder: Path, script: str) -> str:
     path = folder / "program.sh"
     path.write_text(script.replace("{wait}", WAIT).replace("{go}", str(folder / "go")) + "\n")
     return f"sh {path}"
-
-
-async def ask(connection: asyncpg.Connection, message: str = "do it", agent: str = "alice") -> UUID:
-    """Inserts a command."""
-    command: UUID = await connection.fetchval(
-        "insert into agent_commands (agent_id, message) values ($1, $2) returning id", agent, message
-    )
-    return command
 
 
 async def finished(connection: asyncpg.Connection, command: UUID) -> asyncpg.Record:
@@ -101,7 +94,7 @@ async def test_five_megabytes_of_output_are_kept_up_to_the_limit(
     program = tmp_path / "chatty.py"
     program.write_text("print(''.join(f'line {n}\\n' for n in range(500_000)) + 'deployed build 512')")
     await daemons.start(executor_command=f"{sys.executable} {program}", executor_output_bytes=limit)
-    row = await finished(connection, await ask(connection))
+    row = await finished(connection, await ask(connection, "do it"))
     if limit > len(written):
         assert row["output"] == written
     else:
@@ -129,7 +122,7 @@ async def test_the_time_limit_ends_the_program_and_all_it_started(
 ) -> None:
     script = "(trap '' TERM; echo ready; exec sleep 300) & echo $!; echo half done; wait"
     await daemons.start(executor_command=shell(tmp_path, script), executor_timeout_seconds=1.5)
-    row = await finished(connection, await ask(connection))
+    row = await finished(connection, await ask(connection, "do it"))
     assert (row["status"], row["exit_code"]) == ("failed", 124)
     assert "MEMORYD_EXECUTOR_TIMEOUT_SECONDS" in row["error"]
     said = set(row["output"].splitlines())
@@ -145,7 +138,7 @@ async def test_processes_that_a_program_leaves_behind_do_not_delay_its_command(
     leave = "import os; os.setsid(); print(os.getpid(), flush=True); os.execlp('sleep', 'sleep', '300')"
     script = f'sleep 300 & echo $!; {sys.executable} -c "{leave}" & while [ ! -e {{go}} ]; do sleep 0.02; done; echo all done'
     daemon = await daemons.start(executor_command=shell(tmp_path, script))
-    command = await ask(connection)
+    command = await ask(connection, "do it")
     stayed, left = await until(
         connection,
         "select string_to_array(rtrim(output, e'\\n'), e'\\n') from agent_commands where id = $1 and output ~ '\\n.+\\n'",
@@ -170,7 +163,7 @@ async def test_a_missing_program_fails_its_command_with_the_reason(
     program.chmod(0o755)
     await daemons.start(executor_command=program)
     program.unlink()
-    row = await finished(connection, await ask(connection))
+    row = await finished(connection, await ask(connection, "do it"))
     assert (row["status"], row["exit_code"]) == ("failed", 127)
     assert "could not be started" in row["error"]
     assert "MEMORYD_EXECUTOR_COMMAND" in row["error"]
@@ -203,7 +196,7 @@ async def test_the_program_is_not_given_the_database_url(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     await daemons.start(executor_command=shell(tmp_path, "env"), openai_api_key="very-secret")
-    row = await finished(connection, await ask(connection))
+    row = await finished(connection, await ask(connection, "do it"))
     assert "MEMORYD_AGENT_ID=" in row["output"]
     assert "DATABASE_URL" not in row["output"]
     assert "very-secret" not in row["output"]
@@ -236,7 +229,7 @@ async def test_output_is_seen_while_the_program_runs(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     await daemons.start(executor_command=shell(tmp_path, "echo first; {wait}; echo second"))
-    command = await ask(connection)
+    command = await ask(connection, "do it")
     await until(
         connection,
         "select output = e'first\\n' and status = 'running' from agent_commands where id = $1",
@@ -251,7 +244,7 @@ async def test_a_command_whose_daemon_died_is_run_again_and_remembered_once(
 ) -> None:
     program = shell(tmp_path, 'echo "$$" >> {go}.runs; {wait}; echo "run by $$"')
     first = await daemons.start(executor_command=program, claim_seconds=1)
-    command = await ask(connection)
+    command = await ask(connection, "do it")
     await until(connection, "select exists (select from memoryd.executions)")
     await first.kill()
     second = await daemons.start(executor_command=program, claim_seconds=1)
@@ -268,7 +261,7 @@ async def test_a_command_whose_daemons_keep_dying_fails_with_the_reason(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     program = shell(tmp_path, "{wait}")
-    command = await ask(connection)
+    command = await ask(connection, "do it")
     for tries in (1, 2, 3):
         daemon = await daemons.start(executor_command=program, claim_seconds=1)
         await until(
@@ -287,7 +280,7 @@ async def test_a_daemon_whose_claim_was_taken_over_stops_its_program_and_writes_
 ) -> None:
     program = shell(tmp_path, 'echo "$$"; {wait}; echo "run by $$"')
     slow = await daemons.start(executor_command=program, claim_seconds=30)
-    command = await ask(connection)
+    command = await ask(connection, "do it")
     pid = await until(connection, "select rtrim(output, e'\\n') from agent_commands where id = $1", command)
     other = await daemons.start(executor_command=program, claim_seconds=1)
     slow.process.send_signal(19)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import asyncpg
 import pytest
@@ -13,19 +13,11 @@ from daemon.db.pool import Database
 from daemon.queue import queue
 from handlers.shared.ports import AnyConnection, Job
 from tests.support.waiting import IDLE, until
-from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+from tests.support.workers import Doing, enqueue, open_database, worker_on, working
 
 CLAIMS_OVER = "select bool_and(visible_at <= now()) from memoryd.jobs"
 LEASES_OVER = "select bool_and(leased_until <= now()) from memoryd.lanes"
 DONE_TWICE = "select job from done group by job having count(*) > 1"
-
-
-@pytest.fixture
-async def database(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[Database]:
-    """The daemon's way to a database that has a table for what was done."""
-    await connection.execute(CREATE_DONE)
-    async with open_database(database_url) as opened:
-        yield opened
 
 
 async def settle(database: Database, jobs: Sequence[Job]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import asyncpg
 import pytest
@@ -12,18 +12,10 @@ from handlers.shared.ports import AnyConnection, Job, Poison
 from providers.ports import Unavailable
 from tests.support.daemons import Daemons
 from tests.support.waiting import IDLE, until
-from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+from tests.support.workers import Doing, enqueue, worker_on, working
 
 BAD = '{"bad": true}'
 SECRET = "hunter2"
-
-
-@pytest.fixture
-async def database(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[Database]:
-    """The daemon's way to a database that has a table for what was done."""
-    await connection.execute(CREATE_DONE)
-    async with open_database(database_url) as opened:
-        yield opened
 
 
 def raising(error: Exception) -> Doing:

@@ -15,10 +15,11 @@ import pytest
 
 from daemon.db.migration_files import load_files
 from daemon.db.migrator import migrate
-from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.faults.conftest import OwnPostgres
 from tests.support.commands import memoryd
 from tests.support.daemons import Daemons
+from tests.support.rows import DIMENSIONS
+from tests.support.schemas import EMBEDDER
 from tests.support.waiting import until
 
 TEN = 10

@@ -17,18 +17,9 @@ from daemon.embedded.causes import EmbeddedPostgresError, cause_of_end
 from daemon.embedded.server import EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
-from tests.support.folders import server_folder
 from tests.support.waiting import IDLE, until
 
 LEARNT = "select exists (select from agent_memory where embedding is not null and content = $1)"
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Where the daemon runs and has its data; the server is stopped at the end."""
-    with server_folder() as path:
-        yield path
-        EmbeddedPostgres(path / "data").stop("immediate")
 
 
 @pytest.fixture

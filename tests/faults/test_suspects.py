@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -14,18 +13,10 @@ from handlers.shared.ports import Job
 from tests.support.daemons import Daemons
 from tests.support.rows import ask
 from tests.support.waiting import IDLE, until
-from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+from tests.support.workers import Doing, enqueue, worker_on, working
 
 DIE = "update memoryd.jobs set visible_at = now() where visible_at > now() and attempt > spared"
 LEASES_END = "update memoryd.lanes set leased_until = '-infinity'"
-
-
-@pytest.fixture
-async def database(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[Database]:
-    """The daemon's way to a database that has a table for what was done."""
-    await connection.execute(CREATE_DONE)
-    async with open_database(database_url) as opened:
-        yield opened
 
 
 async def claim(database: Database, *, lanes: int, max_attempts: int = 5) -> list[Job]:

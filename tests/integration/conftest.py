@@ -5,7 +5,6 @@ Such a file says `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -14,17 +13,14 @@ import pytest_asyncio
 
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.servers import Server
+from tests.support.templates import copied
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_url(server: Server, template: str) -> AsyncIterator[str]:
     """A migrated database for the tests of this file."""
-    name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
-    admin = await asyncpg.connect(server.admin_url)
-    await admin.execute(f"create database {name} template {template}")
-    yield server.url_of(name)
-    await admin.execute(f"drop database {name} with (force)")
-    await admin.close()
+    async with copied(server, template) as url:
+        yield url
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

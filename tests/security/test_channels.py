@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 import asyncpg
 import pytest
@@ -13,31 +11,18 @@ import pytest
 from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.logins import login
+from tests.support.notifications import Notifications
 from tests.support.rows import remember
 from tests.support.waiting import until
 
 
 @pytest.fixture
-async def listener(
-    connection: asyncpg.Connection, database_url: str
-) -> AsyncIterator[tuple[asyncpg.Connection, Any]]:
-    """A login with the rights of an end user, who listens to everything that there is."""
-    heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+async def heard(connection: asyncpg.Connection, database_url: str) -> AsyncIterator[Notifications]:
+    """What a login with the rights of an end user hears, who listens to every channel that there is."""
     async with login(connection, database_url) as (_, opened):
-        for channel in ("memory_updated", "request_done", "command_ready", "memoryd", "end"):
-            await opened.add_listener(
-                channel, lambda _c, _p, name, payload: heard.put_nowait((name, payload))
-            )
-        yield opened, heard
-
-
-async def told(owner: asyncpg.Connection, heard: Any) -> list[tuple[str, str]]:
-    """What was heard since the last call. Notifications come in order of commit, so ours marks the end."""
-    await owner.execute('notify "end"')
-    said = []
-    while (one := await asyncio.wait_for(heard.get(), 20)) != ("end", ""):
-        said.append(one)
-    return said
+        notifications = Notifications(opened)
+        await notifications.listen("memory_updated", "request_done", "command_ready", "memoryd")
+        yield notifications
 
 
 async def write_of_everybody(owner: asyncpg.Connection) -> None:
@@ -59,11 +44,10 @@ async def write_of_everybody(owner: asyncpg.Connection) -> None:
 
 
 async def test_a_listening_login_receives_no_user_ids(
-    connection: asyncpg.Connection, listener: tuple[asyncpg.Connection, Any]
+    connection: asyncpg.Connection, heard: Notifications
 ) -> None:
-    _, heard = listener
     await write_of_everybody(connection)
-    said = await told(connection, heard)
+    said = await heard.until_now(connection)
     assert {name for name, _ in said} == {"memory_updated", "request_done", "command_ready", "memoryd"}
     assert not [one for one in said if str(ANN) in one[1] or str(BOB) in one[1]]
     news = [json.loads(payload) for name, payload in said if name == "memory_updated"]
@@ -77,15 +61,16 @@ async def test_a_listening_login_receives_no_user_ids(
 
 
 async def test_with_the_setting_notifications_name_the_user(
-    connection: asyncpg.Connection, daemons: Daemons, listener: tuple[asyncpg.Connection, Any]
+    connection: asyncpg.Connection, daemons: Daemons, heard: Notifications
 ) -> None:
-    _, heard = listener
     for setting, users in (("true", [str(ANN)]), ("false", [])):
         daemon = await daemons.start(notification_user_ids=setting)
-        await told(connection, heard)
+        await heard.until_now(connection)
         await remember(connection, "x", user_id=ANN)
         news = [
-            json.loads(payload) for name, payload in await told(connection, heard) if name == "memory_updated"
+            json.loads(payload)
+            for name, payload in await heard.until_now(connection)
+            if name == "memory_updated"
         ]
         assert [n["user_id"] for n in news if "user_id" in n] == users
         assert len(news) == 1
@@ -93,13 +78,12 @@ async def test_with_the_setting_notifications_name_the_user(
 
 
 async def test_notifications_sent_by_a_login_change_nothing(
-    connection: asyncpg.Connection, daemons: Daemons, listener: tuple[asyncpg.Connection, Any]
+    connection: asyncpg.Connection, daemons: Daemons, heard: Notifications
 ) -> None:
     """A channel is a hint: the daemon looks for itself, and what is not there is not done."""
-    stranger, _ = listener
     daemon = await daemons.start(poll_seconds=600)
     for payload in ("index", "context", "no such topic", "{}", "x" * 7000, ""):
-        await stranger.execute("select pg_notify('memoryd', $1)", payload)
+        await heard.listener.execute("select pg_notify('memoryd', $1)", payload)
     command = await connection.fetchval(
         "insert into agent_commands (agent_id, message) values ('alice', 'go on') returning id"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,13 +23,6 @@ FINISHED = "select status in ('completed', 'failed') from agent_commands where i
 ENDED = "select status <> 'pending' from memory_requests where id = $1"
 
 Act = Callable[[asyncpg.Connection], Awaitable[object]]
-
-
-@pytest.fixture
-async def third(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    opened = await asyncpg.connect(database_url)
-    yield opened
-    await opened.close()
 
 
 async def nothing_left(connection: asyncpg.Connection) -> None:

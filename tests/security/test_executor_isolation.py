@@ -7,7 +7,6 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ import pytest
 from daemon.embedded.server import EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.folders import server_folder
+from tests.support.repository import ROOT
 from tests.support.waiting import until
 
-ROOT = os.geteuid() == 0
-AS_ROOT = pytest.mark.skipif(not ROOT, reason="only root can run programs as another user")
+IS_ROOT = os.geteuid() == 0
+AS_ROOT = pytest.mark.skipif(not IS_ROOT, reason="only root can run programs as another user")
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is Linux's")
 OUTPUT = "select '> ' || output from agent_commands where id = $1 and status in ('completed', 'failed')"
 STRANGER = "nobody"
@@ -83,14 +82,6 @@ async def said(connection: asyncpg.Connection, agent: str = "alice") -> list[str
     return output.removeprefix("> ").splitlines()
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Where the commands run and have their data; the server in it is stopped at the end."""
-    with server_folder() as path:
-        yield path
-        EmbeddedPostgres(path / "data").stop("immediate")
-
-
 @AS_ROOT
 @LINUX
 async def test_a_program_under_its_own_user_reads_no_secret_of_the_daemon(folder: Path) -> None:
@@ -128,20 +119,19 @@ async def test_a_program_under_its_own_user_reads_no_secret_of_the_daemon(folder
 @LINUX
 @pytest.mark.parametrize(("state", "found"), [("sealed", ["closed", "1"]), ("open", ["OPEN", "0"])])
 def test_a_program_under_the_same_user_cannot_read_the_daemons_process(state: str, found: list[str]) -> None:
-    root = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", SAME_USER, state],
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         cwd="/",
     )
     assert done.stdout.replace("NoNewPrivs:", "").split() == found
 
 
 @LINUX
-@pytest.mark.skipif(ROOT, reason="of root nothing is hidden")
+@pytest.mark.skipif(IS_ROOT, reason="of root nothing is hidden")
 async def test_the_daemons_process_is_not_readable_by_others(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
@@ -232,7 +222,9 @@ async def test_a_configured_folder_is_kept(
         ({"executor_dir": "/no/such/folder"}, "MEMORYD_EXECUTOR_DIR is /no/such/folder"),
         pytest.param({"executor_user": ""}, "MEMORYD_EXECUTOR_USER=agent", marks=AS_ROOT),
         pytest.param(
-            {"executor_user": "root"}, "only root can", marks=pytest.mark.skipif(ROOT, reason="this is root")
+            {"executor_user": "root"},
+            "only root can",
+            marks=pytest.mark.skipif(IS_ROOT, reason="this is root"),
         ),
     ],
 )

@@ -12,9 +12,10 @@ import pytest
 from daemon.db.migrator import migrate
 from daemon.embedded.server import EmbeddedPostgres
 from daemon.queue import queue
-from tests.conftest import DIMENSIONS, EMBEDDER
 from tests.support.daemons import Daemons
 from tests.support.folders import server_folder
+from tests.support.rows import DIMENSIONS
+from tests.support.schemas import EMBEDDER
 from tests.support.servers import Server
 from tests.support.sources import one_of_each
 from tests.support.waiting import IDLE, until

@@ -45,7 +45,7 @@ async def test_advisory_locks_of_an_end_user_stop_no_work(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, database_url: str
 ) -> None:
     async with squatting(second):
-        assert await apply(database_url) == []
+        assert not await apply(database_url)
         await daemons.start(executor_command="cat", poll_seconds=0.2)
         await one_of_each(connection, "boats in May")
         await connection.execute(

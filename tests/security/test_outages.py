@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import asyncpg
 import pytest
@@ -16,21 +16,13 @@ from handlers.shared.ports import AnyConnection, Job
 from tests.support.daemons import Daemons
 from tests.support.rows import ask
 from tests.support.waiting import IDLE, until
-from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+from tests.support.workers import Doing, enqueue, worker_on, working
 
 # As the server says it: the disk is full, memory or connections are, a file cannot be read, the server has become a standby,
 # two transactions waited for each other, one could not be serialized.
 STATES = ["53100", "53200", "53300", "53400", "58030", "25006", "40P01", "40001", "55P03"]
 HANDED_BACK = "select min(spared) >= 2 and max(attempt - spared) = 0 from memoryd.jobs"
 A_QUARTER = 15 * 60
-
-
-@pytest.fixture
-async def database(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[Database]:
-    """The daemon's way to a database that has a table for what was done."""
-    await connection.execute(CREATE_DONE)
-    async with open_database(database_url) as opened:
-        yield opened
 
 
 class Broken:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
@@ -11,7 +10,6 @@ import pytest
 from daemon.embedded.server import EmbeddedPostgres
 from daemon.embedded.server_log import LOG_BYTES
 from tests.support.commands import Commands
-from tests.support.folders import server_folder
 
 SECRET = "hiv-positive"
 
@@ -23,14 +21,6 @@ BAD = [
     "select ($1::text || '}')::jsonb",
     "do $$ begin raise warning 'hiv-positive'; raise exception 'hiv-positive' using detail = 'hiv-positive'; end $$",
 ]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Where the commands run; the server of `data` in it is stopped at the end."""
-    with server_folder() as path:
-        yield path
-        EmbeddedPostgres(path / "data").stop("immediate")
 
 
 def log_of(folder: Path) -> str:

@@ -11,6 +11,7 @@ import pytest
 from tests.support.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.commands import Commands
 from tests.support.refusals import refused
+from tests.support.repository import ROOT
 from tests.support.rows import column, insert, remember
 
 RELATIONS = """
@@ -220,7 +221,7 @@ async def test_the_doctor_reports_roles_with_rights_on_whole_tables(
 
 
 async def test_the_timeouts_that_are_recommended_can_be_set(connection: asyncpg.Connection) -> None:
-    document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
+    document = (ROOT / "docs" / "operations.md").read_text("utf-8")
     lines = [line.partition(";")[0] for line in document.splitlines() if line.startswith("alter role web ")]
     assert len(lines) == 5
     name = f"client_{uuid4().hex[:8]}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -17,7 +17,9 @@ import pytest_asyncio
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.isolation import index_world
 from tests.support.rows import embedding
+from tests.support.schemas import connected
 from tests.support.servers import Server
+from tests.support.templates import copied
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -58,29 +60,24 @@ insert into user_memory_access (user_id, access_level, visibility_scope) values 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def full(server: Server, template: str) -> AsyncIterator[str]:
     """A database with rows of all of them, indexed and counted, and some that are not counted yet."""
-    name = f"memoryd_test_{uuid4().hex[:12]}"
-    admin = await asyncpg.connect(server.admin_url)
-    await admin.execute(f"create database {name} template {template}")
-    opened = await asyncpg.connect(server.url_of(name))
-    await opened.execute(ROWS.format(ann=ANN, bob=BOB, eve=EVE))
-    await index_world(opened)
-    await opened.execute(
-        "insert into agent_memory (agent_id, user_id, content) "
-        "select 'alice', $1, 'vexorit and row ' || n from generate_series(1, 50) n",
-        BOB,
-    )
-    await opened.execute(
-        "update agent_memory t set lexemes = w.lexemes, sparse_embedding = w.weights, embedding = $1::text::vector "
-        "from (select m.id, l.* from agent_memory m cross join lateral memoryd.weigh_text(m.content) l "
-        "      where m.lexemes is null) w where w.id = t.id",
-        embedding(1.0),
-    )
-    await opened.execute("select memoryd.learn_words('{zorblat,murvano,vexorit}')")
-    await opened.execute("vacuum analyze")
-    await opened.close()
-    yield server.url_of(name)
-    await admin.execute(f"drop database {name} with (force)")
-    await admin.close()
+    async with copied(server, template) as url:
+        async with connected(url) as opened:
+            await opened.execute(ROWS.format(ann=ANN, bob=BOB, eve=EVE))
+            await index_world(opened)
+            await opened.execute(
+                "insert into agent_memory (agent_id, user_id, content) "
+                "select 'alice', $1, 'vexorit and row ' || n from generate_series(1, 50) n",
+                BOB,
+            )
+            await opened.execute(
+                "update agent_memory t set lexemes = w.lexemes, sparse_embedding = w.weights, embedding = $1::text::vector "
+                "from (select m.id, l.* from agent_memory m cross join lateral memoryd.weigh_text(m.content) l "
+                "      where m.lexemes is null) w where w.id = t.id",
+                embedding(1.0),
+            )
+            await opened.execute("select memoryd.learn_words('{zorblat,murvano,vexorit}')")
+            await opened.execute("vacuum analyze")
+        yield url
 
 
 @pytest_asyncio.fixture(loop_scope="module")

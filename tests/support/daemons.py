@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.repository import ROOT
+
 # A limit for what never comes. A busy machine takes half a minute for the imports alone.
 START_SECONDS = 120.0
 STOP_SECONDS = 90.0
@@ -115,7 +117,7 @@ class Daemons:
 def environment(url: str, settings: Mapping[str, object]) -> dict[str, str]:
     """The environment of a memoryd process: none of the caller's own settings, these instead."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MEMORYD_") and k != "DATABASE_URL"}
-    root = str(Path(__file__).parents[2])
+    root = str(ROOT)
     return (
         clean
         # As root these tests mean it; what else a program may be is tests/security/test_executor_isolation.py's matter.

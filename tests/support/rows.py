@@ -36,6 +36,24 @@ async def associate(connection: asyncpg.Connection, one: UUID, other: UUID, stre
     return await insert(connection, "memory_associations", values)
 
 
+async def say(connection: asyncpg.Connection, session: UUID, content: str, **columns: object) -> UUID:
+    """Inserts a message of a conversation, the user's unless told otherwise; returns its id."""
+    values = {"session_id": session, "role": "user", "content": content} | columns
+    return await insert(connection, "conversation_messages", values)
+
+
+async def conclude(connection: asyncpg.Connection, text: str, confidence: float, **columns: object) -> UUID:
+    """Inserts an insight, alice's unless told otherwise; returns its id."""
+    values = {
+        "insight": text,
+        "confidence": confidence,
+        "agent_id": "alice",
+        "category": "pattern",
+        "source_memories": [],
+    }
+    return await insert(connection, "dream_insights", values | columns)
+
+
 async def insert(connection: asyncpg.Connection, table: str, values: dict[str, object]) -> UUID:
     """Inserts a row; returns its id."""
     places = [f"${n}::text::vector" if name == "embedding" else f"${n}" for n, name in enumerate(values, 1)]

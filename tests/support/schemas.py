@@ -10,9 +10,10 @@ import asyncpg
 from daemon.db.migration_files import MigrationFiles
 from daemon.db.migrator import migrate
 from daemon.db.plan import Upgrade
-from tests.conftest import DIMENSIONS, EMBEDDER
-from tests.support.rows import ask, insert, remember
+from tests.support.rows import DIMENSIONS, ask, insert, remember
 from tests.support.waiting import IDLE, until
+
+EMBEDDER = "local/wordllama-256"
 
 
 @asynccontextmanager
@@ -25,10 +26,16 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
         await opened.close()
 
 
-async def apply(url: str, *, dimensions: int = DIMENSIONS, files: MigrationFiles | None = None) -> Upgrade:
+async def apply(
+    url: str,
+    *,
+    dimensions: int = DIMENSIONS,
+    embedder: str = EMBEDDER,
+    files: MigrationFiles | None = None,
+) -> Upgrade:
     """Migrates; answers what was applied."""
     async with connected(url) as connection:
-        return await migrate(connection, dimensions=dimensions, embedder=EMBEDDER, files=files)
+        return await migrate(connection, dimensions=dimensions, embedder=embedder, files=files)
 
 
 async def lives(connection: asyncpg.Connection) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import asyncpg
@@ -54,6 +55,19 @@ async def unless_in_use(work: Callable[[], Awaitable[Result]]) -> Result:
             # The server itself waits for five seconds.
             with suppress(asyncpg.ObjectInUseError):
                 return await work()
+
+
+@asynccontextmanager
+async def copied(server: Server, source: str, *, how: str = "") -> AsyncIterator[str]:
+    """A database of a name of its own, copied from another; the URL of it, which is dropped at the end."""
+    name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
+    admin = await asyncpg.connect(server.admin_url)
+    try:
+        await admin.execute(f"create database {name} template {source} {how}")
+        yield server.url_of(name)
+        await admin.execute(f"drop database if exists {name} with (force)")
+    finally:
+        await admin.close()
 
 
 def repeatedly(what: str, work: Callable[[], Result]) -> Result:

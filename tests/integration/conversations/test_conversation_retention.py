@@ -11,15 +11,9 @@ import pytest
 
 from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
-from tests.support.rows import column, insert, one_row
+from tests.support.rows import column, insert, one_row, say
 
 LAST = "select content from load_context($1, 2)"
-
-
-async def say(connection: asyncpg.Connection, session: UUID, content: str, **columns: object) -> UUID:
-    """A message, the user's unless told otherwise."""
-    values = {"session_id": session, "role": "user", "content": content} | columns
-    return await insert(connection, "conversation_messages", values)
 
 
 async def aged(

@@ -11,18 +11,12 @@ import pytest
 
 from tests.support.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.refusals import refused
-from tests.support.rows import column, insert, one_row
+from tests.support.rows import column, insert, one_row, say
 from tests.support.schemas import connected
 from tests.support.waiting import BLOCKED, until
 
 PLACES = "select message_index from conversation_messages where session_id = $1 order by message_index"
 LAST = "select content from load_context($1, 2)"
-
-
-async def say(connection: asyncpg.Connection, session: UUID, content: str, **columns: object) -> UUID:
-    """A message, the user's unless told otherwise."""
-    values = {"session_id": session, "role": "user", "content": content} | columns
-    return await insert(connection, "conversation_messages", values)
 
 
 # --- The newest messages, oldest first.

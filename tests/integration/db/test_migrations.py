@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import asyncpg
 import pytest
 
-from daemon.db.migrator import Migration, MigrationError, load_migrations, migrate
-from tests.conftest import DIMENSIONS, EMBEDDER
+from daemon.db.migration_files import Migration, MigrationFiles, frozen_checksums, load_files
+from daemon.db.migrator import migrate
+from daemon.db.plan import MigrationError
 from tests.support.acting import acting_as
 from tests.support.daemons import Daemons
-from tests.support.rows import column, remember
-from tests.support.schemas import apply, connected, lives
+from tests.support.rows import DIMENSIONS, column, remember
+from tests.support.schemas import EMBEDDER, apply, connected, lives
 from tests.support.waiting import IDLE, until
 
 VERSIONS = "select version from memoryd.migrations order by version"
@@ -27,24 +29,35 @@ union all select extname from pg_extension union all select nspname from pg_name
 """
 
 
+def files(*more: Migration, without_last: bool = False) -> MigrationFiles:
+    """The files of this memoryd, with more numbered ones, or without the last."""
+    schema = load_files().schema
+    return replace(load_files(), schema=(*(schema[:-1] if without_last else schema), *more))
+
+
+def versions(schema: Sequence[Migration]) -> list[int]:
+    """Their numbers."""
+    return [migration.version for migration in schema]
+
+
 # --- Which files are applied.
 
 
-async def test_each_file_is_applied_once_in_order(empty_url: str) -> None:
-    versions = [migration.version for migration in load_migrations()]
-    assert versions == list(range(1, len(versions) + 1))
-    assert await apply(empty_url) == versions
-    assert await apply(empty_url) == []
+async def test_each_numbered_file_is_applied_once_in_order(empty_url: str) -> None:
+    expected = versions(load_files().schema)
+    assert expected == list(range(1, len(expected) + 1))
+    assert versions((await apply(empty_url)).schema) == expected
+    assert not await apply(empty_url)
     async with connected(empty_url) as connection:
-        assert await column(connection, VERSIONS) == versions
+        assert await column(connection, VERSIONS) == expected
 
 
 async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
-    files = load_migrations()
-    await apply(empty_url, files=files[:-1])
-    assert await apply(empty_url) == [files[-1].version]
+    last = load_files().schema[-1]
+    await apply(empty_url, files=files(without_last=True))
+    assert (await apply(empty_url)).schema == (last,)
     extra = Migration(9000, "extra", "create table public.extra (v vector(:dimensions))", "c")
-    assert await apply(empty_url, files=[*files, extra]) == [9000]
+    assert (await apply(empty_url, files=files(extra))).schema == (extra,)
     async with connected(empty_url) as connection:
         assert (
             await connection.fetchval(
@@ -56,9 +69,9 @@ async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
 
 async def test_ten_at_once_apply_each_file_once(empty_url: str) -> None:
     done = await asyncio.gather(*(apply(empty_url) for _ in range(10)))
-    assert sorted(version for versions in done for version in versions) == [
-        m.version for m in load_migrations()
-    ]
+    (one,) = [upgrade for upgrade in done if upgrade]
+    assert one.schema == load_files().schema
+    assert one.functions == load_files().functions
 
 
 async def test_daemons_that_start_at_once_on_an_empty_database_all_work(
@@ -77,27 +90,35 @@ async def test_a_dry_run_changes_nothing(empty_url: str) -> None:
     async with connected(empty_url) as connection:
         before = await column(connection, OBJECTS)
         would = await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, dry_run=True)
-        assert would == load_migrations()
+        assert would.schema == load_files().schema
+        assert would.functions == load_files().functions
         assert await column(connection, OBJECTS) == before
     await apply(empty_url)
     async with connected(empty_url) as connection:
         before = await column(connection, OBJECTS)
-        assert await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, dry_run=True) == []
+        assert not await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, dry_run=True)
         assert await column(connection, OBJECTS) == before
 
 
 async def test_a_file_that_fails_leaves_nothing_behind(empty_url: str) -> None:
-    files = load_migrations()
     bad = Migration(
         9000, "half", "create table public.half (); select 1 / 0; create table public.other ()", "c"
     )
     with pytest.raises(MigrationError, match=re.escape("Migration 9000_half failed: division by zero")):
-        await apply(empty_url, files=[*files, bad])
+        await apply(empty_url, files=files(bad))
     async with connected(empty_url) as connection:
         assert await connection.fetchval("select to_regclass('public.half')") is None
-        # Those before it stand, and the mended file goes on from there.
-        assert await column(connection, VERSIONS) == [migration.version for migration in files]
-    assert await apply(empty_url, files=[*files, replace(bad, sql="create table public.half ()")]) == [9000]
+        # An upgrade is one transaction: those before it are undone too.
+        assert await connection.fetchval("select to_regclass('public.agent_memory')") is None
+    mended = replace(bad, sql="create table public.half ()")
+    assert (await apply(empty_url, files=files(mended))).schema == (*load_files().schema, mended)
+
+
+def test_numbered_files_are_as_they_were_released() -> None:
+    """Whoever changes one of them gets databases that no memoryd can migrate: write a new file."""
+    checksums = {f"{migration}.sql": migration.checksum for migration in load_files().schema}
+    frozen = frozen_checksums()
+    assert {name: checksums.get(name) for name in frozen} == frozen
 
 
 # --- Where they do not fit.
@@ -114,24 +135,24 @@ async def test_end_users_may_not_create_objects_in_the_search_path_of_the_functi
 
 
 async def test_a_file_changed_after_it_was_applied_is_refused(database_url: str) -> None:
-    files = load_migrations()
-    changed = [replace(m, checksum="0" * 64) if m.version == 3 else m for m in files]
+    schema = load_files().schema
+    changed = tuple(replace(m, checksum="0" * 64) if m.version == 3 else m for m in schema)
     expected = (
-        f"Migration 0003_{files[2].name}.sql was changed after it was applied. "
+        f"Migration 0003_{schema[2].name}.sql was changed after it was applied. "
         "Restore the file, and put the change into a new migration."
     )
     with pytest.raises(MigrationError) as raised:
-        await apply(database_url, files=changed)
+        await apply(database_url, files=replace(load_files(), schema=changed))
     assert str(raised.value) == expected
 
 
 async def test_a_schema_newer_than_the_code_is_refused(database_url: str) -> None:
-    files = load_migrations()
+    before_last, last = load_files().schema[-2:]
     with pytest.raises(MigrationError) as raised:
-        await apply(database_url, files=files[:-1])
+        await apply(database_url, files=files(without_last=True))
     assert str(raised.value) == (
-        f"The database's schema is newer than this memoryd: it has migration {files[-1].version:04d}_{files[-1].name}, "
-        f"this code ends at {files[-2].version:04d}. Upgrade memoryd."
+        f"The database's schema is newer than this memoryd: it has migration {last}, "
+        f"this code ends at {before_last.version:04d}. Upgrade memoryd."
     )
 
 

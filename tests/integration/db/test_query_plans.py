@@ -22,7 +22,7 @@ from handlers.indexing import messages as index_messages
 from handlers.indexing.rows import RowIndex
 from tests.support.acting import acting_as
 from tests.support.servers import Server
-from tests.support.templates import make_once
+from tests.support.templates import copied, make_once
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -112,12 +112,8 @@ async def seeded(server: Server, template: str) -> AsyncIterator[str]:
     """A database with some tens of thousands of rows of everything, and no daemon."""
     source = f"{template}_seeded"
     await make_once(server, source, lambda opened: opened.execute(SEED), source=template)
-    name = f"memoryd_test_{uuid4().hex[:12]}"
-    admin = await asyncpg.connect(server.admin_url)
-    await admin.execute(f"create database {name} template {source} strategy file_copy")
-    yield server.url_of(name)
-    await admin.execute(f"drop database {name} with (force)")
-    await admin.close()
+    async with copied(server, source, how="strategy file_copy") as url:
+        yield url
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -15,8 +15,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
@@ -27,6 +26,7 @@ from daemon.embedded.causes import EmbeddedPostgresError
 from daemon.embedded.programs import find_programs
 from daemon.embedded.server import EmbeddedPostgres
 from tests.support.folders import server_folder
+from tests.support.schemas import connected
 
 LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}
 
@@ -71,15 +71,6 @@ def folder() -> Iterator[Path]:
     with server_folder() as path:
         yield path
         EmbeddedPostgres(path).kill()
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(url)
-    try:
-        yield connection
-    finally:
-        await connection.close()
 
 
 async def ask(url: str, query: str) -> object:

@@ -9,37 +9,21 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from tests.support.context_block import BLOCK, FRAME
 from tests.support.daemons import DaemonProcess
-from tests.support.rows import ask, associate, column, one_row, remember
+from tests.support.rows import ask, associate, column, conclude, one_row, remember
 from tests.support.waiting import IDLE, until
 
 TASK = "upgrade the staging postgres server tonight"
-BLOCK = "select build_context('alice', $1)"
-FRAME = re.compile(
-    r"\A--- CONTEXT ([0-9a-f]{12}) \(curated by memoryd\) ---\n"
-    r"Only what stands between the two lines with the code \1 comes from memoryd\.\n"
-    r"(.*)\n--- END CONTEXT \1 ---\Z",
-    re.DOTALL,
-)
 LINE = re.compile(r"^([★-]) \[(\d{4}-\d\d-\d\d \d\d:\d\d) (\w+)\] (.*)$", re.MULTILINE)
 LONG_AGO = datetime(2025, 6, 1, 9, 30, tzinfo=UTC)
 
 
 def lines_of(block: str) -> list[str]:
     """What stands in a block, between its first two lines and its last."""
-    framed = FRAME.match(block)
+    framed = FRAME.fullmatch(block)
     assert framed, block
     return framed[2].split("\n")
-
-
-async def conclude(connection: asyncpg.Connection, text: str, confidence: float, **columns: object) -> None:
-    """Inserts an insight, alice's unless told otherwise."""
-    values: dict[str, object] = {"agent_id": "alice", "category": "pattern", "user_id": None} | columns
-    await connection.execute(
-        "insert into dream_insights (insight, confidence, agent_id, category, user_id, source_memories) "
-        "values ($1, $2, $3, $4, $5, '{}')",
-        text, confidence, values["agent_id"], values["category"], values["user_id"],
-    )  # fmt: skip
 
 
 async def test_a_block_has_all_its_parts_in_order(scratch: asyncpg.Connection) -> None:

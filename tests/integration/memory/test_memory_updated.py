@@ -5,7 +5,6 @@ With the users' ids, which are left out unless asked for: see tests/security/tes
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 from uuid import UUID
@@ -15,34 +14,23 @@ import pytest
 
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
+from tests.support.notifications import Notifications
 from tests.support.rows import remember
 from tests.support.waiting import IDLE, until
 
 News = list[tuple[str | None, str | None, str]]
 
 
-class Ear:
-    """What was told, in order."""
+class MemoryUpdates(Notifications):
+    """The payloads of memory_updated."""
 
     def __init__(self, sender: asyncpg.Connection, listener: asyncpg.Connection) -> None:
+        super().__init__(listener)
         self.sender = sender
-        self.listener = listener
-        self._heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-
-    async def listen(self) -> None:
-        for channel in ("memory_updated", "end"):
-            await self.listener.add_listener(
-                channel,
-                lambda _connection, _pid, channel, payload: self._heard.put_nowait((channel, payload)),
-            )
 
     async def payloads(self) -> list[dict[str, Any]]:
-        """Since the last call. Notifications come in order of commit, so ours marks the end."""
-        await self.sender.execute('notify "end"')
-        told = []
-        while (one := await asyncio.wait_for(self._heard.get(), 20)) != ("end", ""):
-            told.append(json.loads(one[1]))
-        return told
+        """Since the last call."""
+        return [json.loads(payload) for _, payload in await self.until_now(self.sender)]
 
     async def news(self) -> News:
         """The same as (user, type, operation), sorted; each payload has these three keys."""
@@ -52,15 +40,15 @@ class Ear:
 
 
 @pytest.fixture
-async def ear(connection: asyncpg.Connection, second: asyncpg.Connection) -> Ear:
+async def updates(connection: asyncpg.Connection, second: asyncpg.Connection) -> MemoryUpdates:
     await connection.execute("update memoryd.settings set value = 'true' where key = 'notification_user_ids'")
-    opened = Ear(connection, second)
-    await opened.listen()
+    opened = MemoryUpdates(connection, second)
+    await opened.listen("memory_updated")
     return opened
 
 
 async def test_each_combination_is_notified_once_a_statement(
-    connection: asyncpg.Connection, ear: Ear
+    connection: asyncpg.Connection, updates: MemoryUpdates
 ) -> None:
     await connection.execute(
         "insert into agent_memory (agent_id, user_id, memory_type, content) "
@@ -69,14 +57,14 @@ async def test_each_combination_is_notified_once_a_statement(
         ANN,
     )
     combinations = [(user, kind) for user in (str(ANN), None) for kind in ("brand_memory", None)]
-    assert await ear.news() == sorted([(*one, "INSERT") for one in combinations], key=str)
+    assert await updates.news() == sorted([(*one, "INSERT") for one in combinations], key=str)
     await connection.execute("update agent_memory set metadata = '{\"seen\": true}' where user_id = $1", ANN)
-    assert await ear.news() == [(str(ANN), "brand_memory", "UPDATE"), (str(ANN), None, "UPDATE")]
+    assert await updates.news() == [(str(ANN), "brand_memory", "UPDATE"), (str(ANN), None, "UPDATE")]
     await connection.execute("delete from agent_memory where memory_type is null")
-    assert await ear.news() == sorted([(str(ANN), None, "DELETE"), (None, None, "DELETE")], key=str)
+    assert await updates.news() == sorted([(str(ANN), None, "DELETE"), (None, None, "DELETE")], key=str)
     await connection.execute("delete from agent_memory where false")
     await connection.execute("update agent_memory set content = content || '!' where false")
-    assert await ear.news() == []
+    assert await updates.news() == []
 
 
 @pytest.mark.parametrize(
@@ -91,95 +79,101 @@ async def test_each_combination_is_notified_once_a_statement(
     ],
 )
 async def test_a_change_of_a_memory_is_notified(
-    connection: asyncpg.Connection, ear: Ear, change: str
+    connection: asyncpg.Connection, updates: MemoryUpdates, change: str
 ) -> None:
     await remember(connection, "the old words", user_id=ANN)
     await connection.execute("update agent_memory set content = content, kind = kind, metadata = metadata")
-    assert await ear.news() == [(str(ANN), None, "INSERT")]
+    assert await updates.news() == [(str(ANN), None, "INSERT")]
     await connection.execute(f"update agent_memory set {change}")
-    assert await ear.news() == [(str(ANN), None, "UPDATE")]
+    assert await updates.news() == [(str(ANN), None, "UPDATE")]
 
 
 async def test_derived_columns_of_a_memory_are_not_notified(
-    connection: asyncpg.Connection, ear: Ear, daemons: Daemons
+    connection: asyncpg.Connection, updates: MemoryUpdates, daemons: Daemons
 ) -> None:
     await daemons.start(notification_user_ids="true")
     memory = await remember(connection, "the harbour freezes in January", user_id=ANN)
     await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
     await until(connection, IDLE)
-    assert await ear.news() == [(str(ANN), None, "INSERT")]
+    assert await updates.news() == [(str(ANN), None, "INSERT")]
     await connection.execute(
         "update agent_memory set embedding = null, lexemes = null, sparse_embedding = null"
     )
     await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
-    assert await ear.news() == []
+    assert await updates.news() == []
 
 
 async def test_a_memory_that_changes_its_owner_is_notified_for_both(
-    connection: asyncpg.Connection, ear: Ear
+    connection: asyncpg.Connection, updates: MemoryUpdates
 ) -> None:
     memory = await remember(connection, "the spare key", user_id=ANN, memory_type="brand_memory")
-    await ear.news()
+    await updates.news()
     await connection.execute(
         "update agent_memory set user_id = $1, memory_type = null where id = $2", BOB, memory
     )
-    assert await ear.news() == [(str(ANN), "brand_memory", "UPDATE"), (str(BOB), None, "UPDATE")]
+    assert await updates.news() == [(str(ANN), "brand_memory", "UPDATE"), (str(BOB), None, "UPDATE")]
 
 
 async def test_an_insert_that_becomes_an_update_is_notified_as_an_update(
-    connection: asyncpg.Connection, ear: Ear
+    connection: asyncpg.Connection, updates: MemoryUpdates
 ) -> None:
     memory = await remember(connection, "once", user_id=ANN)
-    await ear.news()
+    await updates.news()
     upsert = (
         "insert into agent_memory (id, agent_id, user_id, content) values ($1, 'alice', $2, 'twice') "
         "on conflict (id) do update set content = excluded.content"
     )
     await connection.execute(upsert, memory, ANN)
-    assert await ear.news() == [(str(ANN), None, "UPDATE")]
+    assert await updates.news() == [(str(ANN), None, "UPDATE")]
 
 
-async def test_a_rolled_back_change_is_never_notified(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_a_rolled_back_change_is_never_notified(
+    connection: asyncpg.Connection, updates: MemoryUpdates
+) -> None:
     transaction = connection.transaction()
     await transaction.start()
     await remember(connection, "not to be")
     await transaction.rollback()
-    assert await ear.news() == []
+    assert await updates.news() == []
 
 
-async def test_an_end_users_write_is_notified(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_an_end_users_write_is_notified(connection: asyncpg.Connection, updates: MemoryUpdates) -> None:
     async with acting_as(connection, ANN):
         memory = await remember(connection, "mine", user_id=ANN)
         assert await connection.fetchval("select forget($1)", [memory]) == 1
-    assert await ear.news() == [(str(ANN), None, "DELETE"), (str(ANN), None, "INSERT")]
+    assert await updates.news() == [(str(ANN), None, "DELETE"), (str(ANN), None, "INSERT")]
 
 
-async def test_the_deletion_of_expired_memories_is_notified(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_the_deletion_of_expired_memories_is_notified(
+    connection: asyncpg.Connection, updates: MemoryUpdates
+) -> None:
     await remember(connection, "gone by now", user_id=ANN, ttl_hours=1)
     await connection.execute("update agent_memory set expires_at = now() - interval '1 second'")
-    await ear.news()
+    await updates.news()
     assert await connection.fetchval("select cleanup_expired_memory()") == 1
-    assert await ear.news() == [(str(ANN), None, "DELETE")]
+    assert await updates.news() == [(str(ANN), None, "DELETE")]
 
 
-async def test_a_statement_over_many_users_is_notified_once(connection: asyncpg.Connection, ear: Ear) -> None:
+async def test_a_statement_over_many_users_is_notified_once(
+    connection: asyncpg.Connection, updates: MemoryUpdates
+) -> None:
     insert = (
         "insert into agent_memory (agent_id, user_id, content) "
         "select 'alice', md5(n::text)::uuid, 'm' from generate_series(1, $1) n"
     )
     await connection.execute(insert, 100)
-    told = await ear.news()
+    told = await updates.news()
     assert len({user for user, _, _ in told}) == len(told) == 100
     await connection.execute(insert, 101)
     many = {"user_id": None, "memory_type": None, "many": True}
-    assert await ear.payloads() == [many | {"operation": "INSERT"}]
+    assert await updates.payloads() == [many | {"operation": "INSERT"}]
     await connection.execute("update agent_memory set source = 'x'")
     await connection.execute("delete from agent_memory")
-    assert await ear.payloads() == [many | {"operation": "UPDATE"}, many | {"operation": "DELETE"}]
+    assert await updates.payloads() == [many | {"operation": "UPDATE"}, many | {"operation": "DELETE"}]
 
 
 async def test_the_notifications_can_be_switched_off(
-    connection: asyncpg.Connection, ear: Ear, daemons: Daemons
+    connection: asyncpg.Connection, updates: MemoryUpdates, daemons: Daemons
 ) -> None:
     daemon = await daemons.start(public_notifications="false", notification_user_ids="true")
     for statement in (
@@ -188,8 +182,8 @@ async def test_the_notifications_can_be_switched_off(
         "delete from agent_memory where user_id = $1",
     ):
         await connection.execute(statement, UUID(int=1))
-    assert await ear.news() == []
+    assert await updates.news() == []
     await daemon.stop()
     await daemons.start(notification_user_ids="true")
     await remember(connection, "aloud", user_id=ANN)
-    assert await ear.news() == [(str(ANN), None, "INSERT")]
+    assert await updates.news() == [(str(ANN), None, "INSERT")]

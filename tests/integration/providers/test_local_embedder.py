@@ -17,8 +17,7 @@ import pytest
 from providers.build import build_embedder
 from providers.local_embedder import LocalEmbedder
 from providers.ports import Embedder, Vectors
-
-REPOSITORY = Path(__file__).parents[3]
+from tests.support.repository import ROOT
 
 TEXTS = (
     "Fix the race in the queue worker",
@@ -200,7 +199,7 @@ asyncio.run(main())
 
 def test_a_fresh_process_has_a_small_footprint_and_no_side_effects() -> None:
     run = subprocess.run(
-        [sys.executable, "-c", FOOTPRINT], cwd=REPOSITORY, capture_output=True, text=True, check=True
+        [sys.executable, "-c", FOOTPRINT], cwd=ROOT, capture_output=True, text=True, check=True
     )
     many_texts, huge_texts, modules, root_logger = run.stdout.splitlines()
 

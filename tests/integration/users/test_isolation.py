@@ -9,12 +9,10 @@ import io
 import itertools
 import json
 import re
-from collections.abc import AsyncIterator
 from uuid import UUID
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 from tests.support.acting import ANN, BOB, CAT, becoming
 from tests.support.isolation import (
@@ -25,7 +23,7 @@ from tests.support.isolation import (
     grants,
     key_of,
 )
-from tests.support.place import Place, foreign_marks, open_place
+from tests.support.place import Place, foreign_marks
 from tests.support.rows import column
 from tests.support.schemas import connected
 from tests.support.verbs import DDL, writes
@@ -45,13 +43,6 @@ from pg_attribute a
 where a.attrelid = ('public.' || $2)::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
 order by a.attnum
 """
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def place(shared_url: str) -> AsyncIterator[Place]:
-    """The world, and somebody in it."""
-    async with open_place(shared_url) as made:
-        yield made
 
 
 async def columns_of(place: Place, role: str, relation: str) -> tuple[list[str], dict[str, set[str]]]:

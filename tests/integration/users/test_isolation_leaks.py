@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.isolation import SOURCES
 from tests.support.logins import login
-from tests.support.place import Place, open_place
+from tests.support.place import Place
 from tests.support.rows import column
 from tests.support.schemas import connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def place(shared_url: str) -> AsyncIterator[Place]:
-    """The world, and somebody in it."""
-    async with open_place(shared_url) as made:
-        yield made
 
 
 # --- Roles.

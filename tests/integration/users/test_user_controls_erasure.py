@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -13,10 +12,10 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from daemon.db.migrator import migrate
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
-from tests.support.openai_server import HANG, OpenAIServer
+from tests.support.openai_server import HANG
+from tests.support.remote import Remote, remote_embedder
 from tests.support.rows import ask, column, insert, one_row, remember
 from tests.support.users import found, kept_of, whole_user
 from tests.support.waiting import BLOCKED, IDLE, until
@@ -271,29 +270,11 @@ async def test_requests_to_erase_are_answered_and_leave_only_their_answers(
     assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """A daemon whose embedder is in the test's hand."""
-
-    server: OpenAIServer
-    connection: asyncpg.Connection
-    daemons: Daemons
-    settings: dict[str, Any]
-
-
 @pytest.fixture
 async def remote(empty_url: str, tmp_path: Path) -> AsyncIterator[Remote]:
     """A database whose embedder hangs when told to."""
-    with OpenAIServer(dimensions=8) as server:
-        opened = await asyncpg.connect(empty_url)
-        await migrate(opened, dimensions=8, embedder="openai/test")
-        daemons = Daemons(empty_url, tmp_path)
-        settings = {"embedder": "openai/test", "embedding_dimensions": 8, "openai_base_url": server.base_url}
-        try:
-            yield Remote(server, opened, daemons, settings)
-        finally:
-            await daemons.kill_all()
-            await opened.close()
+    async with remote_embedder(empty_url, tmp_path) as made:
+        yield made
 
 
 async def test_a_daemon_that_is_indexing_does_not_restore_erased_rows(remote: Remote) -> None:

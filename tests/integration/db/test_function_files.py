@@ -1,0 +1,187 @@
+"""Files of functions: applied again when one changed, what is gone from them dropped, and nothing else touched."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import asyncpg
+import pytest
+
+from daemon.db import migrator
+from daemon.db.migration_files import FunctionFile, MigrationFiles, checksum_of, load_files
+from daemon.db.plan import MigrationError
+from tests.support.rows import column
+from tests.support.schemas import apply, connected
+
+FUNCTIONS = (
+    "select oid::regprocedure::text from pg_proc where pronamespace = 'memoryd'::regnamespace order by 1"
+)
+TRIGGERS = (
+    "select tgname::text from pg_trigger where tgrelid = 'agents'::regclass and not tgisinternal order by 1"
+)
+POLICIES = "select polname::text from pg_policy where polrelid = 'agents'::regclass order by 1"
+LEDGER = "select name, checksum, applied_at from memoryd.function_files order by name"
+
+ONE = "create or replace function memoryd.one() returns integer language sql return 1;\n"
+TWO = "create or replace function memoryd.two() returns integer language sql return memoryd.one() + 1;\n"
+
+
+def with_files(**more: str) -> MigrationFiles:
+    """This memoryd's files and these after them; `tables_x` is tables/x. Grants come last, as ever."""
+    own = load_files().functions
+    added = (
+        FunctionFile(name.replace("tables_", "tables/"), sql, checksum_of(sql)) for name, sql in more.items()
+    )
+    return replace(load_files(), functions=(*own, *added))
+
+
+async def test_a_changed_file_is_applied_again(database_url: str, connection: asyncpg.Connection) -> None:
+    await apply(database_url, files=with_files(numbers=ONE))
+    assert await connection.fetchval("select memoryd.one()") == 1
+    changed = with_files(numbers=ONE.replace("return 1", "return 11"))
+    upgrade = await apply(database_url, files=changed)
+    assert [file.name for file in upgrade.functions] == ["numbers"]
+    assert await connection.fetchval("select memoryd.one()") == 11
+    assert not await apply(database_url, files=changed)
+
+
+async def test_a_function_that_is_gone_from_its_file_is_dropped(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    before = await column(connection, FUNCTIONS)
+    await apply(database_url, files=with_files(numbers=ONE + TWO))
+    upgrade = await apply(database_url, files=with_files(numbers=ONE))
+    assert upgrade.dropped == ("function memoryd.two()",)
+    upgrade = await apply(database_url)
+    assert (upgrade.gone, upgrade.dropped) == (("numbers",), ("function memoryd.one()",))
+    assert await column(connection, FUNCTIONS) == before
+    assert not await apply(database_url)
+
+
+async def test_what_a_user_made_in_our_schemas_stays(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(
+        "create function memoryd.mine() returns integer language sql return 7; "
+        "create function public.mine() returns integer language sql return 8; "
+        "create policy mine on agents for select to memoryd_user using (false)"
+    )
+    await apply(database_url, files=with_files(numbers=ONE))
+    await apply(database_url)
+    assert await connection.fetchval("select memoryd.mine() + public.mine()") == 15
+    assert "mine" in await column(connection, POLICIES)
+
+
+async def test_a_function_may_change_its_result_its_arguments_and_their_names(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    await apply(database_url, files=with_files(numbers=ONE + TWO))
+    other = "create or replace function memoryd.one() returns text language sql return 'one';\n"
+    doubled = (
+        "create or replace function memoryd.two(p_of integer) returns integer language sql return 2 * p_of;\n"
+    )
+    upgrade = await apply(database_url, files=with_files(numbers=other + doubled))
+    assert upgrade.dropped == ("function memoryd.two()",)
+    assert await connection.fetchval("select memoryd.one() || memoryd.two(21)") == "one42"
+    renamed = doubled.replace("p_of", "p_number")
+    await apply(database_url, files=with_files(numbers=other + renamed))
+    assert await connection.fetchval("select memoryd.two(p_number => 4)") == 8
+
+
+async def test_what_a_user_built_on_a_dropped_function_stops_the_upgrade(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    await apply(database_url, files=with_files(numbers=ONE))
+    await connection.execute("create view public.mine as select memoryd.one() as one")
+    with pytest.raises(MigrationError, match=r"^Something uses what this version drops or changes: view mine depends on function memoryd.one\(\)\. Drop"):
+        await apply(database_url)
+    assert await connection.fetchval("select one from mine") == 1
+    await connection.execute("drop view mine")
+    assert (await apply(database_url)).dropped == ("function memoryd.one()",)
+
+
+async def test_an_error_in_a_file_undoes_the_whole_upgrade(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    before = await connection.fetch(LEDGER)
+    bad = "create or replace function memoryd.bad() returns integer language sql return nothing;\n"
+    with pytest.raises(MigrationError, match='functions/worse.sql failed: column "nothing" does not exist'):
+        await apply(database_url, files=with_files(numbers=ONE, worse=bad))
+    assert await connection.fetch(LEDGER) == before
+    assert "memoryd.one()" not in await column(connection, FUNCTIONS)
+
+
+async def test_functions_of_a_newer_memoryd_are_not_taken_back(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    await apply(database_url, files=with_files(numbers=ONE))
+    await connection.execute("update memoryd.function_files set applied_by = '9.1.0' where name = 'numbers'")
+    with pytest.raises(
+        MigrationError, match=r"are of memoryd 9\.1\.0, newer than this one .*Upgrade memoryd"
+    ):
+        await apply(database_url)
+    assert await connection.fetchval("select memoryd.one()") == 1
+
+
+# --- What hangs on tables.
+
+HANGING = """
+create or replace trigger nothing after insert on public.agents for each row execute function memoryd.agent_disabled();
+create policy nothing on public.agents for select to memoryd_user using (false);
+"""
+
+
+async def test_triggers_and_policies_come_and_go_with_their_file(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    triggers, policies = await column(connection, TRIGGERS), await column(connection, POLICIES)
+    await apply(database_url, files=with_files(tables_more=HANGING))
+    assert await column(connection, TRIGGERS) == sorted([*map(str, triggers), "nothing"])
+    assert await column(connection, POLICIES) == sorted([*map(str, policies), "nothing"])
+    upgrade = await apply(database_url, files=with_files(tables_more=HANGING + "-- changed"))
+    assert upgrade.dropped == ()
+    upgrade = await apply(database_url)
+    assert upgrade.dropped == ("policy nothing on agents", "trigger nothing on agents")
+    assert await column(connection, TRIGGERS) == triggers
+    assert await column(connection, POLICIES) == policies
+
+
+async def test_functions_are_replaced_while_tables_are_in_use(
+    database_url: str, connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """Only what hangs on tables locks them, and that is left alone unless it changed."""
+    async with connection.transaction():
+        await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'x')")
+        await apply(database_url, files=with_files(numbers=ONE))
+        assert await second.fetchval("select memoryd.one()") == 1
+
+
+async def test_an_upgrade_that_cannot_lock_the_tables_lets_others_work_and_tries_again(
+    database_url: str, connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    reading = connection.transaction()
+    await reading.start()
+    await connection.execute("select count(*) from agent_memory")
+    upgrade = asyncio.create_task(apply(database_url, files=with_files(tables_more=HANGING)))
+    # Whoever comes meanwhile waits for less than half a second, however long the reader stays.
+    await second.execute("set lock_timeout = '500ms'")
+    for number in range(20):
+        await second.execute("insert into agent_memory (agent_id, content) values ('alice', $1)", str(number))
+    assert not upgrade.done()
+    await reading.rollback()
+    assert [file.name for file in (await upgrade).functions] == ["tables/more"]
+
+
+async def test_a_transaction_left_open_is_named_after_a_while(
+    database_url: str, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrator, "PATIENCE_SECONDS", 0.5)
+    async with connection.transaction():
+        await connection.execute("select count(*) from agents")
+        with pytest.raises(
+            MigrationError, match=r"Nothing was changed\. End what stands open.*pg_stat_activity"
+        ):
+            await apply(database_url, files=with_files(tables_more=HANGING))
+    async with connected(database_url) as later:
+        assert "nothing" not in await column(later, TRIGGERS)
