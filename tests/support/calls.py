@@ -35,7 +35,7 @@ PURE = frozenset(
         "weigh_text", "weigh_texts",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
-"""What is reckoned from the arguments alone."""
+"""Computed from the arguments alone."""
 
 _SCOPES = (
     "null",
