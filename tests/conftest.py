@@ -28,7 +28,7 @@ from tests.support.servers import Run, Server, wanted
 from tests.support.templates import EMPTY, copied, make_once, repeatedly
 from tests.support.workers import CREATE_DONE, open_database
 
-MOST_WORKERS = 8
+MAX_WORKERS = 8
 
 RUN = pytest.StashKey[Run]()
 
@@ -56,7 +56,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """How many processes `-n auto` is: one more than cores, since tests also wait."""
-    return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
+    return min((os.cpu_count() or 1) + 1, MAX_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -80,7 +80,7 @@ async def test_a_requeued_job_is_done(
         " insert into memoryd.dead_jobs (id, topic, ref, attempts, error, created_at)"
         " select id, topic, ref, 5, 'refused', created_at from gone"
     )
-    await daemons.start(poll_seconds=3600)  # heard by the doorbell alone
+    await daemons.start(poll_seconds=3600)  # woken by the listener alone
     assert (await memoryd("dead", "requeue", "--topic", "index")).code == 0
     await until(connection, IDLE)
     assert await connection.fetchval("select embedding is not null from agent_memory")

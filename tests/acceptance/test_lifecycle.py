@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncpg
 
 from tests.support.daemons import DaemonProcess
-from tests.support.waiting import IDLE, until
-
-READY = "select status = 'ready' from agent_commands where id = $1"
+from tests.support.waiting import IDLE, READY, until
 
 
 async def ask(connection: asyncpg.Connection, message: str, agent: str = "alice") -> object:

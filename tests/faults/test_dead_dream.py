@@ -1,4 +1,4 @@
-"""A dream whose daemon was killed does not stand as running until somebody dreams again."""
+"""A dream whose daemon was killed is ended by the next heartbeat of any daemon."""
 
 from __future__ import annotations
 

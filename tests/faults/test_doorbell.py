@@ -1,4 +1,4 @@
-"""The doorbell comes back by itself: after it, work is picked up by notification as before, with the poll an hour away."""
+"""The listener reconnects by itself: afterwards work is picked up by notification as before, with the poll an hour away."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import asyncpg
 from tests.faults.conftest import OwnPostgres
 from tests.support.daemons import Daemons
 from tests.support.rows import ask
-from tests.support.waiting import until
+from tests.support.waiting import READY, until
 
 HOUR = 3600
-DOORBELL = "select pid from pg_stat_activity where application_name = 'memoryd doorbell' and datname = current_database()"
-RING_OFF = f"select pg_terminate_backend(pid) from ({DOORBELL}) d"
+LISTENER = "select pid from pg_stat_activity where application_name = 'memoryd doorbell' and datname = current_database()"
+END_LISTENER = f"select pg_terminate_backend(pid) from ({LISTENER}) d"
 
 
 async def picked_up(connection: asyncpg.Connection, command: UUID) -> None:
     """Waits until it is ready: far sooner than the poll comes."""
-    await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+    await until(connection, READY, command)
 
 
 async def test_a_listener_whose_server_process_was_ended_reconnects(
@@ -30,7 +30,7 @@ async def test_a_listener_whose_server_process_was_ended_reconnects(
     await picked_up(connection, await ask(connection, "deploy the server"))
     for times in range(1, 4):
         seen = len(daemon.lines)
-        assert await connection.fetchval(RING_OFF)
+        assert await connection.fetchval(END_LISTENER)
         # While nobody listens: the round after the reconnection finds it.
         missed = await ask(connection, "deploy the server")
         await daemon.event("doorbell_back", after=seen)
@@ -49,7 +49,7 @@ async def test_a_listener_whose_connection_falls_silent_reconnects(
     connection = await asyncpg.connect(own_postgres.url)
     daemon = await daemons.start(url=own_postgres.url, poll_seconds=HOUR)
     await picked_up(connection, await ask(connection, "deploy the server"))
-    silent = await connection.fetchval(DOORBELL)
+    silent = await connection.fetchval(LISTENER)
     os.kill(silent, signal.SIGSTOP)
     try:
         missed = await ask(connection, "deploy the server")

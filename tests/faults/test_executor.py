@@ -12,15 +12,14 @@ import pytest
 
 from tests.support.daemons import Daemons
 from tests.support.rows import ask
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import FINISHED, IDLE, until
 
-FINISHED = "select status in ('completed', 'failed') from agent_commands where id = $1"
 MEMORY = "select * from agent_memory where command_id = $1"
 
 # Until somebody lets it go; half a minute at most.
 WAIT = "for i in $(seq 1500); do [ -e {go} ] && break; sleep 0.02; done"
 
-MOST_AT_ONCE = """
+MAX_PER_AGENT = """
 select agent_id, max(at_once) as most
 from (
     select c.agent_id, (
@@ -31,7 +30,7 @@ from (
 group by agent_id
 """
 
-MOST_OF_ALL = """
+MAX_AT_ONCE = """
 select max(at_once)
 from (
     select (select count(*) from agent_commands o
@@ -189,7 +188,7 @@ async def test_one_daemon_runs_at_most_executor_total_programs(
     await until(connection, "select count(*) = 3 from agent_commands where status = 'running'")
     (tmp_path / "go").touch()
     await until(connection, "select bool_and(status = 'completed') from agent_commands")
-    assert await connection.fetchval(MOST_OF_ALL) == 3
+    assert await connection.fetchval(MAX_AT_ONCE) == 3
 
 
 async def test_the_program_is_not_given_the_database_url(
@@ -218,7 +217,7 @@ async def test_the_limit_of_running_commands_per_agent_holds_across_daemons(
     await until(connection, "select count(*) = 6 from agent_commands where status = 'running'")
     (tmp_path / "go").touch()
     await until(connection, "select bool_and(status = 'completed') from agent_commands")
-    assert {r["agent_id"]: r["most"] for r in await connection.fetch(MOST_AT_ONCE)} == {
+    assert {r["agent_id"]: r["most"] for r in await connection.fetch(MAX_PER_AGENT)} == {
         "alice": 2,
         "bob": 2,
         "carol": 2,

@@ -1,4 +1,4 @@
-"""Who lost the claim writes nothing, and a lane keeps its order: whatever stalls, and whoever works."""
+"""A worker that lost its claim writes nothing, and each lane keeps its order, also when workers stall."""
 
 from __future__ import annotations
 

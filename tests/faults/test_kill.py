@@ -1,4 +1,4 @@
-"""kill -9, or a standstill, at any moment: nothing is lost and nothing doubled."""
+"""kill -9 or SIGSTOP at any moment: no work is lost and none is done twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that takes its worker down with it, each time, ends among the dead; its neighbours are all done."""
+"""A job that kills its worker each time becomes a dead letter; the others of its batch are done."""
 
 from __future__ import annotations
 

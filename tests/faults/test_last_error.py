@@ -1,4 +1,4 @@
-"""Why a job is dead is what it failed of, also when its last attempt never came back."""
+"""A dead letter keeps the error of the last attempt that ended, also when a later one died."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, column, remember
 from tests.support.sources import TABLES, one_of_each
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, READY, until
 
 LINKED = "select related_memory_id from memory_associations where memory_id = $1"
 INDEXED = " and ".join(
@@ -86,13 +86,13 @@ async def test_locked_commands_do_not_delay_other_agents_contexts(
 ) -> None:
     """More of them than go into one batch; those are tried again by themselves, no attempt counted."""
     held = [await ask(connection, f"sail to island {n}", agent_id="alice") for n in range(17)]
-    ready = "select status = 'ready' from agent_commands where id = $1"
+    ready = READY
     async with second.transaction():
         await second.execute("select from agent_commands where id = any($1) for update", held)
         daemon = await daemons.start(poll_seconds=3600, max_attempts=1)
         for n in range(3):
             await until(connection, ready, await ask(connection, f"row to island {n}", agent_id="bob"))
-        # Tried again, and put off again.
+        # Tried again, and rescheduled again.
         last = await connection.fetchval("select max(id) from memoryd.jobs")
         await until(connection, "select min(id) > $1 from memoryd.jobs", last)
         waiting = "select count(*) = 17 and max(attempt - spared) <= 1 from memoryd.jobs"

@@ -1,4 +1,4 @@
-"""A bad row is buried alone, with an error that says what happened and nothing of what it holds; its batch goes through."""
+"""A bad row alone becomes a dead letter, with an error that says what happened and holds no content; its batch is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind a transaction pooler nothing of a session survives; all that is lost is the doorbell."""
+"""Behind a transaction pooler nothing of a session survives; only wake-ups by notification are lost."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_everything_works_through_a_transaction_pooler(
 async def test_a_direct_connection_listens_or_polls_as_the_setting_says(
     daemons: Daemons, connection: asyncpg.Connection, doorbell: str, expected: str
 ) -> None:
-    # With a poll of an hour only the doorbell, or the round after the start, can be what picks the work up.
+    # With a poll of an hour only a notification, or the round after the start, can be what picks the work up.
     poll = 3600 if expected == "listen" else 0.2
     daemon: DaemonProcess = await daemons.start(doorbell=doorbell, poll_seconds=poll, executor_command="cat")
     assert (await daemon.event("daemon_started"))["doorbell"] == expected

@@ -1,4 +1,4 @@
-"""SIGTERM: what is in flight is finished, what is claimed is handed back at once, and a second signal is not argued with."""
+"""SIGTERM: running batches are finished, other claims are released at once, and a second signal ends the daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start fails closed, with one sentence that says what to do; ten daemons at once are as good as one."""
+"""A start that cannot succeed is refused with one sentence that says what to do; ten daemons may start at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dead worker had in hand: tried by halves before each alone, buried only for its own doing, handed on at once."""
+"""Jobs of a dead worker: tried by halves, then alone; a dead letter only by their own fault; released at once."""
 
 from __future__ import annotations
 

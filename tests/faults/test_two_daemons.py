@@ -1,4 +1,4 @@
-"""Daemons that race for everything double nothing."""
+"""Several daemons on one database do everything once."""
 
 from __future__ import annotations
 

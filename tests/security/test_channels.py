@@ -13,7 +13,7 @@ from tests.support.daemons import Daemons
 from tests.support.logins import login
 from tests.support.notifications import Notifications
 from tests.support.rows import remember
-from tests.support.waiting import until
+from tests.support.waiting import READY, until
 
 
 @pytest.fixture
@@ -87,6 +87,6 @@ async def test_notifications_sent_by_a_login_change_nothing(
     command = await connection.fetchval(
         "insert into agent_commands (agent_id, message) values ('alice', 'go on') returning id"
     )
-    await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+    await until(connection, READY, command)
     assert daemon.process.returncode is None
     assert not [line for line in daemon.lines if line.get("level") in ("error", "critical")]

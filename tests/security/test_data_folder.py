@@ -1,4 +1,4 @@
-"""A data folder or a `.env` file that somebody else prepared leads memoryd nowhere, least of all as root."""
+"""A data folder or a `.env` file that somebody else prepared is refused, also when memoryd runs as root."""
 
 from __future__ import annotations
 

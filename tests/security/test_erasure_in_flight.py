@@ -14,13 +14,10 @@ from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.paused import gate_closed, meanwhile, paused, pausing
 from tests.support.rows import ask, column, embedding, insert, remember
-from tests.support.users import found
-from tests.support.waiting import IDLE, until
+from tests.support.users import ERASE, found
+from tests.support.waiting import ANSWERED, FINISHED, IDLE, READY, until
 
 SECRET = "quokkazephyr"
-ERASE = "select erase_user_memory($1)"
-FINISHED = "select status in ('completed', 'failed') from agent_commands where id = $1"
-ENDED = "select status <> 'pending' from memory_requests where id = $1"
 
 Act = Callable[[asyncpg.Connection], Awaitable[object]]
 
@@ -165,7 +162,7 @@ async def test_the_outcome_of_a_command_that_ends_during_an_erasure_is_not_remem
     """An agent completes the command in a transaction that is open when the erasure begins."""
     await daemons.start()
     asked = await ask(connection, f"find {SECRET}", user_id=ANN)
-    await until(connection, "select status = 'ready' from agent_commands where id = $1", asked)
+    await until(connection, READY, asked)
     await pausing(connection, "after")
     # The erasure, too, is stopped: after the commands, before the jobs that are left.
     await connection.execute(
@@ -213,7 +210,7 @@ async def test_a_dream_under_way_writes_nothing_of_erased_memories(
         await paused(connection)
         erasing = await meanwhile(third, connection, ERASE, ANN)
     await erasing
-    await until(connection, ENDED, dream)
+    await until(connection, ANSWERED, dream)
     await nothing_left(connection)
 
 
@@ -232,7 +229,7 @@ async def test_erased_rows_are_removed_from_answers_to_others(
     await until(connection, IDLE)
     asked: dict[str, object] = {"kind": "recall", "query": f"who sleeps, the {SECRET} or the wombat?"}
     answered = await insert(connection, "memory_requests", asked)
-    await until(connection, ENDED, answered)
+    await until(connection, ANSWERED, answered)
     assert SECRET in await connection.fetchval(
         "select result::text from memory_requests where id = $1", answered
     )
@@ -244,7 +241,7 @@ async def test_erased_rows_are_removed_from_answers_to_others(
         # In flight it cannot be seen yet, so the erasure waits for it.
         assert not erasing.done()
     await erasing
-    await until(connection, ENDED, being_answered)
+    await until(connection, ANSWERED, being_answered)
     # What was asked is the asker's.
     await connection.execute("update memory_requests set query = null, kind = 'dream'")
     await nothing_left(connection)

@@ -1,4 +1,4 @@
-"""What an erasure leaves: no piece of a word, no name of an agent that was the user's own; and it hinders nobody else."""
+"""What an erasure leaves: no part of a word, no name of an agent that was the user's own; other users keep what is theirs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import pytest
 from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, column, insert, remember
-from tests.support.users import found
-from tests.support.waiting import IDLE, until
+from tests.support.users import ERASE, found
+from tests.support.waiting import IDLE, READY, until
 
 SECRET = "quokkazephyr"
 AGENT = "quokkazephyrs helper"
-ERASE = "select erase_user_memory($1)"
 WORDS = "select word from memoryd.lexicon order by word"
 
 FRAGMENTS = (
@@ -103,7 +102,7 @@ async def test_an_agent_that_only_the_user_named_is_erased(
     assert [(a["content_hash"], a["previous_hash"]) for a in anchors] == [(b"one", None), (b"two", b"one")]
     # Who comes back under that name is served.
     again = await ask(connection, "feed the dog", agent_id=AGENT, user_id=BOB)
-    await until(connection, "select status = 'ready' from agent_commands where id = $1", again)
+    await until(connection, READY, again)
 
 
 @pytest.mark.parametrize("owner", [BOB, None])
@@ -143,7 +142,7 @@ async def test_an_agent_erased_meanwhile_is_registered_again(
     asked = await ask(connection, "feed the cat", user_id=BOB)
     await connection.execute("delete from agents")
     await daemons.start()
-    await until(connection, "select status = 'ready' from agent_commands where id = $1", asked)
+    await until(connection, READY, asked)
     assert await column(connection, "select agent_id from agents") == ["alice"]
 
 

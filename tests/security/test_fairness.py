@@ -1,4 +1,4 @@
-"""Nobody's work holds up everybody's: users take turns, what one may have pending is bounded, big answers are not kept."""
+"""One user's work does not delay the others': users take turns, pending work is limited, big answers are not kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No login can hold what the machinery excludes itself by, and waiting for what it can hold counts as no attempt."""
+"""No login can hold memoryd's own locks, and waiting for a lock that it can hold is not counted as an attempt."""
 
 from __future__ import annotations
 
@@ -132,14 +132,14 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
             await locked.execute("set local lock_timeout = 10")
             await locked.execute("select memoryd.lock('window 0')")
 
-    spared = "select spared >= 2 from memoryd.jobs where id = $1"
+    uncounted = "select spared >= 2 from memoryd.jobs where id = $1"
     async with (
         open_database(database_url) as database,
         working(worker_on(database, Doing(within=take), max_attempts=1)),
     ):
         async with second.transaction():
             await second.execute("select memoryd.lock('window 0')")
-            await until(connection, spared, ids[1])
+            await until(connection, uncounted, ids[1])
             assert await column(connection, "select job from done order by job") == [ids[0], *ids[2:]]
         await until(connection, IDLE)
     assert await column(connection, "select job from done order by job") == ids

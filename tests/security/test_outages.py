@@ -1,4 +1,4 @@
-"""Trouble of the database buries no job, however long it lasts; what fails for another reason has a quarter of an hour."""
+"""An outage of the database makes no dead letters, however long it lasts; other failures are retried for 15 minutes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_an_outcome_survives_a_full_disk(connection: asyncpg.Connection, d
         seen = len(daemon.lines)
         await daemon.event("jobs_wait_for_database", after=seen, level="warning")
     await connection.execute("drop trigger full_disk on agent_memory")
-    # By itself: nobody rings, and the poll is an hour away.
+    # By itself: there is no notification, and the poll is an hour away.
     await until(connection, IDLE)
     remembered = "select count(*) from agent_memory where command_id = $1"
     assert await connection.fetchval(remembered, command) == 1

@@ -1,4 +1,4 @@
-"""However many people are called alike, a question is read with a look at fifty of them."""
+"""A question considers at most fifty speakers, however many have similar names."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ PURE = frozenset(
         "weigh_text", "weigh_texts",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
-"""What is computed from the arguments alone."""
+"""Computed from the arguments alone."""
 
 _SCOPES = (
     "null",

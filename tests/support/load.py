@@ -31,7 +31,7 @@ from generate_series($1::integer, $1 + 9) n
 """
 
 
-MOST_SECONDS = 120.0
+MAX_SECONDS = 120.0
 
 
 @dataclass(slots=True)
@@ -81,6 +81,6 @@ async def load_on(url: str, *, rounds: int, pause: float = 0.03, tasks: bool = T
     load.pouring = asyncio.create_task(_pour(url, load, rounds=rounds, pause=pause, tasks=tasks))
     try:
         yield load
-        await asyncio.wait_for(load.pouring, MOST_SECONDS)
+        await asyncio.wait_for(load.pouring, MAX_SECONDS)
     finally:
         load.pouring.cancel()

@@ -21,6 +21,7 @@ where c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
       ('text', 'varchar', 'bpchar', 'name', 'json', 'jsonb', 'jsonpath', 'xml', 'tsvector', 'bytea', 'uuid', 'citext')
 order by 1, 2
 """
+ERASE = "select erase_user_memory($1)"
 SET = "insert into memory_settings (user_id, {0}) values ($1, $2) on conflict (user_id) do update set {0} = excluded.{0}"
 
 

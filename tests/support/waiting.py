@@ -28,6 +28,15 @@ async def beats(connection: asyncpg.Connection, times: int = 3) -> None:
         await until(connection, "select min(seen_at) > $1 from memoryd.daemons", last)
 
 
+READY = "select status = 'ready' from agent_commands where id = $1"
+"""A command has its context."""
+
+FINISHED = "select status in ('completed', 'failed') from agent_commands where id = $1"
+"""A command has its outcome."""
+
+ANSWERED = "select status <> 'pending' from memory_requests where id = $1"
+"""A request has its answer."""
+
 IDLE = "select not exists (select from memoryd.jobs)"
 """Every job is settled or dead."""
 
@@ -38,7 +47,7 @@ select exists (
 """
 """Another session of this database waits for a lock."""
 
-PUT_OFF = "select exists (select from memoryd.jobs where topic = 'index' and attempt = 0 and visible_at > created_at)"
+RESCHEDULED = "select exists (select from memoryd.jobs where topic = 'index' and attempt = 0 and visible_at > created_at)"
 """An index met a row that somebody holds, and will come back for it."""
 
 MUCH_WORK = "insert into memoryd.jobs (topic) select 'of nobody' from generate_series(1, 1000)"

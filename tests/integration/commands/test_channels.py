@@ -10,7 +10,7 @@ import pytest
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.notifications import Notifications
 from tests.support.rows import ask, insert, remember
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, READY, until
 
 INSERT = """
 insert into agent_commands (agent_id, message, status) select 'agent ' || n % {}, 'm', '{}' from generate_series(1, {}) n
@@ -88,7 +88,7 @@ async def test_the_channels_can_be_switched_off(
 ) -> None:
     daemon = await daemons.start(public_notifications="false", poll_seconds=3600)
     command = await ask(connection, "quietly")
-    await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+    await until(connection, READY, command)
     await connection.execute("select claim_command('alice')")
     await connection.execute("select complete_command($1, 'hushed')", command)
     request = await insert(connection, "memory_requests", {"kind": "recall", "query": "anything"})
@@ -96,7 +96,7 @@ async def test_the_channels_can_be_switched_off(
     await ask(connection, "inserted as ready", status="ready")
     await until(connection, IDLE)
     assert await heard.until_now(connection) == []
-    # The daemon's own doorbell is not one of them.
+    # The daemon's own wake-ups are not switched off.
     memory = await remember(connection, "still heard")
     await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
 

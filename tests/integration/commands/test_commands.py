@@ -13,11 +13,10 @@ import pytest
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.openai_server import HANG, OpenAIServer
 from tests.support.rows import DIMENSIONS, ask, column, one_row, remember
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, READY, until
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STATUS = "select status from agent_commands where id = $1"
-READY = "select status = 'ready' from agent_commands where id = $1"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The window that a message is indexed with equals what is reckoned from scratch, whatever happened around it before."""
+"""The window that a message is indexed with equals one computed from scratch, whatever happened around it before."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.support.rows import ask, embedding, one_row, remember
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, READY, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -184,7 +184,7 @@ async def test_invalid_associations_are_refused(served: asyncpg.Connection) -> N
 async def test_only_a_running_command_is_completed(served: asyncpg.Connection, status: str) -> None:
     command = await ask(served, "water the plants", agent_id=f"gardener of {status}", status=status)
     if status == "pending":
-        await until(served, "select status = 'ready' from agent_commands where id = $1", command)
+        await until(served, READY, command)
     now = "ready" if status == "pending" else status
     hint = "Claim it first" if now == "ready" else "its first outcome stands"
     await _is_refused(
@@ -237,7 +237,7 @@ async def test_any_other_exit_code_is_a_failure(served: asyncpg.Connection, exit
 async def test_an_output_of_five_megabytes_is_captured_and_summarised(served: asyncpg.Connection) -> None:
     text = "".join(f"line {n} of a flood of words\n" for n in range(MEGABYTES // 28))[:MEGABYTES]
     command = await ask(served, text, agent_id="flooded")
-    await until(served, "select status = 'ready' from agent_commands where id = $1", command)
+    await until(served, READY, command)
     claimed = await one_row(served, "select * from claim_command('flooded')")
     assert claimed["message"] == text
     await served.execute("select complete_command($1, $2)", command, text)
@@ -313,7 +313,7 @@ async def _is_refused(connection: asyncpg.Connection, bad: Bad) -> None:
 
 async def _serves_the_next(connection: asyncpg.Connection) -> None:
     command = await ask(connection, "a good row after a bad one")
-    await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+    await until(connection, READY, command)
     memory = await remember(connection, "a good memory after a bad one", agent_id="next")
     await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
     await until(connection, IDLE)

@@ -94,7 +94,10 @@ async def test_what_a_user_built_on_a_dropped_function_stops_the_upgrade(
 ) -> None:
     await apply(database_url, files=with_files(numbers=ONE))
     await connection.execute("create view public.mine as select memoryd.one() as one")
-    with pytest.raises(MigrationError, match=r"^Something uses what this version drops or changes: view mine depends on function memoryd.one\(\)\. Drop"):
+    with pytest.raises(
+        MigrationError,
+        match=r"^Something uses what this version drops .*: view mine depends on function memoryd\.one",
+    ):
         await apply(database_url)
     assert await connection.fetchval("select one from mine") == 1
     await connection.execute("drop view mine")
@@ -106,7 +109,7 @@ async def test_an_error_in_a_file_undoes_the_whole_upgrade(
 ) -> None:
     before = await connection.fetch(LEDGER)
     bad = "create or replace function memoryd.bad() returns integer language sql return nothing;\n"
-    with pytest.raises(MigrationError, match='functions/worse.sql failed: column "nothing" does not exist'):
+    with pytest.raises(MigrationError, match=r'functions/worse\.sql failed: column "nothing" does not exist'):
         await apply(database_url, files=with_files(numbers=ONE, worse=bad))
     assert await connection.fetch(LEDGER) == before
     assert "memoryd.one()" not in await column(connection, FUNCTIONS)

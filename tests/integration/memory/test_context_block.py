@@ -12,7 +12,7 @@ import pytest
 from tests.support.context_block import BLOCK, FRAME
 from tests.support.daemons import DaemonProcess
 from tests.support.rows import ask, associate, column, conclude, one_row, remember
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, READY, until
 
 TASK = "upgrade the staging postgres server tonight"
 LINE = re.compile(r"^([★-]) \[(\d{4}-\d\d-\d\d \d\d:\d\d) (\w+)\] (.*)$", re.MULTILINE)
@@ -172,7 +172,7 @@ async def test_each_retrieval_is_logged_with_its_command(
     memory = await remember(connection, "upgrade staging postgres", kind="fact")
     await until(connection, IDLE)
     command = await ask(connection, TASK, user_id=user)
-    await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+    await until(connection, READY, command)
     logged = await one_row(connection, "select * from memory_queries where command_id = $1", command)
     assert (logged["agent_id"], logged["user_id"], logged["retrieved_memory_ids"]) == (
         "alice",

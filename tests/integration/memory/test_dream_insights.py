@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.support.dreams import dream, failures, notes, remember_all, successes
 from tests.support.rows import ask, associate, column, insert, one_row, remember
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, READY, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -99,7 +99,7 @@ async def test_an_insight_is_in_the_next_context(sleeper: asyncpg.Connection) ->
     await failures(sleeper, 3)
     await dream(sleeper)
     command = await ask(sleeper, "restore the tape backup once more")
-    await until(sleeper, "select status = 'ready' from agent_commands where id = $1", command)
+    await until(sleeper, READY, command)
     context = await sleeper.fetchval("select context from agent_commands where id = $1", command)
     assert "Insights:\n- (correction, 0.70) 3 failures" in context
 

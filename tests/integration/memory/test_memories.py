@@ -11,7 +11,7 @@ import pytest
 from tests.support.acting import ANN, acting_as
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.rows import associate, column, embedding, one_row, remember
-from tests.support.waiting import IDLE, PUT_OFF, until
+from tests.support.waiting import IDLE, RESCHEDULED, until
 
 HOURS_LEFT = "select round(extract(epoch from expires_at - now()) / 3600) from agent_memory where id = $1"
 LINKS = "select related_memory_id from memory_associations where memory_id = $1 order by strength desc"
@@ -146,7 +146,7 @@ async def test_an_embedding_of_outdated_content_is_not_written(
     )
     # It reads the old words, embeds them, and gives way to the writer.
     await daemons.start(poll_seconds=0.2)
-    await until(connection, PUT_OFF)
+    await until(connection, RESCHEDULED)
     await change.commit()
     twin = await remember(connection, "new and quite different text", agent_id="twin")
     await until(connection, IDLE)

@@ -16,7 +16,7 @@ from tests.support.openai_server import OpenAIServer
 from tests.support.rows import column, insert
 from tests.support.schemas import connected
 from tests.support.sources import TABLES, found, one_of_each
-from tests.support.waiting import IDLE, PUT_OFF, until
+from tests.support.waiting import IDLE, RESCHEDULED, until
 
 
 async def put(connection: asyncpg.Connection, ids: dict[str, UUID], text: str) -> None:
@@ -116,7 +116,7 @@ async def test_a_late_index_does_not_restore_old_words(
         "delete from memoryd.jobs where topic = 'index' and xmin::text = txid_current()::text"
     )
     await daemons.start(poll_seconds=0.2)
-    await until(connection, PUT_OFF)
+    await until(connection, RESCHEDULED)
     await change.commit()
     await until(connection, IDLE)
     assert (await found(connection, "heron nest"))[source] == set()

@@ -1,4 +1,4 @@
-"""The lexeme statistics that search goes by equal what is reckoned from scratch, whatever happened to the rows before."""
+"""The lexeme statistics that search goes by equal those computed from scratch, whatever happened to the rows before."""
 
 from __future__ import annotations
 

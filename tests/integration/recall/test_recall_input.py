@@ -20,7 +20,7 @@ from tests.support.commands import memoryd
 from tests.support.rows import column, embedding, insert
 from tests.support.schemas import connected
 from tests.support.sources import one_of_each
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import ANSWERED, IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -220,7 +220,7 @@ async def test_a_request_with_wrong_options_fails_with_the_reason(
 ) -> None:
     request = await insert(asked, "memory_requests", {"kind": "recall", "query": "zebra", "options": options})
     row = "select status, error from memory_requests where id = $1"
-    await until(asked, "select status <> 'pending' from memory_requests where id = $1", request, timeout=10)
+    await until(asked, ANSWERED, request, timeout=10)
     answer = await asked.fetchrow(row, request)
     assert answer is not None
     if said is None:

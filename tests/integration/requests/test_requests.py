@@ -15,11 +15,9 @@ from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.openai_server import OpenAIServer
 from tests.support.rows import DIMENSIONS, insert, one_row, remember
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import ANSWERED, IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-ANSWERED = "select status <> 'pending' from memory_requests where id = $1"
 
 
 async def request(connection: asyncpg.Connection, kind: str, **columns: object) -> UUID:

@@ -14,7 +14,7 @@ from tests.support.daemons import Daemons
 from tests.support.rows import ask, associate, column, insert, remember
 from tests.support.server_log import server_log
 from tests.support.users import whole_user
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, READY, until
 
 LOGS = "select * from agent_execution_logs where action_type = $1 order by created_at, user_id, step_name"
 
@@ -193,7 +193,7 @@ async def test_contexts_and_exports_are_audited_as_reads(
     await remember(connection, "the lamp is out")
     for user in (ANN, None):
         command = await ask(connection, "see to the lamp", user_id=user)
-        await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+        await until(connection, READY, command)
     await connection.execute("select export_user_memory($1)", ANN)
     rows = await connection.fetch(LOGS, "memory_read")
     assert [(r["user_id"], r["step_name"]) for r in rows] == [(ANN, "context"), (ANN, "export")]

@@ -12,7 +12,7 @@ from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.rows import ask, column, insert, one_row, remember
 from tests.support.users import decide
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, READY, until
 
 # Settings.
 
@@ -225,7 +225,7 @@ async def test_commands_of_a_user_with_memory_off_still_run(
 
     async def deploy() -> str:
         command = await ask(connection, "deploy with the password", user_id=ANN)
-        await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+        await until(connection, READY, command)
         await connection.execute("select claim_command('alice')")
         await connection.execute("select complete_command($1, 'deployed')", command)
         await until(connection, IDLE)

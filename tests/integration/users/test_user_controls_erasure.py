@@ -17,12 +17,10 @@ from tests.support.daemons import Daemons
 from tests.support.openai_server import HANG
 from tests.support.remote import Remote, remote_embedder
 from tests.support.rows import ask, column, insert, one_row, remember
-from tests.support.users import found, kept_of, whole_user
-from tests.support.waiting import BLOCKED, IDLE, until
+from tests.support.users import ERASE, found, kept_of, whole_user
+from tests.support.waiting import ANSWERED, BLOCKED, IDLE, READY, until
 
 SECRET = "quokkazephyr"
-ERASE = "select erase_user_memory($1)"
-ENDED = "select status <> 'pending' from memory_requests where id = $1"
 
 
 async def erase(connection: asyncpg.Connection, user: UUID) -> dict[str, Any]:
@@ -36,7 +34,7 @@ async def live_a_life(connection: asyncpg.Connection, user: UUID, word: str) -> 
     for n in range(4):
         said = f"deploy {word} to staging, take {n}"
         command = await ask(connection, said, user_id=user, metadata=json.dumps({"why": word}))
-        await until(connection, "select status = 'ready' from agent_commands where id = $1", command)
+        await until(connection, READY, command)
         await connection.execute("select claim_command('alice')")
         await connection.execute("select complete_command($1, $2, 1)", command, f"disk full for {word}")
     await connection.execute(
@@ -50,10 +48,10 @@ async def live_a_life(connection: asyncpg.Connection, user: UUID, word: str) -> 
             "agent_id": "alice",
             "query": f"what about {word}?",
         }
-        await until(connection, ENDED, await insert(connection, "memory_requests", request))
+        await until(connection, ANSWERED, await insert(connection, "memory_requests", request))
     await until(connection, IDLE)
     dream = await insert(connection, "memory_requests", {"kind": "dream"})
-    await until(connection, ENDED, dream)
+    await until(connection, ANSWERED, dream)
     await until(connection, IDLE)
 
 

@@ -51,7 +51,7 @@ async def test_an_export_holds_every_table_that_has_users(connection: asyncpg.Co
     assert str(BOB) not in text
     assert "numbat" not in text
     assert "the agents' own" not in text
-    # What is reckoned from the rest, and what the agents know.
+    # What is computed from the rest, and what the agents know.
     columns = {column for rows in tables.values() for row in rows for column in row}
     assert not columns & {
         "embedding",
