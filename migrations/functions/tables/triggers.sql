@@ -1,6 +1,6 @@
 -- All triggers, by table. To apply this file locks the tables, so it is applied only when it has changed.
 --
--- Those of a table stand here in the order in which Postgres fires them: first those that run before the
+-- Those of a table are listed in the order in which Postgres fires them: first those that run before the
 -- change, then those after it; and of these each in the order of their names. So a name decides what a
 -- trigger finds. Where it matters:
 --
