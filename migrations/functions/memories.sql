@@ -1,5 +1,5 @@
 -- Memories: when they expire, the jobs that new ones need, and deleting expired ones. What follows from a
--- changed text stands in associations.sql.
+-- changed text is in associations.sql.
 
 -- Sets ttl_hours and expires_at. Without ttl_hours a memory gets the default of its kind; without expires_at
 -- it expires ttl_hours after it is stored. Where the user has set hours of their own, these replace the

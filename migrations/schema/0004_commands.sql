@@ -12,7 +12,7 @@ comment on table public.agents is 'Every agent that a service ever gave a comman
     'Set enabled = false to have its commands cancelled.';
 comment on column public.agents.identity is 'Who the agent is, in a line: it opens every context. Optional.';
 comment on column public.agents.open_to_users is
-    'Whether end users may give it commands. Its context holds what the agents know, and its output, '
+    'Whether end users may give it commands. Its context contains what the agents know, and its output, '
     'which they read, may repeat it.';
 
 create table public.agent_commands (

@@ -103,6 +103,6 @@ comment on column public.memory_anchors.cid is 'Where the payload was pinned; nu
 comment on column public.memory_anchors.previous_hash is
     'content_hash of the agent''s anchor before; null for its first.';
 comment on column public.memory_anchors.chain_tx is
-    'The transaction that holds the hash, where there is a chain; null elsewhere.';
+    'The transaction that contains the hash, where there is a chain; null elsewhere.';
 create index memory_anchors_chain on public.memory_anchors (agent_id, created_at, id);
 create index memory_anchors_memory on public.memory_anchors (memory_id) where memory_id is not null;

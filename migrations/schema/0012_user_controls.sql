@@ -26,7 +26,7 @@ comment on column public.memory_settings.memory_enabled is
     'False: nothing of this user is remembered, and nothing that was is found, until it is true again. '
     'erase_user_memory deletes.';
 comment on column public.memory_settings.memory_ttl_hours is
-    'Hours until a memory is forgotten, at most and unless told; for all but task_memory.';
+    'Hours until a memory is forgotten: the default and the maximum; for all but task_memory.';
 comment on column public.memory_settings.task_memory_ttl_hours is
     'The same for memories of type task_memory.';
 
@@ -51,6 +51,6 @@ create table memoryd.answered_from (
     primary key (party, request_id)
 );
 comment on table memoryd.answered_from is
-    'The users (hashed, see memoryd.party_of) whose rows stand in the answer to a request of somebody else; '
+    'The users (hashed, see memoryd.party_of) whose rows are in the answer to a request of somebody else; '
     '0: it is not known any more whose.';
 create index answered_from_request on memoryd.answered_from (request_id);

@@ -57,10 +57,10 @@ begin
 end
 $$;
 
--- Adds the oldest changes to the statistics, at most p_most, and returns how many. One transaction at a time,
--- in order, so that no count is ever negative. Lexemes whose count is 0 are deleted, also those that were
--- added and removed since the last time.
-create or replace function memoryd.fold_lexeme_changes(p_most integer default 5000) returns integer
+-- Adds the oldest changes to the statistics, at most p_maximum, and returns how many. One transaction at a
+-- time, in order, so that no count is ever negative. Lexemes whose count is 0 are deleted, also those that
+-- were added and removed since the last time.
+create or replace function memoryd.fold_lexeme_changes(p_maximum integer default 5000) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -72,7 +72,7 @@ begin
     perform memoryd.lock('lexeme_statistics');
     with taken as (
         delete from memoryd.lexeme_changes c
-        where c.id in (select f.id from memoryd.lexeme_changes f order by f.id limit p_most)
+        where c.id in (select f.id from memoryd.lexeme_changes f order by f.id limit p_maximum)
         returning c.scope, c.lexemes, c.counts
     ), summed as materialized (
         select t.scope, l.lexeme, sum(l.count) as count

@@ -1,10 +1,10 @@
 -- All triggers, by table. To apply this file locks the tables, so it is applied only when it has changed.
 --
--- Those of a table stand here in the order in which Postgres fires them: first those that run before the
+-- Those of a table are listed in the order in which Postgres fires them: first those that run before the
 -- change, then those after it; and of these each in the order of their names. So a name decides what a
 -- trigger finds. Where it matters:
 --
---   agent_memory           stamp_expiry_... before stamp_memory: a user's own hours count from the last change
+--   agent_memory           stamp_expiry_... before stamp_memory: a user's own hours count from the change
 --                          before this one.
 --   conversation_messages  drop_when_off before place_message: a message that is dropped creates no session.
 --   memory_chunks          assign_owner before drop_when_off: the chunk has the user of its document by then.
