@@ -54,7 +54,7 @@ select (select count(*) from {table}) as rows,
         where lexemes is not null and sparse_embedding is not null and embedding is not null and code is not null) as indexed,
        (select sum(rows) from memoryd.lexeme_statistics where lexeme = $1) as counted,
        (select count(*) from memoryd.lexeme_changes) as uncounted,
-       (select count(*) from memoryd.dead_jobs) as dead
+       (select count(*) from memoryd.dead_letters) as dead
 """
 
 

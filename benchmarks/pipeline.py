@@ -36,7 +36,7 @@ select (select count(*) from agent_commands) as commands,
        (select count(*) from agent_memory where embedding is null) as unindexed,
        (select count(*) from memory_associations) as associations,
        (select count(distinct memory_id) from memory_associations) as associated,
-       (select count(*) from memoryd.dead_jobs) as dead
+       (select count(*) from memoryd.dead_letters) as dead
 """
 
 

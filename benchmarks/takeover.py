@@ -66,7 +66,7 @@ async def measure(url: str, rate: float, seconds: float, claim_seconds: float) -
         rows = await writing
         await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.05)
         running.process.wait()
-    dead = await connection.fetchval("select count(*) from memoryd.dead_jobs")
+    dead = await connection.fetchval("select count(*) from memoryd.dead_letters")
     await connection.close()
     return {
         "rows": rows,
@@ -74,7 +74,7 @@ async def measure(url: str, rate: float, seconds: float, claim_seconds: float) -
         "jobs_in_hand": in_hand,
         "taken_over_seconds": round(taken_over, 1),
         "oldest_fresh_seconds": round(oldest, 1),
-        "dead_jobs": dead,
+        "dead_letters": dead,
     }
 
 

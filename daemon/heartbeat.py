@@ -19,10 +19,10 @@ from daemon.logs import describe
 from handlers.dream.dreamer import Dreamer
 
 BEAT = """
-insert into memoryd.daemons (id, host, pid, version, doorbell, number, backend)
+insert into memoryd.daemons (id, host, pid, version, wake_up, number, backend)
 values ($1, $2, $3, $4, $5, $6, $7)
 on conflict (id) do update
-set seen_at = now(), doorbell = excluded.doorbell, backend = excluded.backend
+set seen_at = now(), wake_up = excluded.wake_up, backend = excluded.backend
 """
 
 LEAVE = "delete from memoryd.daemons where id = $1"
@@ -42,7 +42,7 @@ class Heartbeat:
         seconds: float,
         logger: FilteringBoundLogger,
     ) -> None:
-        self.doorbell = "listen"
+        self.wake_up = "listen"
         self._database = database
         self._daemon_id = daemon_id
         self._number = number
@@ -89,7 +89,7 @@ class Heartbeat:
             socket.gethostname(),
             os.getpid(),
             self._version,
-            self.doorbell,
+            self.wake_up,
             self._number,
             self._backend,
         )

@@ -74,7 +74,7 @@ class Daemon:
         settings = self._settings
         patience = settings.start_seconds
         pooled, database = await patiently(self._open, seconds=patience, logger=self._log)
-        listen = not pooled and settings.doorbell != "poll"
+        listen = not pooled and settings.wake_up != "poll"
         try:
             embedded_by = await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
             if embedded_by not in (None, self._embedder.name):
@@ -90,7 +90,7 @@ class Daemon:
                 seconds=settings.heartbeat_seconds,
                 logger=self._log,
             )
-            heartbeat.doorbell = "listen" if listen else "poll"
+            heartbeat.wake_up = "listen" if listen else "poll"
             tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
             schedule = parts.build_schedule(settings, database, daemon_id=self._id, logger=self._log)
             running = [asyncio.create_task(task) for task in tasks]
@@ -99,7 +99,7 @@ class Daemon:
                 "daemon_started",
                 daemon=str(self._id),
                 database=host_of(self._url),
-                doorbell=heartbeat.doorbell,
+                wake_up=heartbeat.wake_up,
                 embedder=self._embedder.name,
                 executor=self._executor is not None,
                 ms=round((time.perf_counter() - began) * 1000),
@@ -151,7 +151,7 @@ class Daemon:
             embedding=embedding,
             dreamer=dreamer,
             embedder=self._embedder,
-            holder=self._number,
+            daemon=self._number,
             # With a listener the follow-ups' own notification is quicker than a second claim is cheap.
             wake_others=(lambda _topics: None) if listen else self.wake,
             logger=self._log,

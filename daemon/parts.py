@@ -38,11 +38,11 @@ def build_workers(
     embedding: Embedding,
     dreamer: Dreamer,
     embedder: Embedder,
-    holder: int,
+    daemon: int,
     wake_others: Callable[[Sequence[str]], None],
     logger: FilteringBoundLogger,
 ) -> dict[str, Worker]:
-    """The worker of each topic, by its name. `holder`: the number of the daemon."""
+    """The worker of each topic, by its name. `daemon`: the number of the daemon."""
     topics = build_topics(
         database,
         embedding,
@@ -58,7 +58,7 @@ def build_workers(
             claim_seconds=settings.claim_seconds,
             max_attempts=settings.max_attempts,
             retry_max_seconds=settings.retry_max_seconds,
-            holder=holder,
+            daemon=daemon,
             logger=logger,
             wake_others=wake_others,
         )

@@ -71,7 +71,7 @@ SWEEP = """
 with queries as (
     delete from public.memory_queries where query_time < now() - make_interval(secs => $1::double precision * 86400) returning 1
 ), dead as (
-    delete from memoryd.dead_jobs where died_at < now() - make_interval(days => $2) returning 1
+    delete from memoryd.dead_letters where died_at < now() - make_interval(days => $2) returning 1
 ), kept as (
     delete from memoryd.embeddings where used_at < now() - make_interval(days => $3) returning 1
 ), requests as (
@@ -87,7 +87,7 @@ with queries as (
       and not exists (select from memoryd.jobs j where j.topic = l.topic and j.lane = l.lane)
     returning 1
 )
-select (select count(*) from queries) as queries, (select count(*) from dead) as dead_jobs,
+select (select count(*) from queries) as queries, (select count(*) from dead) as dead_letters,
        (select count(*) from kept) as embeddings, (select count(*) from requests) as requests
 """
 

@@ -30,7 +30,7 @@ A_CENTURY = 876_000
 GROUPS: Mapping[str, str] = MappingProxyType(
     {
         "database_url": "Database",
-        "doorbell": "Queue",
+        "wake_up": "Queue",
         "embedder": "Embedder and language model",
         "executor_command": "Built-in executor",
         "pending_per_user": "Limits, expiry and notifications",
@@ -74,7 +74,7 @@ class Settings(BaseSettings):
         10, description="Maximum number of connections, not counting the one that listens."
     )
 
-    doorbell: Literal["auto", "listen", "poll"] = Field(
+    wake_up: Literal["auto", "listen", "poll"] = Field(
         "auto",
         description="How the daemon learns of work. poll works without LISTEN, behind a transaction pooler.",
     )

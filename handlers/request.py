@@ -56,7 +56,7 @@ where r.id = n.id and r.status = 'pending'
 
 # An answer is a copy of others' texts. Until it is committed no erasure ends, which then takes out of it what it erased; and
 # what is looked up once this is held is looked up after the erasures before it.
-HOLD_OFF_ERASURES = "select memoryd.hold_off_erasures()"
+HOLD_OFF_ERASURES = "select memoryd.block_erasures()"
 
 FAIL = """
 update public.memory_requests

@@ -51,10 +51,10 @@ async def account(connection: asyncpg.Connection, ledger: Ledger) -> dict[str, o
             "select count(*) from (select from memory_associations group by memory_id having count(*) > 5) m"
         ),
         "traces_of_erased_users": await _traces(connection, ledger),
-        "dead_jobs": [
+        "dead_letters": [
             tuple(r)
             for r in await connection.fetch(
-                "select topic, left(error, 120), count(*) from memoryd.dead_jobs group by 1, 2"
+                "select topic, left(error, 120), count(*) from memoryd.dead_letters group by 1, 2"
             )
         ],
     }

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 LIST = """
 select id, topic, lane, ref, attempts, error, created_at, died_at,
        extract(epoch from now() - died_at)::float8 as died_seconds
-from memoryd.dead_jobs
+from memoryd.dead_letters
 where $1::text is null or topic = $1
 order by died_at desc, id desc
 limit $2
 """
 
-COUNT = "select count(*) from memoryd.dead_jobs where $1::text is null or topic = $1"
+COUNT = "select count(*) from memoryd.dead_letters where $1::text is null or topic = $1"
 
 dead = typer.Typer(
     help="List the jobs that were given up; `dead requeue` tries them again.",

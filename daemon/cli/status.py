@@ -43,13 +43,13 @@ def _show(found: Status) -> None:
     say()
     if found.daemons:
         table(
-            ["host", "pid>", "version", "doorbell", "up>", "last seen>", "alive"],
+            ["host", "pid>", "version", "wake_up", "up>", "last seen>", "alive"],
             [
                 [
                     one.host,
                     str(one.pid),
                     one.version,
-                    one.doorbell,
+                    one.wake_up,
                     age(one.up_seconds),
                     f"{age(one.silent_seconds)} ago",
                     "yes" if one.alive else "no",

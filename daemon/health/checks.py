@@ -134,28 +134,28 @@ def check_clock(difference: float) -> Check:
 def check_doorbell(settings: Settings, *, heard: bool) -> Check:
     """Whether LISTEN works, or a transaction pooler is in the way."""
     if heard:
-        if settings.doorbell == "poll" or settings.pool == "transaction":
-            advice = "Unset MEMORYD_DOORBELL and MEMORYD_POOL: work is then picked up in milliseconds."
+        if settings.wake_up == "poll" or settings.pool == "transaction":
+            advice = "Unset MEMORYD_WAKE_UP and MEMORYD_POOL: work is then picked up in milliseconds."
             found = (
                 f"The daemon polls every {settings.poll_seconds:g} s as it is told, though LISTEN would work."
             )
-            return Check("doorbell", "ok", found, advice)
-        return Check("doorbell", "ok", "Notifications are heard: no transaction pooler is in the way.")
+            return Check("wake_up", "ok", found, advice)
+        return Check("wake_up", "ok", "Notifications are heard: no transaction pooler is in the way.")
     found = "Notifications do not arrive: DATABASE_URL leads through a transaction pooler"
     direct = (
         "give DATABASE_URL a direct or session connection (Supabase: port 5432) for pickup in milliseconds."
     )
     if settings.pool == "transaction":
         return Check(
-            "doorbell", "ok", f"{found}, as MEMORYD_POOL says; polled every {settings.poll_seconds:g} s."
+            "wake_up", "ok", f"{found}, as MEMORYD_POOL says; polled every {settings.poll_seconds:g} s."
         )
     if settings.pool == "direct":
-        advice = f"Set MEMORYD_POOL=transaction and MEMORYD_DOORBELL=poll, or {direct}"
-        return Check("doorbell", "problem", f"{found}, but MEMORYD_POOL says direct.", advice)
+        advice = f"Set MEMORYD_POOL=transaction and MEMORYD_WAKE_UP=poll, or {direct}"
+        return Check("wake_up", "problem", f"{found}, but MEMORYD_POOL says direct.", advice)
     advice = (
-        f"Set MEMORYD_POOL=transaction and MEMORYD_DOORBELL=poll to spare each start two seconds, or {direct}"
+        f"Set MEMORYD_POOL=transaction and MEMORYD_WAKE_UP=poll to spare each start two seconds, or {direct}"
     )
-    return Check("doorbell", "warning", f"{found}; polled every {settings.poll_seconds:g} s.", advice)
+    return Check("wake_up", "warning", f"{found}; polled every {settings.poll_seconds:g} s.", advice)
 
 
 def check_disk(free_bytes: int) -> Check:

@@ -30,7 +30,7 @@ select json_build_object(
     'postgres', current_setting('server_version'),
     'daemons', (
         select coalesce(json_agg(json_build_object(
-            'id', d.id, 'host', d.host, 'pid', d.pid, 'version', d.version, 'doorbell', d.doorbell,
+            'id', d.id, 'host', d.host, 'pid', d.pid, 'version', d.version, 'wake_up', d.wake_up,
             'up_seconds', extract(epoch from now() - d.started_at),
             'silent_seconds', extract(epoch from now() - d.seen_at)) order by d.started_at, d.id), '[]')
         from memoryd.daemons d),
@@ -43,7 +43,7 @@ select json_build_object(
     'dead', (
         select coalesce(json_agg(q order by q.topic), '[]')
         from (select topic, count(*) as jobs, extract(epoch from now() - max(died_at)) as newest_seconds
-              from memoryd.dead_jobs group by topic) q),
+              from memoryd.dead_letters group by topic) q),
     'memories', (
         select coalesce(json_object_agg(kind, n order by kind), '{}')
         from (select kind, count(*) as n from public.agent_memory group by kind) q),
@@ -89,7 +89,7 @@ class DaemonRow:
     host: str
     pid: int
     version: str
-    doorbell: str
+    wake_up: str
     up_seconds: float
     silent_seconds: float
     alive: bool

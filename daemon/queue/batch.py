@@ -84,7 +84,7 @@ class BatchRunner:
         async with self._trying_suspects:
             first = suspects[0]
             if len(suspects) == 1:
-                if first.alone > 0 and first.deaths >= self._max_attempts:
+                if first.solo_attempts > 0 and first.deaths >= self._max_attempts:
                     given_up = f"given up after {self._max_attempts} attempts"
                     await self._bury(
                         first,
@@ -157,7 +157,7 @@ class BatchRunner:
         spared = not (error.asked and self._provider_suspects.provider_failed(jobs))
         await queue.release(self._database, jobs, seconds=error.retry_in, spared=spared)
         await queue.unlease(self._database, jobs, seconds=error.retry_in)
-        if not spared and jobs[0].attempt - jobs[0].spared >= self._max_attempts:
+        if not spared and jobs[0].attempt - jobs[0].snoozes >= self._max_attempts:
             await self._bury(jobs[0], reason_of(error), error=error)
             return True
         self._wake_in(error.retry_in)
@@ -197,7 +197,7 @@ class BatchRunner:
     # --- Jobs that failed.
 
     async def _failed(self, job: Job, error: Exception) -> bool:
-        attempts = job.attempt - job.spared
+        attempts = job.attempt - job.snoozes
         if failures.is_permanent(error) or attempts >= self._max_attempts:
             await self._bury(job, reason_of(error), error=error)
             return True
@@ -224,14 +224,14 @@ class BatchRunner:
             "job_buried",
             job=job.id,
             ref=str(job.ref),
-            attempts=job.attempt - job.spared,
+            attempts=job.attempt - job.snoozes,
             error=describe(error) if error else "its last attempt never came back",
             hint="memoryd dead",
         )
 
     # --- Claims that are given back.
 
-    async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, spared: bool, error: str) -> None:
+    async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, counted: bool, error: str) -> None:
         """Until it succeeds: claims that ran out instead would count as the death of their worker."""
         failed = 0
         while True:

@@ -89,12 +89,12 @@ def backoff(failures: int, *, maximum: float = BACKOFF_MAX_SECONDS) -> float:
 
 def lock_pause(jobs: Sequence[Job]) -> float:
     """For jobs that met a lock; the first stands for all."""
-    return backoff(1 + jobs[0].spared, maximum=LOCK_MAX_SECONDS)
+    return backoff(1 + jobs[0].snoozes, maximum=LOCK_MAX_SECONDS)
 
 
 def outage_pause(jobs: Sequence[Job], *, maximum: float) -> float:
     """For jobs that met an outage; what failed fails for everybody, so the one that waited least decides."""
-    return backoff(1 + min(j.spared for j in jobs), maximum=min(OUTAGE_MAX_SECONDS, maximum))
+    return backoff(1 + min(j.snoozes for j in jobs), maximum=min(OUTAGE_MAX_SECONDS, maximum))
 
 
 # --- In which parts jobs are tried.
@@ -143,7 +143,7 @@ class ProviderSuspects:
         Of those that met the provider's failure often enough one half, chosen at random, comes last and apart. So the others
         get through, and the one at fault is found by halving.
         """
-        suspects = [j for j in jobs if j.lane is None and j.spared >= SUSPECT_AFTER]
+        suspects = [j for j in jobs if j.lane is None and j.snoozes >= SUSPECT_AFTER]
         last = set(random.sample([j.id for j in suspects], (len(suspects) + 1) // 2))
         parts = [[j for j in jobs if j.id not in last], [j for j in jobs if j.id in last]]
         return [part for part in parts if part]
@@ -158,7 +158,7 @@ class ProviderSuspects:
         for job in jobs:
             self._successes_at_failure.setdefault(job.id, self._successes)
         first = jobs[0]
-        alone = len(jobs) == 1 and first.spared >= SUSPECT_AFTER
+        alone = len(jobs) == 1 and first.snoozes >= SUSPECT_AFTER
         return alone and self._successes > self._successes_at_failure[first.id]
 
     def succeeded(self, jobs: Sequence[Job]) -> None:

@@ -47,13 +47,13 @@ class Listener:
         while True:
             connection: asyncpg.Connection | None = None
             try:
-                connection = await connect(self._url, application="memoryd doorbell")
+                connection = await connect(self._url, application="memoryd listener")
                 ended = asyncio.Event()
                 connection.add_termination_listener(lambda _connection, ended=ended: ended.set())
                 await connection.add_listener(CHANNEL, self._heard)
                 await connection.add_listener(READY_CHANNEL, self._heard)
                 if told:
-                    self._log.info("doorbell_back")
+                    self._log.info("listener_back")
                 pause, told = 0.05, False
                 self._listens_on(connection.get_server_pid())
                 self._wake(None)
@@ -68,7 +68,7 @@ class Listener:
                 if connection is not None and not connection.is_closed():
                     connection.terminate()
             if not told:
-                self._log.warning("doorbell_lost", error=reason)
+                self._log.warning("listener_lost", error=reason)
                 told = True
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, 1.0)

@@ -34,15 +34,15 @@ with dead as (
     update memoryd.daemons set backend = null where id = $1 and backend = $2 returning number
 ), jobs as (
     update memoryd.jobs j
-    set visible_at = now(), holder = null
+    set visible_at = now(), claimed_by = null
     from dead
-    where j.holder = dead.number and j.lane is null and j.visible_at > now()
+    where j.claimed_by = dead.number and j.lane is null and j.visible_at > now()
     returning 1
 ), lanes as (
     update memoryd.lanes l
-    set leased_until = '-infinity', holder = null
+    set leased_until = '-infinity', leased_by = null
     from dead
-    where l.holder = dead.number and l.leased_until > now()
+    where l.leased_by = dead.number and l.leased_until > now()
     returning 1
 )
 select (select count(*) from jobs) as jobs, (select count(*) from lanes) as lanes

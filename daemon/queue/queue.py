@@ -6,7 +6,7 @@ either deletes nothing and so may write nothing. All times are the database's no
     enqueued --claim--> in flight --settle--> gone
                           |  \\--release--> enqueued, the attempt spared (provider down, daemon stopping)
                           |  \\--postpone-> enqueued after a backoff, the attempt counted
-                          |  \\--bury-----> dead_jobs
+                          |  \\--bury-----> dead_letters
                           \\--(worker dies; the claim runs out)--> enqueued, the attempt counted
 """
 
@@ -25,37 +25,37 @@ MAX_ERROR_LENGTH = 2000
 # Jobs that did not come back are never in one company with fresh ones, nor with those that have seen more deaths than they.
 CLAIM = """
 with due as materialized (
-    select id, attempt - spared as deaths from memoryd.jobs
-    where topic = $1 and lane is null and visible_at <= now() and attempt > spared
-    order by turn, id
+    select id, attempt - snoozes as deaths from memoryd.jobs
+    where topic = $1 and lane is null and visible_at <= now() and attempt > snoozes
+    order by fair_at, id
     limit $2::integer
     for update skip locked
 ), suspects as materialized (
     select d.id from due d
     where d.deaths = (select min(deaths) from due)
     order by d.id
-    limit (select memoryd.company(min(deaths), $2::integer, $4::integer) from due)
+    limit (select memoryd.suspects_to_try(min(deaths), $2::integer, $4::integer) from due)
 ), fresh as materialized (
     select id from memoryd.jobs
-    where topic = $1 and lane is null and visible_at <= now() and attempt = spared
-    order by turn, id
+    where topic = $1 and lane is null and visible_at <= now() and attempt = snoozes
+    order by fair_at, id
     limit $2::integer
     for update skip locked
 )
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3), attempt = j.attempt + 1, holder = $5
+set visible_at = now() + make_interval(secs => $3), attempt = j.attempt + 1, claimed_by = $5
 from (select id from fresh union all select id from suspects) due
 where j.id = due.id
-returning j.id, j.lane, j.ref, j.payload, j.attempt, j.spared, j.alone, j.created_at
+returning j.id, j.lane, j.ref, j.payload, j.attempt, j.snoozes, j.solo_attempts, j.created_at
 """
 
 CLAIM_LANES = """
-select id, lane, ref, payload, attempt, spared, alone, created_at, token
+select id, lane, ref, payload, attempt, snoozes, solo_attempts, created_at, token
 from memoryd.claim_lanes($1, $2, $3, make_interval(secs => $4), $5, $6)
 """
 
 # Said before it begins: whether a death was this job's, or that of others that it was claimed with, is seen by this alone.
-BEGIN_ALONE = "update memoryd.jobs set alone = alone + 1 where id = $1 and attempt = $2"
+BEGIN_ALONE = "update memoryd.jobs set solo_attempts = solo_attempts + 1 where id = $1 and attempt = $2"
 
 SETTLE = """
 delete from memoryd.jobs j
@@ -81,8 +81,8 @@ returning j.id
 
 RELEASE = """
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3), spared = j.spared + $4::integer,
-    alone = case when $4::integer > 0 then 0 else j.alone end, holder = null,
+set visible_at = now() + make_interval(secs => $3), snoozes = j.snoozes + $4::integer,
+    solo_attempts = case when $4::integer > 0 then 0 else j.solo_attempts end, claimed_by = null,
     last_error = coalesce($5, j.last_error)
 from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
 where j.id = s.id and j.attempt = s.attempt
@@ -90,7 +90,7 @@ where j.id = s.id and j.attempt = s.attempt
 
 POSTPONE = """
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3), alone = 0, holder = null, last_error = coalesce($4, j.last_error)
+set visible_at = now() + make_interval(secs => $3), solo_attempts = 0, claimed_by = null, last_error = coalesce($4, j.last_error)
 where j.id = $1 and j.attempt = $2
 """
 
@@ -129,8 +129,8 @@ with gone as (
     where j.id = $1 and j.attempt = $2
     returning *
 )
-insert into memoryd.dead_jobs (id, topic, lane, ref, payload, attempts, error, created_at)
-select id, topic, lane, ref, payload, attempt - spared, coalesce($4 || last_error, $3), created_at from gone
+insert into memoryd.dead_letters (id, topic, lane, ref, payload, attempts, error, created_at)
+select id, topic, lane, ref, payload, attempt - snoozes, coalesce($4 || last_error, $3), created_at from gone
 """
 
 # Ordered, so that the indexes are taken: a mere `exists` reads a backlog whole to find that another topic has no part in it.
@@ -139,7 +139,7 @@ select t.topic
 from unnest($1::text[]) as t(topic)
 where (select true from memoryd.jobs j
        where j.topic = t.topic and j.lane is null and j.visible_at <= now()
-       order by j.turn, j.id
+       order by j.fair_at, j.id
        limit 1)
    or (select true from memoryd.jobs j
        where j.topic = t.topic and j.lane is not null
@@ -149,11 +149,11 @@ where (select true from memoryd.jobs j
 
 REQUEUE = """
 with back as (
-    delete from memoryd.dead_jobs d
+    delete from memoryd.dead_letters d
     where ($1::bigint[] is null or d.id = any($1)) and ($2::text is null or d.topic = $2)
     returning topic, lane, ref, payload, id
 ), queued as (
-    insert into memoryd.jobs (topic, lane, ref, payload, turn)
+    insert into memoryd.jobs (topic, lane, ref, payload, fair_at)
     select topic, lane, ref, payload, clock_timestamp() from back order by id
     returning topic
 ), asked_again as (
@@ -163,7 +163,7 @@ with back as (
     from back b
     where b.topic in ('request', 'user_data', 'dream') and r.id = b.ref and r.status = 'failed'
 )
-select count(*) as jobs, count(memoryd.ring(q.topic)) from queued q
+select count(*) as jobs, count(memoryd.wake(q.topic)) from queued q
 """
 
 
@@ -174,10 +174,10 @@ async def claim(
     limit: int,
     seconds: float,
     max_attempts: int = 5,
-    holder: int | None = None,
+    daemon: int | None = None,
 ) -> list[Job]:
     """Up to `limit` fresh jobs, and a company of suspects, of a topic without lanes: whose turn is next; returned by id."""
-    return _jobs(topic, await database.fetch(CLAIM, topic, limit, seconds, max_attempts, holder))
+    return _jobs(topic, await database.fetch(CLAIM, topic, limit, seconds, max_attempts, daemon))
 
 
 async def claim_lanes(
@@ -188,13 +188,13 @@ async def claim_lanes(
     limit: int,
     seconds: float,
     max_attempts: int = 5,
-    holder: int | None = None,
+    daemon: int | None = None,
 ) -> list[Job]:
     """The first jobs of lanes, now leased, about `limit` in all; ordered by lane and id.
 
     Up to `lanes` lanes that begin with a fresh job, and up to as many that begin with a suspect.
     """
-    rows = await database.fetch(CLAIM_LANES, topic, lanes, limit, seconds, max_attempts, holder)
+    rows = await database.fetch(CLAIM_LANES, topic, lanes, limit, seconds, max_attempts, daemon)
     return _jobs(topic, rows)
 
 
@@ -222,7 +222,7 @@ async def release(
     jobs: Sequence[Job],
     *,
     seconds: float = 0.0,
-    spared: bool = True,
+    counted: bool = True,
     error: str | None = None,
 ) -> None:
     """Hands jobs back after `seconds`; `spared`: the attempt is not counted. Their lanes are left alone: see `unlease`.
@@ -258,7 +258,7 @@ async def renew(database: Database, jobs: Sequence[Job], *, seconds: float) -> N
 
 
 async def bury(database: Database, job: Job, *, error: str, before_last: str | None = None) -> None:
-    """Moves a job to dead_jobs with `error`, or where it has a last error with `before_last` and that."""
+    """Moves a job to dead_letters with `error`, or where it has a last error with `before_last` and that."""
     await database.execute(BURY, job.id, job.attempt, error[:MAX_ERROR_LENGTH], before_last)
 
 
@@ -286,8 +286,8 @@ def _jobs(topic: str, rows: Sequence[Any]) -> list[Job]:
             ref=r["ref"],
             payload=None if r["payload"] is None else json.loads(r["payload"]),
             attempt=r["attempt"],
-            spared=r["spared"],
-            alone=r["alone"],
+            snoozes=r["snoozes"],
+            solo_attempts=r["solo_attempts"],
             created_at=r["created_at"],
             token=r.get("token"),
         )

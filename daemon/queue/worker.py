@@ -36,14 +36,14 @@ class Worker:
         logger: FilteringBoundLogger,
         wake_others: Callable[[Sequence[str]], None],
         retry_max_seconds: float = failures.BACKOFF_MAX_SECONDS,
-        holder: int | None = None,
+        daemon: int | None = None,
     ) -> None:
-        """`holder` is the number of the daemon, by which others know whose the claims are."""
+        """`daemon` is the number of the daemon, by which others know whose the claims are."""
         self.topic = topic
         self._database = database
         self._claim_seconds = claim_seconds
         self._max_attempts = max_attempts
-        self._holder = holder
+        self._daemon = daemon
         self._log = logger.bind(topic=topic.name)
         self._woken = asyncio.Event()
         self._slots = asyncio.Semaphore(topic.parallel)
@@ -159,7 +159,7 @@ class Worker:
                 limit=topic.batch,
                 seconds=self._claim_seconds,
                 max_attempts=self._max_attempts,
-                holder=self._holder,
+                daemon=self._daemon,
             )
         return await queue.claim(
             self._database,
@@ -167,5 +167,5 @@ class Worker:
             limit=topic.batch,
             seconds=self._claim_seconds,
             max_attempts=self._max_attempts,
-            holder=self._holder,
+            daemon=self._daemon,
         )

@@ -21,7 +21,7 @@ ASSOCIATE = """, queued as (
     from written w join locked l using (id)
     where l.embedding is not null and not l.embedded
     order by w.created_at, w.id
-    returning memoryd.ring('associate')
+    returning memoryd.wake('associate')
 )
 """
 

@@ -13,9 +13,9 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 
 # The age is kept, so that `memoryd status` tells of rows that have long been held.
 ASK_AGAIN = """
-insert into memoryd.jobs (topic, ref, payload, created_at, visible_at, turn, party)
+insert into memoryd.jobs (topic, ref, payload, created_at, visible_at, fair_at, tenant)
 select $1, h.id, $2::jsonb, h.since, now() + make_interval(secs => h.pause), clock_timestamp() + make_interval(secs => h.pause),
-       case when $1 = 'context' then (select memoryd.party_of(c.user_id) from public.agent_commands c where c.id = h.id) end
+       case when $1 = 'context' then (select memoryd.tenant_of(c.user_id) from public.agent_commands c where c.id = h.id) end
 from unnest($3::uuid[], $4::timestamptz[], $5::double precision[]) as h(id, since, pause)
 """
 

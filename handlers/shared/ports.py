@@ -30,16 +30,16 @@ class Job:
     ref: UUID | None
     payload: dict[str, Any] | None
     attempt: int
-    spared: int
+    snoozes: int
     created_at: datetime
     token: int | None = None
-    alone: int = 0
+    solo_attempts: int = 0
     """Times it was begun alone and did not come back."""
 
     @property
     def deaths(self) -> int:
         """Attempts before this one that counted: it did not come back, or failed."""
-        return self.attempt - self.spared - 1
+        return self.attempt - self.snoozes - 1
 
     @property
     def suspect(self) -> bool:

@@ -42,7 +42,7 @@ begin
     exception when lock_not_available then
         insert into memoryd.jobs (topic, payload, visible_at)
         select 'context', jsonb_build_object('register', u), now() + p_pause from unnest(unknown) u;
-        perform memoryd.ring('context');
+        perform memoryd.wake('context');
     end;
 end
 $$;
@@ -89,34 +89,15 @@ begin
     perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
 
     select count(*), count(user_id) into waiting, of_users from new_rows where status = 'pending';
-    -- In turns: a command of a user each second, sixteen of the agents' own.
-    if of_users > 0 then
-        perform memoryd.check_pending(of_users);
-        insert into memoryd.jobs (topic, ref, party, turn)
-        select 'context', t.id, t.party,
-               t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
-        from (
-            select p.*,
-                   max(case p.place when 1 then memoryd.next_turn('context', p.party) end)
-                       over (partition by p.party) as begins
-            from (
-                select n.id, n.created_at, memoryd.party_of(n.user_id) as party,
-                       row_number() over (partition by n.user_id order by n.created_at, n.id) as place
-                from new_rows n
-                where n.status = 'pending'
-            ) p
-        ) t
-        order by t.created_at, t.id;
-    elsif waiting > 0 then
-        insert into memoryd.jobs (topic, ref, turn)
-        select 'context', id,
-               clock_timestamp()
-                   + make_interval(secs => (row_number() over (order by created_at, id) - 1) / 16)
-        from new_rows where status = 'pending'
-        order by created_at, id;
-    end if;
     if waiting > 0 then
-        perform memoryd.ring('context');
+        perform memoryd.check_pending(of_users) where of_users > 0;
+        perform memoryd.queue_fairly(
+            'context',
+            array_agg(n.id order by n.created_at, n.id),
+            array_agg(n.user_id order by n.created_at, n.id))
+        from new_rows n
+        where n.status = 'pending';
+        perform memoryd.wake('context');
     end if;
 
     perform memoryd.queue_in_lanes('capture', array_agg(ended.agent_id), array_agg(ended.id))
@@ -165,14 +146,10 @@ begin
     end if;
 
     if 'pending' = any(reached) then
-        insert into memoryd.jobs (topic, ref, turn)
-        select 'context', n.id,
-               clock_timestamp()
-                   + make_interval(secs => (row_number() over (order by n.created_at, n.id) - 1) / 16)
+        perform memoryd.queue_fairly('context', array_agg(n.id order by n.created_at, n.id), null)
         from new_rows n join old_rows o using (id)
-        where n.status = 'pending' and o.status <> 'pending'
-        order by n.created_at, n.id;
-        perform memoryd.ring('context');
+        where n.status = 'pending' and o.status <> 'pending';
+        perform memoryd.wake('context');
     end if;
 
     if 'ready' = any(reached) then

@@ -41,7 +41,7 @@ return 'user ' || (uuid_hash_extended(p_user, 0) & 255);
 -- Called by whoever writes a copy of others' texts (an embedding, an answer): an erasure waits until that is
 -- committed, and then finds the copy. Who calls it while an erasure runs waits for that, and then no longer
 -- finds the text.
-create or replace function memoryd.hold_off_erasures() returns void
+create or replace function memoryd.block_erasures() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$ begin lock table memoryd.erased_texts in row share mode; end $$;

@@ -10,7 +10,7 @@ return pg_notification_queue_usage() < 0.5;
 
 -- Wakes the daemons that work on a topic. The payload is the topic alone, since equal notifications of a
 -- transaction are sent once.
-create or replace function memoryd.ring(p_topic text) returns void
+create or replace function memoryd.wake(p_topic text) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$ select pg_notify('memoryd', p_topic) where memoryd.may_notify() $$;

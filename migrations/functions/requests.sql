@@ -30,9 +30,9 @@ begin
             insert into memoryd.jobs (topic, ref)
             select 'dream', r.id from unnest(each.ids) with ordinality as r(id, place) order by r.place;
         else
-            perform memoryd.queue_in_turns(each.topic, each.ids, each.users);
+            perform memoryd.queue_fairly(each.topic, each.ids, each.users);
         end if;
-        perform memoryd.ring(each.topic);
+        perform memoryd.wake(each.topic);
     end loop;
     return null;
 end

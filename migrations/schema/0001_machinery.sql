@@ -31,25 +31,25 @@ from generate_series(1, 3);
 -- A job is a unit of the daemons' own work. There is no status column: claiming raises `attempt` and moves
 -- `visible_at` into the future, so that the claim of a worker that died expires by itself. (id, attempt) is
 -- the fencing token.
---   spared   attempts that are not counted: they ended through no fault of the job (a provider was down, the
---            daemon was stopping). A job with attempt > spared has failed, or its worker died: from then on
+--   snoozes   attempts that are not counted: they ended through no fault of the job (a provider was down, the
+--            daemon was stopping). A job with attempt > snoozes has failed, or its worker died: from then on
 --            it is in no batch with fresh jobs.
---   alone    how often its worker died while the job was the only one of its batch. Only such deaths make it
+--   solo_attempts how often its worker died while the job was the only one of its batch. Only such deaths make it
 --            a dead letter, since otherwise another job of the batch may have killed the worker.
---   holder   the number of the daemon that has claimed it (memoryd.daemons.number).
--- Users take turns: the jobs of one user are a second apart (memoryd.next_turn).
+--   claimed_by the number of the daemon that has claimed it (memoryd.daemons.number).
+-- Users take turns: the jobs of one user are a second apart (memoryd.next_fair_time).
 create table memoryd.jobs (
     id bigint generated always as identity primary key,
     topic text not null,
     lane text,
     ref uuid,
     payload jsonb,
-    party bigint,
-    turn timestamptz not null default '-infinity',
+    tenant bigint,
+    fair_at timestamptz not null default '-infinity',
     attempt integer not null default 0,
-    spared integer not null default 0,
-    alone integer not null default 0,
-    holder integer,
+    snoozes integer not null default 0,
+    solo_attempts integer not null default 0,
+    claimed_by integer,
     visible_at timestamptz not null default now(),
     created_at timestamptz not null default now(),
     last_error text
@@ -67,20 +67,20 @@ create table memoryd.jobs (
 );
 comment on table memoryd.jobs is
     'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
-comment on column memoryd.jobs.party is
-    'The user whom the job is for, as a hash (memoryd.party_of); '
+comment on column memoryd.jobs.tenant is
+    'The user whom the job is for, as a hash (memoryd.tenant_of); '
     'null where it is the agents'' own, or no turns are taken.';
-comment on column memoryd.jobs.turn is 'Jobs without a lane are claimed by turn, then in order.';
+comment on column memoryd.jobs.fair_at is 'Jobs without a lane are claimed by this time, then in order.';
 comment on column memoryd.jobs.last_error is
     'The error of its last attempt that failed; null where none did.';
 
 -- No index contains visible_at, so that a claim stays a HOT update: few jobs are claimed at once, and a scan
 -- skips them.
-create index jobs_unlaned on memoryd.jobs (topic, turn, id) where lane is null;
+create index jobs_unlaned on memoryd.jobs (topic, fair_at, id) where lane is null;
 create index jobs_laned on memoryd.jobs (topic, lane, id) where lane is not null;
 
 -- What a user has pending, and the last turn of it.
-create index jobs_party on memoryd.jobs (party, topic, turn) where party is not null;
+create index jobs_tenant on memoryd.jobs (tenant, topic, fair_at) where tenant is not null;
 
 -- A lane is an ordered stream of jobs of one topic (one agent's memories), leased to one worker at a time.
 create table memoryd.lanes (
@@ -89,13 +89,13 @@ create table memoryd.lanes (
     leased_until timestamptz not null default '-infinity',
     not_before timestamptz not null default '-infinity',
     token bigint not null default 0,
-    holder integer,
+    leased_by integer,
     primary key (topic, lane)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000);
 comment on table memoryd.lanes is
     'Leases on ordered streams of jobs. After a failure the whole stream waits until not_before.';
 
-create table memoryd.dead_jobs (
+create table memoryd.dead_letters (
     id bigint primary key,
     topic text not null,
     lane text,
@@ -106,25 +106,25 @@ create table memoryd.dead_jobs (
     created_at timestamptz not null,
     died_at timestamptz not null default now()
 );
-comment on table memoryd.dead_jobs is
+comment on table memoryd.dead_letters is
     'Dead letters: jobs that are not retried any more, with the error. `memoryd dead` lists them, '
     '`memoryd dead requeue` tries again.';
-create index dead_jobs_topic on memoryd.dead_jobs (topic, died_at);
+create index dead_jobs_topic on memoryd.dead_letters (topic, died_at);
 
 create table memoryd.daemons (
     id uuid primary key,
     host text not null,
     pid integer not null,
     version text not null,
-    doorbell text not null,
+    wake_up text not null,
     started_at timestamptz not null default now(),
     seen_at timestamptz not null default now(),
     number integer,
     backend integer
 );
 comment on table memoryd.daemons is 'One row for each running daemon, refreshed by its heartbeat.';
-comment on column memoryd.daemons.doorbell is 'How it learns of new jobs: listen (notifications) or poll.';
-comment on column memoryd.daemons.number is 'What its claims are marked with (holder).';
+comment on column memoryd.daemons.wake_up is 'How it learns of new jobs: listen (notifications) or poll.';
+comment on column memoryd.daemons.number is 'What its claims are marked with (claimed_by).';
 comment on column memoryd.daemons.backend is
     'The server process of its listener: when that has ended, the daemon has. Null behind a transaction '
     'pooler.';

@@ -116,31 +116,58 @@ begin
         ] loop
             execute format('comment on column public.%I.%I is %L', searchable, described[1], described[2]);
         end loop;
-
-        -- Rows stay inline up to a page: to fetch an embedding from the TOAST table costs ten times as much.
-        execute format('alter table public.%I set (toast_tuple_target = 8160)', searchable);
-
-        -- The inverted index; without a pending list, which every search would read whole.
-        execute format(
-            'create index %I on public.%I using gin (memoryd.search_terms(scope, lexemes)) '
-            'with (fastupdate = off)',
-            searchable || '_terms', searchable);
-        -- The codes of a scope, read without touching its rows.
-        execute format(
-            'create index %I on public.%I (scope) include (id, code) where code is not null',
-            searchable || '_codes', searchable);
-        -- Rows that wait for their lexemes, and rows that wait for their embedding (while a remote embedder
-        -- is down).
-        execute format(
-            'create index %I on public.%I (scope, id) where lexemes is null',
-            searchable || '_unindexed', searchable);
-        execute format(
-            'create index %I on public.%I (scope, id) where code is null and lexemes is not null',
-            searchable || '_unembedded', searchable);
     end loop;
 end
 $$;
 
+-- The indexes of each searchable table:
+--   _terms       the inverted index; without a pending list, which every search would read whole
+--   _codes       the codes of a scope, read without touching its rows
+--   _unindexed   rows that wait for their lexemes
+--   _unembedded  rows that wait for their embedding, while a remote embedder is down
+-- toast_tuple_target: rows stay inline up to a page. To fetch an embedding from the TOAST table costs
+-- ten times as much.
+
+alter table public.agent_memory set (toast_tuple_target = 8160);
+create index agent_memory_terms on public.agent_memory
+    using gin (memoryd.search_terms(scope, lexemes)) with (fastupdate = off);
+create index agent_memory_codes on public.agent_memory (scope) include (id, code) where code is not null;
+create index agent_memory_unindexed on public.agent_memory (scope, id) where lexemes is null;
+create index agent_memory_unembedded on public.agent_memory (scope, id)
+    where code is null and lexemes is not null;
+
+alter table public.conversation_messages set (toast_tuple_target = 8160);
+create index conversation_messages_terms on public.conversation_messages
+    using gin (memoryd.search_terms(scope, lexemes)) with (fastupdate = off);
+create index conversation_messages_codes on public.conversation_messages (scope) include (id, code)
+    where code is not null;
+create index conversation_messages_unindexed on public.conversation_messages (scope, id) where lexemes is null;
+create index conversation_messages_unembedded on public.conversation_messages (scope, id)
+    where code is null and lexemes is not null;
+
+alter table public.memory_chunks set (toast_tuple_target = 8160);
+create index memory_chunks_terms on public.memory_chunks
+    using gin (memoryd.search_terms(scope, lexemes)) with (fastupdate = off);
+create index memory_chunks_codes on public.memory_chunks (scope) include (id, code) where code is not null;
+create index memory_chunks_unindexed on public.memory_chunks (scope, id) where lexemes is null;
+create index memory_chunks_unembedded on public.memory_chunks (scope, id)
+    where code is null and lexemes is not null;
+
+alter table public.shared_knowledge set (toast_tuple_target = 8160);
+create index shared_knowledge_terms on public.shared_knowledge
+    using gin (memoryd.search_terms(scope, lexemes)) with (fastupdate = off);
+create index shared_knowledge_codes on public.shared_knowledge (scope) include (id, code) where code is not null;
+create index shared_knowledge_unindexed on public.shared_knowledge (scope, id) where lexemes is null;
+create index shared_knowledge_unembedded on public.shared_knowledge (scope, id)
+    where code is null and lexemes is not null;
+
+alter table public.dream_insights set (toast_tuple_target = 8160);
+create index dream_insights_terms on public.dream_insights
+    using gin (memoryd.search_terms(scope, lexemes)) with (fastupdate = off);
+create index dream_insights_codes on public.dream_insights (scope) include (id, code) where code is not null;
+create index dream_insights_unindexed on public.dream_insights (scope, id) where lexemes is null;
+create index dream_insights_unembedded on public.dream_insights (scope, id)
+    where code is null and lexemes is not null;
 -- In how many rows of a scope each lexeme occurs. Under names that no lexeme has it also counts the rows of a
 -- scope ('#memory', '#conversation' ...) and those of each speaker ('@carolin Caroline': the speaker
 -- Caroline, by a lexeme of the name).

@@ -46,11 +46,11 @@ comment on table memoryd.erased_texts is
 -- Which users' rows an answer to somebody else contains: an erasure takes these answers too, also where the
 -- rows have been changed or deleted since.
 create table memoryd.answered_from (
-    party bigint not null,
+    tenant bigint not null,
     request_id uuid not null references public.memory_requests (id) on delete cascade,
-    primary key (party, request_id)
+    primary key (tenant, request_id)
 );
 comment on table memoryd.answered_from is
-    'The users (hashed, see memoryd.party_of) whose rows are in the answer to a request of somebody else; '
+    'The users (hashed, see memoryd.tenant_of) whose rows are in the answer to a request of somebody else; '
     '0: it is not known any more whose.';
 create index answered_from_request on memoryd.answered_from (request_id);

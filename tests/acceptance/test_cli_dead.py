@@ -9,12 +9,12 @@ from tests.support.daemons import Daemons
 from tests.support.waiting import IDLE, until
 
 DIE = """
-insert into memoryd.dead_jobs (id, topic, lane, attempts, error, created_at, died_at)
+insert into memoryd.dead_letters (id, topic, lane, attempts, error, created_at, died_at)
 values (11, 'capture', 'alice', 5, E'ValueError\\nin three\\nlines', now(), now() - interval '2 hours'),
        (12, 'index', null, 5, 'Rejected [red]', now(), now() - interval '1 hour'),
        (13, 'index', null, 5, 'Rejected', now(), now())
 """
-LEFT = "select array_agg(id order by id) from memoryd.dead_jobs"
+LEFT = "select array_agg(id order by id) from memoryd.dead_letters"
 QUEUED = "select array_agg(topic order by id) from memoryd.jobs"
 
 
@@ -77,7 +77,7 @@ async def test_a_requeued_job_is_done(
     await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'likes tea')")
     await connection.execute(
         "with gone as (delete from memoryd.jobs returning *)"
-        " insert into memoryd.dead_jobs (id, topic, ref, attempts, error, created_at)"
+        " insert into memoryd.dead_letters (id, topic, ref, attempts, error, created_at)"
         " select id, topic, ref, 5, 'refused', created_at from gone"
     )
     await daemons.start(poll_seconds=3600)  # woken by the listener alone
@@ -96,7 +96,7 @@ async def test_the_client_of_a_dead_request_is_notified_of_failure_and_requeue(
     await connection.execute(
         """
         with gone as (delete from memoryd.jobs where ref = $1 returning *)
-        insert into memoryd.dead_jobs (id, topic, ref, attempts, error, created_at)
+        insert into memoryd.dead_letters (id, topic, ref, attempts, error, created_at)
         select id, topic, ref, 5, 'RuntimeError: no luck', created_at from gone
         """,
         request,

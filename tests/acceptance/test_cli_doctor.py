@@ -44,7 +44,7 @@ async def test_a_healthy_fleet_has_no_problems(memoryd: Commands, daemon: Daemon
     # A test server may do without fsync, and the doctor says so.
     wrong = {name: verdict for name, verdict in verdicts(found).items() if verdict != "ok"}
     assert set(wrong) <= {"durability"}
-    assert {"postgres", "pgvector", "roles", "schema", "dimensions", "embedder", "doorbell"} <= set(
+    assert {"postgres", "pgvector", "roles", "schema", "dimensions", "embedder", "wake_up"} <= set(
         verdicts(found)
     )
     assert {
@@ -155,7 +155,7 @@ async def test_dead_letters_and_unindexed_memories_are_warnings(
     assert verdicts(await memoryd("doctor", "--json"))["embeddings"] == "ok"  # its job waits
     await connection.execute(
         "with gone as (delete from memoryd.jobs returning *)"
-        " insert into memoryd.dead_jobs (id, topic, ref, attempts, error, created_at)"
+        " insert into memoryd.dead_letters (id, topic, ref, attempts, error, created_at)"
         " select id, topic, ref, 5, 'refused', created_at from gone"
     )
     found = await memoryd("doctor", "--json")
@@ -208,8 +208,8 @@ async def test_a_role_that_is_not_the_owner_is_a_problem(
 POOLERS = [
     # what is heard, settings, verdict, words of the finding or the advice
     (True, {}, "ok", "no transaction pooler"),
-    (True, {"pool": "transaction"}, "ok", "Unset MEMORYD_DOORBELL and MEMORYD_POOL"),
-    (False, {}, "warning", "MEMORYD_POOL=transaction and MEMORYD_DOORBELL=poll"),
+    (True, {"pool": "transaction"}, "ok", "Unset MEMORYD_WAKE_UP and MEMORYD_POOL"),
+    (False, {}, "warning", "MEMORYD_POOL=transaction and MEMORYD_WAKE_UP=poll"),
     (False, {"pool": "transaction"}, "ok", "as MEMORYD_POOL says"),
     (False, {"pool": "direct"}, "problem", "MEMORYD_POOL says direct"),
 ]

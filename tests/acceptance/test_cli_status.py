@@ -26,7 +26,7 @@ async def test_status_shows_a_working_fleet(
     (alive,) = found["daemons"]
     assert alive["pid"] == daemon.process.pid
     assert alive["alive"]
-    assert alive["doorbell"] == "listen"
+    assert alive["wake_up"] == "listen"
     assert found["memories"] == {"error": 1, "outcome": 1}
     assert found["commands"] == {"completed": 1, "failed": 1}
     assert found["agents"] == 2
@@ -69,7 +69,7 @@ async def test_a_daemon_without_a_recent_heartbeat_is_not_alive(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(
-        "insert into memoryd.daemons (id, host, pid, version, doorbell, seen_at)"
+        "insert into memoryd.daemons (id, host, pid, version, wake_up, seen_at)"
         " values (gen_random_uuid(), 'elsewhere', 4711, '0.0.1', 'poll', now() - interval '10 min')"
     )
     found = (await memoryd("status", "--json")).json
@@ -81,7 +81,7 @@ async def test_dead_letters_and_the_last_dream_are_shown(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(
-        "insert into memoryd.dead_jobs (id, topic, attempts, error, created_at) values (7, 'index', 5, 'x', now())"
+        "insert into memoryd.dead_letters (id, topic, attempts, error, created_at) values (7, 'index', 5, 'x', now())"
     )
     await connection.execute(
         "with dream as (insert into dream_sessions"

@@ -49,7 +49,7 @@ async def test_the_tour_of_the_readme_runs_as_written(
     assert answer("from recall")
     assert answer("from memory_associations")
     assert await connection.fetchval("select category from dream_insights") == "correction"
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 async def test_the_examples_of_the_other_documents_run_as_written(connection: asyncpg.Connection) -> None:

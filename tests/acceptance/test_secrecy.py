@@ -84,7 +84,7 @@ async def test_content_that_providers_echo_is_not_logged(
         await until(connection, IDLE)
         # The server refuses this one and says what it was sent.
         await remember(connection, f"{POISON} for the {MARKER}")
-        await until(connection, "select exists (select from memoryd.dead_jobs)")
+        await until(connection, "select exists (select from memoryd.dead_letters)")
         await ask(connection, f"{POISON} {MARKER}")
         await insert(connection, "memory_requests", {"kind": "recall", "query": f"{POISON} {MARKER}"})
         await insert(connection, "memory_requests", {"kind": "dream"})
@@ -111,13 +111,13 @@ async def test_content_that_the_database_refuses_is_not_logged(
     await ask(connection, MARKER, status="completed", output=MARKER)
     buried = await daemon.event("job_buried")
     assert buried["topic"] == "capture"
-    assert MARKER in await connection.fetchval("select error from memoryd.dead_jobs")
+    assert MARKER in await connection.fetchval("select error from memoryd.dead_letters")
     await connection.execute("drop trigger refuse_marker on agent_memory")
     await connection.execute(
         "alter table agent_memory add constraint no_marker check (content not like '%kettledrum%')"
     )
     await ask(connection, f"kettledrum {MARKER}", status="completed", agent_id="bob")
-    await until(connection, "select count(*) = 2 from memoryd.dead_jobs")
+    await until(connection, "select count(*) = 2 from memoryd.dead_letters")
     await daemon.stop()
     assert_silent(daemon)
     assert "kettledrum" not in daemon.text()

@@ -44,7 +44,7 @@ async def test_work_survives_restarts_and_crashes_of_postgres(
             await daemon.event("database_lost", after=seen)
             await asyncio.to_thread(server.start)
             await daemon.event("database_back", after=seen)
-            await daemon.event("doorbell_back", after=seen)
+            await daemon.event("listener_back", after=seen)
             await load.at_least(min(before + 5, ROUNDS))
     assert load.rounds == ROUNDS
     assert daemon.process.returncode is None
@@ -101,7 +101,7 @@ async def test_a_job_that_crashes_the_server_each_time_becomes_a_dead_letter(
         working(worker_on(database, Doing(within=crash), max_attempts=2, claim_seconds=1), claim_seconds=1),
     ):
         connection = await once_idle(own_postgres.url)
-    dead = await connection.fetchrow("select * from memoryd.dead_jobs")
+    dead = await connection.fetchrow("select * from memoryd.dead_letters")
     assert dead is not None
     assert dead["id"] == ids[2]
     assert [r["job"] for r in await connection.fetch("select job from done order by job")] == [

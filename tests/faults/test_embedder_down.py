@@ -50,13 +50,13 @@ async def test_commands_and_recall_work_while_the_embedder_is_down_and_embedding
             server.start()
         await reached(server, asked + 1)
     # The last answer is heard here before the daemon has handed its batch back.
-    await until(connection, "select max(spared) >= 2 from memoryd.jobs")
-    assert await connection.fetchval("select max(attempt - spared) <= 1 from memoryd.jobs")
+    await until(connection, "select max(snoozes) >= 2 from memoryd.jobs")
+    assert await connection.fetchval("select max(attempt - snoozes) <= 1 from memoryd.jobs")
     assert await connection.fetchval("select count(*) from agent_memory where embedding is null") == 40
 
     server.heal()
     await until(connection, IDLE)
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
     assert await connection.fetchval("select count(*) from agent_memory where embedding is null") == 0
     assert await connection.fetchval("select count(*) from memory_associations") > 0
     await daemon.event("provider_back")
@@ -77,7 +77,7 @@ async def test_an_embedder_that_does_not_answer_delays_no_other_work(remote: Rem
     assert server.hanging.is_set()
     server.heal()
     await until(connection, IDLE)
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
     await paid_once(remote)
     assert await daemon.stop() == 0
 
@@ -137,7 +137,7 @@ async def test_the_one_text_that_the_embedder_refuses_becomes_the_only_dead_lett
     )
     daemon = await remote.daemons.start(url=remote.url, **remote.settings)
     await until(connection, IDLE)
-    dead = await connection.fetch("select * from memoryd.dead_jobs")
+    dead = await connection.fetch("select * from memoryd.dead_letters")
     assert [(d["topic"], d["attempts"]) for d in dead] == [("index", 1)]
     assert dead[0]["error"] == "Rejected: openai/test: HTTP 400: the provider refuses this input"
     left = await connection.fetchval("select array_agg(content) from agent_memory where embedding is null")

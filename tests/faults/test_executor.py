@@ -54,7 +54,7 @@ async def finished(connection: asyncpg.Connection, command: UUID) -> asyncpg.Rec
     rows = await connection.fetch(MEMORY, command)
     assert len(rows) == 1
     assert await connection.fetchval("select count(*) from memoryd.executions") == 0
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
     row = await connection.fetchrow("select * from agent_commands where id = $1", command)
     assert row is not None
     assert rows[0]["kind"] == ("outcome" if row["status"] == "completed" else "error")

@@ -47,7 +47,7 @@ async def test_an_expired_claim_settles_nothing_once_another_worker_has_it(
     await queue.postpone(database, zombie[0], seconds=3600)
     await queue.bury(database, zombie[1], error="should not happen")
     assert await connection.fetch("select * from memoryd.jobs order by id") == before
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
     assert await settle(database, heirs) == ids
     assert await settle(database, heirs) == []
@@ -142,7 +142,7 @@ async def test_a_commit_half_that_fails_leaves_no_trace_and_is_run_again(
         await until(connection, IDLE)
     assert failures > 2
     assert await connection.fetchval("select array_agg(job order by job) from done") == ids
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 async def test_order_is_kept_in_every_lane_by_workers_that_fail_and_stall(

@@ -48,7 +48,7 @@ async def test_a_job_that_kills_its_worker_becomes_a_dead_letter_and_its_batch_i
     payloads = [None] * 6 + [KILLER] + [None] * 6
     ids = await enqueue(connection, "test", payloads, lanes=["a"] * 13 if lanes else ())
     assert await work_until_idle(connection, database_url, tmp_path, lanes=lanes) == MAX_ATTEMPTS
-    dead = await connection.fetchrow("select * from memoryd.dead_jobs")
+    dead = await connection.fetchrow("select * from memoryd.dead_letters")
     assert dead is not None
     assert (dead["id"], dead["attempts"]) == (ids[6], MAX_ATTEMPTS + 1)
     assert "its worker died" in dead["error"]

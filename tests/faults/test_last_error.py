@@ -11,7 +11,7 @@ from handlers.shared.ports import Commit, Job
 from tests.support.waiting import IDLE, until
 from tests.support.workers import CREATE_DONE, enqueue, open_database, worker_on, working
 
-REASON = "select error from memoryd.dead_jobs"
+REASON = "select error from memoryd.dead_letters"
 
 
 class Failing:
@@ -33,7 +33,7 @@ async def test_a_job_whose_last_attempt_died_becomes_a_dead_letter_with_the_last
         async with working(worker):
             await until(connection, "select last_error is not null from memoryd.jobs")
     # Claimed once more and begun alone, and its worker died.
-    await connection.execute("update memoryd.jobs set attempt = 2, alone = 1, visible_at = now()")
+    await connection.execute("update memoryd.jobs set attempt = 2, solo_attempts = 1, visible_at = now()")
     await connection.execute("update memoryd.lanes set not_before = now()")
     async with open_database(database_url) as database:
         worker = worker_on(database, Failing(), lanes=lanes, max_attempts=2)

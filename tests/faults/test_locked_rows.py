@@ -33,7 +33,7 @@ async def test_a_locked_row_is_indexed_later_and_the_others_now(
     await until(connection, IDLE)
     if "delete" not in hold:
         assert await connection.fetchval(f"select {INDEXED}", list(held.values()))
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 async def test_a_locked_session_does_not_keep_the_daemon_busy(
@@ -95,7 +95,7 @@ async def test_locked_commands_do_not_delay_other_agents_contexts(
         # Tried again, and rescheduled again.
         last = await connection.fetchval("select max(id) from memoryd.jobs")
         await until(connection, "select min(id) > $1 from memoryd.jobs", last)
-        waiting = "select count(*) = 17 and max(attempt - spared) <= 1 from memoryd.jobs"
+        waiting = "select count(*) = 17 and max(attempt - snoozes) <= 1 from memoryd.jobs"
         await until(connection, waiting)
     for command in held:
         await until(connection, ready, command)

@@ -51,7 +51,7 @@ async def test_a_provider_that_fails_for_every_job_makes_no_dead_letters(
         await until(connection, IDLE)
     assert down.calls <= 0
     assert await connection.fetchval("select count(*) from done") == 5
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 class Down:
@@ -68,7 +68,7 @@ class Down:
 
 async def buried(connection: asyncpg.Connection) -> asyncpg.Record:
     """The one dead job."""
-    rows = await connection.fetch("select * from memoryd.dead_jobs")
+    rows = await connection.fetch("select * from memoryd.dead_letters")
     assert len(rows) == 1
     row: asyncpg.Record = rows[0]
     return row

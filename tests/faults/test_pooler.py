@@ -74,26 +74,26 @@ async def test_everything_works_through_a_transaction_pooler(
         daemon = await daemons.start(
             poll_seconds=0.2, executor_command="cat", heartbeat_seconds=0.2, cleanup_seconds=1
         )
-        assert (await daemon.event("daemon_started"))["doorbell"] == "poll"
+        assert (await daemon.event("daemon_started"))["wake_up"] == "poll"
         await live_through(connection)
         await until(connection, "select exists (select from memoryd.ticks where name = 'expire_memories')")
         assert await daemon.stop() == 0
         assert not [line for line in daemon.lines if line["level"] in ("warning", "error")], daemon.text()
-        assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+        assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
         assert not await connection.fetchval("select exists (select from memoryd.daemons)")
     finally:
         await connection.close()
         await daemons.kill_all()
 
 
-@pytest.mark.parametrize(("doorbell", "expected"), [("auto", "listen"), ("poll", "poll")])
+@pytest.mark.parametrize(("wake_up", "expected"), [("auto", "listen"), ("poll", "poll")])
 async def test_a_direct_connection_listens_or_polls_as_the_setting_says(
-    daemons: Daemons, connection: asyncpg.Connection, doorbell: str, expected: str
+    daemons: Daemons, connection: asyncpg.Connection, wake_up: str, expected: str
 ) -> None:
     # With a poll of an hour only a notification, or the round after the start, can be what picks the work up.
     poll = 3600 if expected == "listen" else 0.2
-    daemon: DaemonProcess = await daemons.start(doorbell=doorbell, poll_seconds=poll, executor_command="cat")
-    assert (await daemon.event("daemon_started"))["doorbell"] == expected
-    assert await until(connection, "select doorbell from memoryd.daemons") == expected
+    daemon: DaemonProcess = await daemons.start(wake_up=wake_up, poll_seconds=poll, executor_command="cat")
+    assert (await daemon.event("daemon_started"))["wake_up"] == expected
+    assert await until(connection, "select wake_up from memoryd.daemons") == expected
     await live_through(connection)
     assert await daemon.stop() == 0

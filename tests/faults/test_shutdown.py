@@ -24,7 +24,7 @@ from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, wo
 CLAIM_SECONDS = 3600
 
 HELD = """
-select (select count(*) from memoryd.jobs where visible_at > now() or attempt > spared)
+select (select count(*) from memoryd.jobs where visible_at > now() or attempt > snoozes)
      + (select count(*) from memoryd.lanes where leased_until > now())
      + (select count(*) from memoryd.executions)
      + (select count(*) from memoryd.daemons)

@@ -15,7 +15,7 @@ from tests.support.rows import ask
 from tests.support.waiting import IDLE, until
 from tests.support.workers import Doing, enqueue, worker_on, working
 
-DIE = "update memoryd.jobs set visible_at = now() where visible_at > now() and attempt > spared"
+DIE = "update memoryd.jobs set visible_at = now() where visible_at > now() and attempt > snoozes"
 LEASES_END = "update memoryd.lanes set leased_until = '-infinity'"
 
 
@@ -84,7 +84,7 @@ async def test_a_job_that_never_ran_alone_does_not_become_a_dead_letter(
         await connection.execute(LEASES_END)
     async with working(worker_on(database, Doing(), batch=64, lanes=lanes, max_attempts=max_attempts)):
         await until(connection, IDLE)
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
     assert sorted(await connection.fetchval("select array_agg(job) from done")) == ids
 
 
@@ -102,7 +102,7 @@ async def test_claims_of_a_killed_daemon_are_released_before_they_expire(
     done = await ask(connection, "sail to the island", status="completed", output="landed", exit_code=0)
     pending = await ask(connection, "sail back")
     both = """
-        select (select count(*) from memoryd.jobs where attempt > spared) = 2
+        select (select count(*) from memoryd.jobs where attempt > snoozes) = 2
            and exists (select from memoryd.lanes where topic = 'capture' and leased_until > now())
     """
     await until(connection, both)

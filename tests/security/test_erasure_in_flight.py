@@ -27,7 +27,7 @@ async def nothing_left(connection: asyncpg.Connection) -> None:
     await until(connection, IDLE)
     assert await found(connection, SECRET) == {}
     assert await found(connection, str(ANN)) == {}
-    assert await connection.fetch("select topic, error from memoryd.dead_jobs") == []
+    assert await connection.fetch("select topic, error from memoryd.dead_letters") == []
 
 
 async def command(connection: asyncpg.Connection) -> object:

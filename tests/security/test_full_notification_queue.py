@@ -107,12 +107,12 @@ async def test_with_a_full_notification_queue_rows_are_written_and_processed_by_
     # It starts meanwhile, and waits for no notification.
     daemon = await daemons_at.start(poll_seconds=0.2)
     await until(connection, IDLE)
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
     assert await connection.fetchval("select count(*) from agent_memory where code is null") == 0
     await work(connection)
     await until(connection, IDLE)
     assert await connection.fetchval(USAGE) > 0.5
-    assert (await daemon.event("daemon_started"))["doorbell"] == "listen"
+    assert (await daemon.event("daemon_started"))["wake_up"] == "listen"
     assert not daemon.events("job_postponed")
     await connection.close()
 
@@ -120,7 +120,7 @@ async def test_with_a_full_notification_queue_rows_are_written_and_processed_by_
 async def test_dead_jobs_are_requeued(url: str, full: None) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute(
-        "insert into memoryd.dead_jobs (id, topic, attempts, error, created_at) values (1, 'index', 1, 'x', now())"
+        "insert into memoryd.dead_letters (id, topic, attempts, error, created_at) values (1, 'index', 1, 'x', now())"
     )
     async with open_database(url) as database:
         assert await queue.requeue(database) == 1

@@ -132,7 +132,7 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
             await locked.execute("set local lock_timeout = 10")
             await locked.execute("select memoryd.lock('window 0')")
 
-    uncounted = "select spared >= 2 from memoryd.jobs where id = $1"
+    uncounted = "select snoozes >= 2 from memoryd.jobs where id = $1"
     async with (
         open_database(database_url) as database,
         working(worker_on(database, Doing(within=take), max_attempts=1)),
@@ -143,7 +143,7 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
             assert await column(connection, "select job from done order by job") == [ids[0], *ids[2:]]
         await until(connection, IDLE)
     assert await column(connection, "select job from done order by job") == ids
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 @pytest.mark.parametrize("pooled", [False, True])

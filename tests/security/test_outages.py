@@ -21,7 +21,7 @@ from tests.support.workers import Doing, enqueue, worker_on, working
 # As the server says it: the disk is full, memory or connections are, a file cannot be read, the server has become a standby,
 # two transactions waited for each other, one could not be serialized.
 STATES = ["53100", "53200", "53300", "53400", "58030", "25006", "40P01", "40001", "55P03"]
-HANDED_BACK = "select min(spared) >= 2 and max(attempt - spared) = 0 from memoryd.jobs"
+HANDED_BACK = "select min(snoozes) >= 2 and max(attempt - snoozes) = 0 from memoryd.jobs"
 A_QUARTER = 15 * 60
 
 
@@ -58,7 +58,7 @@ async def test_an_outage_makes_no_dead_letters(
             broken.mended = True
             await until(connection, IDLE)
     assert await connection.fetchval("select array_agg(job order by job) from done") == ids
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
     told = [x for x in lines if x["event"] in ("jobs_wait_for_database", "jobs_wait_for_lock")]
     assert told
     assert all(x["retry_in"] > 0 for x in told)

@@ -10,7 +10,7 @@ from tests.support.waiting import until
 LEFT_OVER = """
 select (select count(*) from memoryd.jobs) as jobs,
        (select count(*) from memoryd.lanes where leased_until > now()) as leases,
-       (select count(*) from memoryd.dead_jobs) as dead_jobs,
+       (select count(*) from memoryd.dead_letters) as dead_letters,
        (select count(*) from memoryd.executions) as executions,
        (select count(*) from agent_commands where status in ('pending', 'ready', 'running')) as unfinished,
        (select count(*) from agent_memory where embedding is null) as unindexed

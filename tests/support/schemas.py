@@ -65,4 +65,4 @@ async def lives(connection: asyncpg.Connection) -> None:
     await connection.execute("select mark_useful(id, true) from memory_queries")
     await connection.execute("delete from agent_memory where agent_id = '_shared'")
     assert await connection.fetchval("select cleanup_expired_memory()") == 0
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0

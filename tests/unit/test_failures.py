@@ -31,8 +31,8 @@ from providers.ports import Rejected, Unavailable
 NOW = datetime(2026, 5, 6, tzinfo=UTC)
 
 
-def job(number: int, *, lane: str | None = None, deaths: int = 0, spared: int = 0) -> Job:
-    return Job(number, "test", lane, None, None, deaths + spared + 1, spared, NOW)
+def job(number: int, *, lane: str | None = None, deaths: int = 0, snoozes: int = 0) -> Job:
+    return Job(number, "test", lane, None, None, deaths + snoozes + 1, snoozes, NOW)
 
 
 def ids(batches: list[list[Job]]) -> list[list[int]]:
@@ -83,7 +83,7 @@ def test_a_pause_doubles_up_to_its_maximum(failures: int, longest: float) -> Non
 
 
 def test_a_lock_and_an_outage_are_waited_for_with_maxima_of_their_own() -> None:
-    waited = [job(1, spared=50), job(2, spared=0)]
+    waited = [job(1, spared=50), job(2, snoozes=0)]
     assert LOCK_MAX_SECONDS / 2 <= lock_pause(waited) <= LOCK_MAX_SECONDS
     assert outage_pause(waited, maximum=300.0) <= 1.0
     assert OUTAGE_MAX_SECONDS / 2 <= outage_pause(waited[:1], maximum=300.0) <= OUTAGE_MAX_SECONDS
@@ -114,7 +114,7 @@ def test_suspects_of_several_lanes_are_together_once_and_then_apart() -> None:
 
 
 def test_half_of_those_that_met_the_provider_s_failure_often_come_last() -> None:
-    jobs = [job(n, spared=SUSPECT_AFTER) for n in range(5)] + [job(5)]
+    jobs = [job(n, snoozes=SUSPECT_AFTER) for n in range(5)] + [job(5)]
     first, last = ProviderSuspects().separate(jobs)
     assert len(last) == 3
     assert {one.id for one in first} | {one.id for one in last} == set(range(6))
@@ -122,13 +122,13 @@ def test_half_of_those_that_met_the_provider_s_failure_often_come_last() -> None
 
 
 def test_in_a_lane_or_before_that_nothing_is_separated() -> None:
-    jobs = [job(1, lane="a", spared=SUSPECT_AFTER), job(2, spared=SUSPECT_AFTER - 1)]
+    jobs = [job(1, lane="a", spared=SUSPECT_AFTER), job(2, snoozes=SUSPECT_AFTER - 1)]
     assert ids(ProviderSuspects().separate(jobs)) == [[1, 2]]
     assert ProviderSuspects().separate([]) == []
 
 
 def test_a_job_is_at_fault_when_it_fails_alone_and_often_while_others_succeed() -> None:
-    suspects, often = ProviderSuspects(), job(1, spared=SUSPECT_AFTER)
+    suspects, often = ProviderSuspects(), job(1, snoozes=SUSPECT_AFTER)
     assert not suspects.provider_failed([often])  # perhaps nobody gets an answer
     suspects.succeeded([job(2)])
     assert not suspects.provider_failed([often, job(3)])  # perhaps it was the other
@@ -137,7 +137,7 @@ def test_a_job_is_at_fault_when_it_fails_alone_and_often_while_others_succeed() 
 
 
 def test_a_success_clears_a_job() -> None:
-    suspects, often = ProviderSuspects(), job(1, spared=SUSPECT_AFTER)
+    suspects, often = ProviderSuspects(), job(1, snoozes=SUSPECT_AFTER)
     suspects.provider_failed([often])
     suspects.succeeded([job(2)])
     suspects.succeeded([often])

@@ -88,7 +88,7 @@ def test_lines_below_the_level_are_not_logged(level: str, told: list[str]) -> No
 def test_the_console_format_is_a_readable_line() -> None:
     stream = Terminal()
     configure_logs(level="info", style="auto", stream=stream)
-    get_logger().info("daemon_started", doorbell="listen")
+    get_logger().info("daemon_started", wake_up="listen")
     logging.getLogger("library").warning("something %s", "odd")
     first, second = stream.getvalue().splitlines()
     assert "daemon_started" in first

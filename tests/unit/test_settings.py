@@ -44,7 +44,7 @@ def test_without_settings_the_defaults_apply() -> None:
     [
         ("POOL", "both", "auto, direct or transaction"),
         ("POOL", "AUTO", "auto, direct or transaction"),
-        ("DOORBELL", "bell", "auto, listen or poll"),
+        ("WAKE_UP", "bell", "auto, listen or poll"),
         ("LOG_LEVEL", "trace", "debug, info, warning or error"),
         ("LOG_FORMAT", "xml", "auto, console or json"),
         ("PUBLIC_NOTIFICATIONS", "maybe", "true or false"),

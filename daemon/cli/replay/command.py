@@ -47,7 +47,7 @@ from unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::t
 
 WATCHED = """
 select exists (select from memoryd.daemons where seen_at > now() - make_interval(secs => $1)) as by_daemon,
-       (select count(*) from memoryd.dead_jobs) as dead
+       (select count(*) from memoryd.dead_letters) as dead
 """
 WAITING = "select count(*) from memoryd.jobs"
 

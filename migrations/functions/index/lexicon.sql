@@ -50,7 +50,7 @@ begin
     get diagnostics added = row_count;
     if added > 0 then
         insert into memoryd.jobs (topic, lane) values ('lexicon', 'words');
-        perform memoryd.ring('lexicon');
+        perform memoryd.wake('lexicon');
     end if;
     return added;
 end

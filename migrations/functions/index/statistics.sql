@@ -51,7 +51,7 @@ begin
     end if;
     if found then
         insert into memoryd.jobs (topic, lane) values ('statistics', 'lexemes');
-        perform memoryd.ring('statistics');
+        perform memoryd.wake('statistics');
     end if;
     return null;
 end

@@ -22,7 +22,7 @@ $$;
 -- How far apart the turns of a statement's rows are. An end user's rows take turns with what others write
 -- meanwhile: 4 ms, about ten times as long as it takes to index a row, so that thousands of them delay nobody
 -- else's rows for long. The rows of privileged callers have no distance.
-create or replace function memoryd.turns_apart() returns interval
+create or replace function memoryd.fair_spacing() returns interval
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select case when memoryd.caller_is_privileged() then interval '0' else interval '4 milliseconds' end $$;
@@ -33,7 +33,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    apart constant interval := memoryd.turns_apart();
+    apart constant interval := memoryd.fair_spacing();
     began constant timestamptz := clock_timestamp();
     unindexed uuid[];
 begin
@@ -48,10 +48,10 @@ begin
            or (n.code is null and n.id not in (select o.id from old_rows o where o.code is null));
     end if;
     if unindexed is not null then
-        insert into memoryd.jobs (topic, ref, payload, turn)
+        insert into memoryd.jobs (topic, ref, payload, fair_at)
         select 'index', u.id, jsonb_build_object('source', tg_argv[0]), began + apart * (u.place - 1)
         from unnest(unindexed) with ordinality as u(id, place);
-        perform memoryd.ring('index');
+        perform memoryd.wake('index');
     end if;
     return null;
 end
@@ -68,10 +68,10 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    apart constant interval := memoryd.turns_apart();
+    apart constant interval := memoryd.fair_spacing();
     began constant timestamptz := clock_timestamp();
 begin
-    insert into memoryd.jobs (topic, ref, payload, turn)
+    insert into memoryd.jobs (topic, ref, payload, fair_at)
     select 'index', s.id, jsonb_build_object('source', 'conversation', 'gone', p.places),
            began + apart * (row_number() over () - 1)
     from (select o.session_id, range_agg(int4range(o.message_index, o.message_index + 1)) as places
@@ -83,7 +83,7 @@ begin
     join public.conversation_sessions s on s.id = g.session_id
     cross join lateral unnest(g.places) as p(places);
     if found then
-        perform memoryd.ring('index');
+        perform memoryd.wake('index');
     end if;
     return null;
 end

@@ -12,7 +12,7 @@ as $$ select count(*) = 1000 from (select from memoryd.jobs where visible_at <= 
 -- were handed back): half a batch after the first, an eighth after the second, then each alone. So if the
 -- worker was killed from outside, its jobs are retried with a few claims; and if one of them kills workers,
 -- that job is found.
-create or replace function memoryd.company(p_deaths integer, p_jobs integer, p_max_attempts integer)
+create or replace function memoryd.suspects_to_try(p_deaths integer, p_jobs integer, p_max_attempts integer)
 returns integer
 language sql immutable parallel safe
 return case when p_deaths = 1 and p_max_attempts > 2 then greatest(1, p_jobs / 2)
@@ -29,14 +29,14 @@ set search_path = pg_catalog, pg_temp
 as $$
     -- One index look-up for each lane, which finds the lane's oldest job.
     with recursive pending(lane, oldest, deaths) as (
-        (select j.lane, j.id, j.attempt - j.spared from memoryd.jobs j
+        (select j.lane, j.id, j.attempt - j.snoozes from memoryd.jobs j
          where j.topic = p_topic and j.lane is not null
          order by j.lane, j.id limit 1)
         union all
         select n.lane, n.id, n.deaths
         from pending p
         cross join lateral (
-            select j.lane, j.id, j.attempt - j.spared as deaths from memoryd.jobs j
+            select j.lane, j.id, j.attempt - j.snoozes as deaths from memoryd.jobs j
             where j.topic = p_topic and j.lane > p.lane
             order by j.lane, j.id limit 1
         ) n
@@ -66,7 +66,7 @@ $$;
 -- Leases those of these lanes that are still free; returns which. Lanes that another transaction is leasing
 -- at this moment are skipped.
 create or replace function memoryd.lease_lanes(
-    p_topic text, p_lanes text[], p_lease interval, p_holder integer)
+    p_topic text, p_lanes text[], p_lease interval, p_daemon integer)
 returns text[]
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -88,7 +88,7 @@ begin
         for update skip locked
     ), leases as (
         update memoryd.lanes l
-        set leased_until = clock_timestamp() + p_lease, token = l.token + 1, holder = p_holder
+        set leased_until = clock_timestamp() + p_lease, token = l.token + 1, leased_by = p_daemon
         from chosen c
         where l.topic = p_topic and l.lane = c.lane
         returning l.lane
@@ -101,12 +101,12 @@ $$;
 -- Leases lanes that have work and claims their first jobs, an equal share of p_jobs each. The jobs are read
 -- by a statement of their own after the lease, in a volatile function: its snapshot is younger than the
 -- lease, so it sees the last commit of the worker that had the lane before. The jobs of a lane that are
--- claimed together have the same number of deaths; after a death they are no more than memoryd.company()
+-- claimed together have the same number of deaths; after a death they are no more than memoryd.suspects_to_try()
 -- allows.
 create or replace function memoryd.claim_lanes(
     p_topic text, p_lanes integer, p_jobs integer, p_lease interval, p_max_attempts integer default 5,
-    p_holder integer default null)
-returns table (id bigint, lane text, ref uuid, payload jsonb, attempt integer, spared integer, alone integer,
+    p_daemon integer default null)
+returns table (id bigint, lane text, ref uuid, payload jsonb, attempt integer, snoozes integer, solo_attempts integer,
                created_at timestamptz, token bigint)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -119,7 +119,7 @@ begin
     if free is null then
         return;
     end if;
-    leased := memoryd.lease_lanes(p_topic, free, p_lease, p_holder);
+    leased := memoryd.lease_lanes(p_topic, free, p_lease, p_daemon);
     if leased is null then
         return;
     end if;
@@ -136,7 +136,7 @@ begin
                    min(w.deaths) over (order by w.id) as minimum,
                    max(w.deaths) over (order by w.id) as maximum
             from (
-                select j.id, j.attempt - j.spared as deaths from memoryd.jobs j
+                select j.id, j.attempt - j.snoozes as deaths from memoryd.jobs j
                 where j.topic = p_topic and j.lane = l.lane
                 order by j.id
                 limit share
@@ -144,13 +144,13 @@ begin
         ) h
         -- The windows run from the first job to this one: all before it have as many deaths.
         where h.minimum = h.first and h.maximum = h.first
-          and (h.first = 0 or h.place <= memoryd.company(h.first, share, p_max_attempts))
+          and (h.first = 0 or h.place <= memoryd.suspects_to_try(h.first, share, p_max_attempts))
     )
     update memoryd.jobs j
     set attempt = j.attempt + 1
     from head, memoryd.lanes l
     where j.id = head.id and l.topic = p_topic and l.lane = j.lane
-    returning j.id, j.lane, j.ref, j.payload, j.attempt, j.spared, j.alone, j.created_at, l.token;
+    returning j.id, j.lane, j.ref, j.payload, j.attempt, j.snoozes, j.solo_attempts, j.created_at, l.token;
     if not found then
         update memoryd.lanes l set leased_until = '-infinity'
         where l.topic = p_topic and l.lane = any(leased);

@@ -12,7 +12,7 @@ begin
     from unnest(p_lanes, p_refs) with ordinality as r(lane, ref, place)
     order by r.place;
     if found then
-        perform memoryd.ring(p_topic);
+        perform memoryd.wake(p_topic);
     end if;
 end
 $$;

@@ -1,39 +1,39 @@
 -- A user among those who take turns, as a hash.
-create or replace function memoryd.party_of(p_user uuid) returns bigint
+create or replace function memoryd.tenant_of(p_user uuid) returns bigint
 language sql immutable parallel safe strict
 return hashtextextended('user ' || p_user::text, 0);
 
--- When it is a party's turn next, as far as others wait: now, or a second after the last turn of what it has
--- pending. Jobs are claimed in the order of their turns. So a party that asks for one thing gets it before
--- another party, which asked for hundreds, gets the rest of its own. If nobody else waits, no job waits for
+-- When it is a tenant's turn next, as far as others wait: now, or a second after the last turn of what it has
+-- pending. Jobs are claimed in the order of their turns. So a tenant that asks for one thing gets it before
+-- another tenant, which asked for hundreds, gets the rest of its own. If nobody else waits, no job waits for
 -- its turn. Nobody waits for ever: a job that is queued after a turn has passed comes after that turn.
-create or replace function memoryd.next_turn(p_topic text, p_party bigint) returns timestamptz
+create or replace function memoryd.next_fair_time(p_topic text, p_tenant bigint) returns timestamptz
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    select greatest(clock_timestamp(), (select j.turn + interval '1 second' from memoryd.jobs j
-                                        where j.party = p_party and j.topic = p_topic
-                                        order by j.turn desc
+    select greatest(clock_timestamp(), (select j.fair_at + interval '1 second' from memoryd.jobs j
+                                        where j.tenant = p_tenant and j.topic = p_topic
+                                        order by j.fair_at desc
                                         limit 1))
 $$;
 
 -- Queues a job of p_topic for each of p_refs, in their order, and gives them turns: one a second for each
 -- user, sixteen a second for what is the agents' own. p_users has the user of each ref, null for the agents'
 -- own; p_users null: all are the agents' own.
-create or replace function memoryd.queue_in_turns(p_topic text, p_refs uuid[], p_users uuid[]) returns void
+create or replace function memoryd.queue_fairly(p_topic text, p_refs uuid[], p_users uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into memoryd.jobs (topic, ref, party, turn)
-    select p_topic, t.ref, t.party,
-           t.begins + make_interval(secs => (t.place - 1) / case when t.party is null then 16 else 1 end)
+    insert into memoryd.jobs (topic, ref, tenant, fair_at)
+    select p_topic, t.ref, t.tenant,
+           t.begins + make_interval(secs => (t.place - 1) / case when t.tenant is null then 16 else 1 end)
     from (
         select p.*,
-               max(case p.place when 1 then memoryd.next_turn(p_topic, p.party) end)
-                   over (partition by p.party) as begins
+               max(case p.place when 1 then memoryd.next_fair_time(p_topic, p.tenant) end)
+                   over (partition by p.tenant) as begins
         from (
-            select r.ref, r.ordinality, memoryd.party_of(r.user_id) as party,
+            select r.ref, r.ordinality, memoryd.tenant_of(r.user_id) as tenant,
                    row_number() over (partition by r.user_id order by r.ordinality) as place
             from unnest(p_refs, p_users) with ordinality as r(ref, user_id, ordinality)
         ) p
@@ -60,7 +60,7 @@ begin
     select count(*) into pending
     from (
         select from memoryd.jobs j
-        where j.party = memoryd.party_of(memoryd.caller_id())
+        where j.tenant = memoryd.tenant_of(memoryd.caller_id())
         limit most
     ) counted;
     if pending + p_added > most then

@@ -13,8 +13,8 @@
 -- change queue jobs, count, log, notify, or carry the change on to other tables: none reads what another
 -- wrote. But they also take locks: to rename one must not break the order of locks in docs/architecture.md.
 
--- memoryd.dead_jobs
-create or replace trigger request_died after insert on memoryd.dead_jobs
+-- memoryd.dead_letters
+create or replace trigger request_died after insert on memoryd.dead_letters
     for each row when (new.topic in ('request', 'user_data', 'dream'))
     execute function memoryd.request_died();
 

@@ -50,8 +50,8 @@ begin
           and (n.id, n.result) not in (select o.id, o.result from old_rows o where o.result is not null);
     end if;
     if answered is not null then
-        insert into memoryd.answered_from (party, request_id)
-        select distinct case when o.id is null then 0 else memoryd.party_of(o.user_id) end, n.id
+        insert into memoryd.answered_from (tenant, request_id)
+        select distinct case when o.id is null then 0 else memoryd.tenant_of(o.user_id) end, n.id
         from new_rows n
         cross join lateral memoryd.rows_shown(n.result) w
         left join memoryd.owners_of(array(
@@ -75,7 +75,7 @@ language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
     with stale as (
-        delete from memoryd.answered_from a where a.party in (0, memoryd.party_of(p_user))
+        delete from memoryd.answered_from a where a.tenant in (0, memoryd.tenant_of(p_user))
         returning a.request_id
     ), shown as materialized (
         select s.request_id, w.id, w.place

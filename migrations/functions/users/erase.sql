@@ -85,7 +85,7 @@ begin
         order by o.place
     loop
         if each.name = 'memory_requests' then
-            -- Waits for daemons that are writing copies of texts (memoryd.hold_off_erasures), and lets none
+            -- Waits for daemons that are writing copies of texts (memoryd.block_erasures), and lets none
             -- begin.
             lock table memoryd.erased_texts in exclusive mode;
         end if;
@@ -147,7 +147,7 @@ declare
 begin
     perform memoryd.forget_agents(agents);
     delete from memoryd.lanes l where l.lane = any(agents || p_lanes);
-    delete from memoryd.dead_jobs d where d.lane = any(agents || p_lanes);
+    delete from memoryd.dead_letters d where d.lane = any(agents || p_lanes);
 end
 $$;
 

@@ -72,7 +72,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     delete from memoryd.executions e where e.command_id in (select unnest(p_rows));
-    delete from memoryd.dead_jobs d
+    delete from memoryd.dead_letters d
     where d.ref = any(p_rows)
               and not (coalesce(d.payload ? 'gone', false)
                        and exists (select from public.conversation_sessions s where s.id = d.ref))

@@ -82,7 +82,7 @@ async def check_windows(connection: asyncpg.Connection) -> None:
     await until(connection, IDLE)
     assert await column(connection, STALE) == []
     assert await far_from_window(connection) == []
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 async def talks(connection: asyncpg.Connection) -> None:

@@ -317,4 +317,4 @@ async def _serves_the_next(connection: asyncpg.Connection) -> None:
     memory = await remember(connection, "a good memory after a bad one", agent_id="next")
     await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
     await until(connection, IDLE)
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0

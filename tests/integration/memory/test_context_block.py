@@ -201,4 +201,4 @@ async def test_a_relevant_memory_is_found_behind_hundreds_of_newer_ones(
     command = await ask(connection, TASK)
     context = await until(connection, "select context from agent_commands where id = $1", command)
     assert "wants a new disk" in context
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0

@@ -170,7 +170,7 @@ async def test_a_memory_deleted_before_it_was_indexed_causes_no_error(
     await daemons.start()
     await until(connection, IDLE)
     assert await column(connection, "select id from agent_memory where embedding is not null") == [kept]
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 async def test_a_given_embedding_is_kept(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:

@@ -43,7 +43,7 @@ async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(
 
     daemon = await daemons.start()
     await until(connection, IDLE)
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
     assert await found(connection, "a heron's nests") == all_of(ids)
     # By neighbours of the words: no row says bird, nor is there an embedding in this question.
     near = await memoryd("recall", "--json", "-n", "5", "--", "bird beacon", url=daemons.url, folder=tmp_path)
@@ -146,7 +146,7 @@ async def test_rows_are_found_by_their_words_while_the_embedder_is_down(
                 assert await found(connection, "otters swimming") == all_of(ids)
                 server.start()
                 await until(connection, IDLE)
-                assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+                assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
                 for source, (table, _) in TABLES.items():
                     assert (
                         await connection.fetchval(f"select count(*) from {table} where code is null") == 0

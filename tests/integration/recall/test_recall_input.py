@@ -111,7 +111,7 @@ async def served_world(shared_url: str, shared_daemon: object) -> AsyncIterator[
             said: dict[str, object] = {"session_id": uuid4(), "role": "user", "speaker": name}
             await insert(connection, "conversation_messages", said | {"content": f"{name} saw the zebra"})
         await until(connection, IDLE)
-        assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+        assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
         yield shared_url
 
 
@@ -228,7 +228,7 @@ async def test_a_request_with_wrong_options_fails_with_the_reason(
     else:
         assert answer["status"] == "failed"
         assert said in answer["error"]
-    assert await asked.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await asked.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 @pytest.mark.parametrize(
@@ -346,6 +346,6 @@ async def test_very_large_texts_are_indexed_and_found(asked: asyncpg.Connection)
         )
     assert len(await column(asked, "select id from recall('wombat', match_count => 100)")) == 11
     await until(asked, IDLE)
-    assert await asked.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await asked.fetchval("select count(*) from memoryd.dead_letters") == 0
     assert await asked.fetchval("select count(*) from conversation_messages where lexemes is null") == 0
     assert len(await column(asked, "select id from recall('wombat', match_count => 100)")) == 11

@@ -128,7 +128,7 @@ async def test_a_bad_option_fails_its_request_with_a_clear_error(
     assert (status, result) == ("failed", None)
     assert str(said).startswith(error)
     assert "HINT" not in str(said)
-    assert await served.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await served.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 async def test_the_batch_around_a_bad_request_is_answered(served: asyncpg.Connection) -> None:
@@ -142,7 +142,7 @@ async def test_the_batch_around_a_bad_request_is_answered(served: asyncpg.Connec
     failed = {row["query"] for row in rows if row["status"] == "failed"}
     assert failed == {f"request {n}" for n in range(10, 61, 10)}
     assert {row["status"] for row in rows if row["query"] not in failed} == {"done"}
-    assert await served.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await served.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 async def test_a_finished_request_is_notified(served: asyncpg.Connection, shared_url: str) -> None:

@@ -279,7 +279,7 @@ async def test_a_user_inserts_commands_but_does_not_write_their_outcome(scratch:
         "select * from memoryd.jobs",
         "select * from memoryd.settings",
         "insert into memoryd.jobs (topic) values ('capture')",
-        "select memoryd.ring('capture')",
+        "select memoryd.wake('capture')",
         "select memoryd.register_agents('{mallory}')",
         "select memoryd.claim_lanes('capture', 1, 1, '1 hour')",
     ],

@@ -169,7 +169,7 @@ async def test_anon_is_refused_every_statement_and_function(
             "cleanup_expired_memory()",
             f"export_user_memory('{ANN}')",
             f"erase_user_memory('{ANN}')",
-            "memoryd.ring('index')",
+            "memoryd.wake('index')",
             "memoryd.expire_conversations(1)",
         ):
             assert (await refused(anon, f"select * from {call}"))[0] == "42501", call
@@ -323,7 +323,7 @@ async def test_a_daemon_serves_a_supabase_database_from_end_to_end(project: Proj
                 assert "seven" in await owner.fetchval(
                     "select result::text from memory_requests where id = $1", request
                 )
-            assert await owner.fetchval("select count(*) from memoryd.dead_jobs") == 0
+            assert await owner.fetchval("select count(*) from memoryd.dead_letters") == 0
     finally:
         await daemons.kill_all()
 

@@ -243,7 +243,7 @@ async def test_commands_of_a_user_with_memory_off_still_run(
     await until(
         connection, "select status = 'done' and result = '\"\"' from memory_requests where id = $1", request
     )
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
     await decide(connection, ANN, memory_enabled=True)
     assert "under the doormat" in await deploy()

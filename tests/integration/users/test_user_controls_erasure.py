@@ -74,7 +74,7 @@ async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(
     }
     await insert(connection, "dream_insights", insight | {"source_memories": [ids["agent_memory"]]})
     await connection.execute(
-        "insert into memoryd.dead_jobs (id, topic, ref, payload, attempts, error, created_at) "
+        "insert into memoryd.dead_letters (id, topic, ref, payload, attempts, error, created_at) "
         "values (-1, 'index', $1, null, 5, $2, now()), (-2, 'x', null, $3, 5, $2, now())",
         ids["agent_memory"], f"cannot embed {SECRET}", json.dumps({"ids": [str(ids["documents"])], "text": SECRET}),
     )  # fmt: skip
@@ -265,7 +265,7 @@ async def test_requests_to_erase_are_answered_and_leave_only_their_answers(
     assert len(rows) == 3
     assert sum(json.loads(r["result"])["agent_memory"] for r in rows) >= 2
     assert await found(connection, SECRET) == {}
-    assert await connection.fetchval("select count(*) from memoryd.dead_jobs") == 0
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 @pytest.fixture

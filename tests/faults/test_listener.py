@@ -14,7 +14,7 @@ from tests.support.rows import ask
 from tests.support.waiting import READY, until
 
 HOUR = 3600
-LISTENER = "select pid from pg_stat_activity where application_name = 'memoryd doorbell' and datname = current_database()"
+LISTENER = "select pid from pg_stat_activity where application_name = 'memoryd listener' and datname = current_database()"
 END_LISTENER = f"select pg_terminate_backend(pid) from ({LISTENER}) d"
 
 
@@ -33,11 +33,11 @@ async def test_a_listener_whose_server_process_was_ended_reconnects(
         assert await connection.fetchval(END_LISTENER)
         # While nobody listens: the round after the reconnection finds it.
         missed = await ask(connection, "deploy the server")
-        await daemon.event("doorbell_back", after=seen)
+        await daemon.event("listener_back", after=seen)
         await picked_up(connection, missed)
         await picked_up(connection, await ask(connection, "deploy the server"))
         # No further reconnection, which looks for work too, but a notification.
-        assert len(daemon.events("doorbell_lost")) == len(daemon.events("doorbell_back")) == times
+        assert len(daemon.events("listener_lost")) == len(daemon.events("listener_back")) == times
     assert not daemon.events("database_lost")
     assert await daemon.stop() == 0
 
@@ -53,10 +53,10 @@ async def test_a_listener_whose_connection_falls_silent_reconnects(
     os.kill(silent, signal.SIGSTOP)
     try:
         missed = await ask(connection, "deploy the server")
-        await daemon.event("doorbell_back")
+        await daemon.event("listener_back")
         await picked_up(connection, missed)
         await picked_up(connection, await ask(connection, "deploy the server"))
-        assert len(daemon.events("doorbell_back")) == 1
+        assert len(daemon.events("listener_back")) == 1
     finally:
         os.kill(silent, signal.SIGCONT)
         await connection.close()
