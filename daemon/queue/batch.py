@@ -69,7 +69,7 @@ class BatchRunner:
             # the attempt counts, or a job that takes the server down would do so for ever.
             if is_gone(error):
                 await self._database.recover(error)
-            await self._hand_back_in_an_outage(jobs, spared=outage, error=reason_of(error))
+            await self._hand_back_in_an_outage(jobs, uncounted=outage, error=reason_of(error))
             self._wake()
             return
         self._wake_others(self._topic.follow_ups)
@@ -154,10 +154,10 @@ class BatchRunner:
             provider=error.provider,
             retry_in=round(error.retry_in, 1),
         )
-        spared = not (error.asked and self._provider_suspects.provider_failed(jobs))
-        await queue.release(self._database, jobs, seconds=error.retry_in, spared=spared)
+        uncounted = not (error.asked and self._provider_suspects.provider_failed(jobs))
+        await queue.release(self._database, jobs, seconds=error.retry_in, uncounted=uncounted)
         await queue.unlease(self._database, jobs, seconds=error.retry_in)
-        if not spared and jobs[0].attempt - jobs[0].snoozes >= self._max_attempts:
+        if not uncounted and jobs[0].attempt - jobs[0].snoozes >= self._max_attempts:
             await self._bury(jobs[0], reason_of(error), error=error)
             return True
         self._wake_in(error.retry_in)
@@ -186,7 +186,7 @@ class BatchRunner:
         return False
 
     async def _return(self, jobs: Sequence[Job], seconds: float) -> None:
-        await queue.release(self._database, jobs, seconds=seconds, spared=True)
+        await queue.release(self._database, jobs, seconds=seconds, uncounted=True)
         await queue.unlease(self._database, jobs, seconds=seconds)
         self._wake_in(seconds)
 
@@ -231,12 +231,12 @@ class BatchRunner:
 
     # --- Claims that are given back.
 
-    async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, counted: bool, error: str) -> None:
+    async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, uncounted: bool, error: str) -> None:
         """Until it succeeds: claims that ran out instead would count as the death of their worker."""
         failed = 0
         while True:
             try:
-                await queue.release(self._database, jobs, spared=spared, error=error)
+                await queue.release(self._database, jobs, uncounted=uncounted, error=error)
                 await queue.unlease(self._database, jobs)
                 return
             except DATABASE_FAULTS as fault:

@@ -4,7 +4,7 @@ Promise: a job's effects are written once. Whoever settles holds (id, attempt), 
 either deletes nothing and so may write nothing. All times are the database's now().
 
     enqueued --claim--> in flight --settle--> gone
-                          |  \\--release--> enqueued, the attempt spared (provider down, daemon stopping)
+                          |  \\--release--> enqueued, the attempt uncounted (provider down, daemon stopping)
                           |  \\--postpone-> enqueued after a backoff, the attempt counted
                           |  \\--bury-----> dead_letters
                           \\--(worker dies; the claim runs out)--> enqueued, the attempt counted
@@ -90,7 +90,8 @@ where j.id = s.id and j.attempt = s.attempt
 
 POSTPONE = """
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3), solo_attempts = 0, claimed_by = null, last_error = coalesce($4, j.last_error)
+set visible_at = now() + make_interval(secs => $3), solo_attempts = 0, claimed_by = null,
+    last_error = coalesce($4, j.last_error)
 where j.id = $1 and j.attempt = $2
 """
 
@@ -222,16 +223,16 @@ async def release(
     jobs: Sequence[Job],
     *,
     seconds: float = 0.0,
-    counted: bool = True,
+    uncounted: bool = True,
     error: str | None = None,
 ) -> None:
-    """Hands jobs back after `seconds`; `spared`: the attempt is not counted. Their lanes are left alone: see `unlease`.
+    """Hands jobs back after `seconds`; `uncounted`: the attempt is not counted. Their lanes are left alone: see `unlease`.
 
     `error` is why the attempt failed, where it did.
     """
     said = None if error is None else error[:MAX_ERROR_LENGTH]
     await database.execute(
-        RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds, int(spared), said
+        RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds, int(uncounted), said
     )
 
 

@@ -65,7 +65,7 @@ async def test_everything_works_through_a_transaction_pooler(
 ) -> None:
     migrated = await memoryd("migrate", url=pooler.url, folder=tmp_path)
     assert migrated.code == 0, migrated.err
-    assert "applied 0001" in migrated.out
+    assert "applied schema/0001" in migrated.out
 
     daemons = Daemons(pooler.url, tmp_path)
     connection = await asyncpg.connect(empty_url)

@@ -83,7 +83,7 @@ def test_a_pause_doubles_up_to_its_maximum(failures: int, longest: float) -> Non
 
 
 def test_a_lock_and_an_outage_are_waited_for_with_maxima_of_their_own() -> None:
-    waited = [job(1, spared=50), job(2, snoozes=0)]
+    waited = [job(1, snoozes=50), job(2, snoozes=0)]
     assert LOCK_MAX_SECONDS / 2 <= lock_pause(waited) <= LOCK_MAX_SECONDS
     assert outage_pause(waited, maximum=300.0) <= 1.0
     assert OUTAGE_MAX_SECONDS / 2 <= outage_pause(waited[:1], maximum=300.0) <= OUTAGE_MAX_SECONDS
@@ -122,7 +122,7 @@ def test_half_of_those_that_met_the_provider_s_failure_often_come_last() -> None
 
 
 def test_in_a_lane_or_before_that_nothing_is_separated() -> None:
-    jobs = [job(1, lane="a", spared=SUSPECT_AFTER), job(2, snoozes=SUSPECT_AFTER - 1)]
+    jobs = [job(1, lane="a", snoozes=SUSPECT_AFTER), job(2, snoozes=SUSPECT_AFTER - 1)]
     assert ids(ProviderSuspects().separate(jobs)) == [[1, 2]]
     assert ProviderSuspects().separate([]) == []
 
