@@ -47,7 +47,7 @@ _MAX_RACES = 20
 # Nobody else may lock it, unlike an advisory lock with a known key. Whoever only reads it goes on.
 _LOCK = "lock table memoryd.migrations in share row exclusive mode"
 
-LOCK_MILLISECONDS = 250
+LOCK_MILLISECONDS = 200
 """How long an upgrade waits for the tables that it locks. Whoever comes meanwhile waits behind it, so it is short."""
 PATIENCE_SECONDS = 120.0
 """How long it tries again, before it gives up and says who is in the way."""
@@ -60,6 +60,15 @@ where c.relkind = 'r' and c.relname <> 'migrations'
   and (c.relnamespace = 'memoryd'::regnamespace or c.oid in (
       select p.polrelid from pg_policy p join pg_roles r on r.oid = any(p.polroles) and r.rolname = 'memoryd_service'
       where p.polname = 'service'))
+"""
+
+_NOT_VALIDATED = """
+select conrelid::regclass::text, conname
+from pg_constraint
+where not convalidated and contype = 'c'
+  and connamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+  and pg_get_constraintdef(oid) ~ 'memoryd\\.'
+order by 1, 2
 """
 
 _CREATE_LEDGER = """
@@ -128,6 +137,7 @@ async def migrate(
                 ) from None
             await asyncio.sleep(random.uniform(0.1, 0.5))
             continue
+        await _validate_checks(connection)
         await check_dimensions(connection, dimensions)
         return done
 
@@ -200,6 +210,20 @@ async def _apply_functions(
             raise _CannotReplace(file.name) from None
         made += await record(run.connection, file, version=package_version("memoryd"))
     return await drop_gone(run.connection, applied, now=files, made=made)
+
+
+async def _validate_checks(connection: asyncpg.Connection) -> None:
+    """Checks the old rows of constraints that were added NOT VALID, while others read and write.
+
+    What is left of it after a kill is done by the next upgrade. Raises MigrationError where a row breaks one.
+    """
+    for table, name in await connection.fetch(_NOT_VALIDATED):
+        try:
+            await connection.execute(f'alter table {table} validate constraint "{name}"')
+        except asyncpg.CheckViolationError as error:
+            raise MigrationError(
+                f"Rows of {table} break the check {name}: {error.args[0]}. Mend them, then run: memoryd migrate"
+            ) from None
 
 
 async def _lock_tables(connection: asyncpg.Connection) -> None:

@@ -109,7 +109,7 @@ create table memoryd.dead_letters (
 comment on table memoryd.dead_letters is
     'Dead letters: jobs that are not retried any more, with the error. `memoryd dead` lists them, '
     '`memoryd dead requeue` tries again.';
-create index dead_jobs_topic on memoryd.dead_letters (topic, died_at);
+create index dead_letters_topic on memoryd.dead_letters (topic, died_at);
 
 create table memoryd.daemons (
     id uuid primary key,

@@ -70,16 +70,16 @@ $$;
 -- The next three check how large a value is: `check (memoryd.text_fits('content', content, 10000000))`. They
 -- are calls and not expressions of many parts, since every statement prepares all checks of its table.
 
-create function memoryd.text_fits(p_name text, p_text text, p_maximum integer) returns boolean
+create function memoryd.text_fits(p_name text, p_text text, p_most integer) returns boolean
 language plpgsql immutable parallel safe strict
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- Bytes first: their number is known without reading a long text.
-    return octet_length(p_text) <= p_maximum or length(p_text) <= p_maximum
+    return octet_length(p_text) <= p_most or length(p_text) <= p_most
         or memoryd.refuse(
             p_name || ' has ' || length(p_text) || ' characters',
-            'At most ' || to_char(p_maximum, 'FM999,999,999')
+            'At most ' || to_char(p_most, 'FM999,999,999')
                 || ' characters: give it in parts, or say where it is found.');
 end
 $$;

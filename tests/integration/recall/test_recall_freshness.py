@@ -154,3 +154,19 @@ async def test_rows_are_found_by_their_words_while_the_embedder_is_down(
                 assert await found(connection, "otters swimming") == all_of(ids)
             finally:
                 await daemons.kill_all()
+
+
+async def test_knowledge_is_found_by_its_tags_before_and_after_it_is_indexed(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """What of a row is searched is said once (memoryd.searched_text), for rows with and without an index."""
+    knowledge = {"tier": "core", "category": "team", "title": "Queue", "content": "It restarts first."}
+    row = await insert(
+        connection, "shared_knowledge", knowledge | {"created_by": "alice", "tags": ["runbook"]}
+    )
+    asked = "select id from recall('runbooks', sources => '{knowledge}')"
+    assert await column(connection, asked) == [row]
+    await daemons.start()
+    await until(connection, IDLE)
+    assert await column(connection, asked) == [row]
+    assert await connection.fetchval("select lexemes @@ 'runbook' from shared_knowledge where id = $1", row)
