@@ -196,7 +196,7 @@ async def _apply_functions(
             made += before.objects
             continue
         if before is not None and file.hangs_on_tables:
-            if not locked:
+            if file.locks_tables and not locked:
                 await _lock_tables(run.connection)
                 locked = True
             await drop_policies(run.connection, before)
