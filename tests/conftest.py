@@ -59,14 +59,26 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, MAX_WORKERS)
 
 
+ON_ONE_SERVER = ("acceptance/test_cli_*", "faults/*", "integration/embedded/*", "integration/providers/*")
+ON_EVERY_SERVER = ("faults/test_fencing.py", "faults/test_kill.py", "faults/test_locked_rows.py", "faults/test_start.py",
+                   "faults/test_two_daemons.py")  # fmt: skip
+"""Tests of processes, of programs and of the network run on the first of the servers only. Their statements are tried on every
+server by the other tests, and what depends on the server's locks by those named here."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The command line's tests run on the first of the servers alone: others try its statements on all."""
-    again = [
-        item for item in items if item.path.name.startswith("test_cli_") and _server_of(item) in wanted()[1:]
-    ]
+    """Leaves out on further servers what would try the same twice."""
+    again = [item for item in items if _server_of(item) in wanted()[1:] and _on_one_server(item.path)]
     config.hook.pytest_deselected(items=again)
     left_out = set(again)
     items[:] = [item for item in items if item not in left_out]
+
+
+def _on_one_server(path: Path) -> bool:
+    inside = path.relative_to(Path(__file__).parent)
+    return any(inside.match(one) for one in ON_ONE_SERVER) and not any(
+        inside.match(one) for one in ON_EVERY_SERVER
+    )
 
 
 def _server_of(item: pytest.Item) -> object:
