@@ -75,15 +75,15 @@ async def read_applied(connection: AnyConnection) -> dict[str, AppliedFile]:
     return {r["name"]: AppliedFile(r["checksum"], tuple(r["objects"]), r["applied_by"]) for r in rows}
 
 
-async def drop_policies(connection: asyncpg.Connection, before: AppliedFile) -> None:
-    """Drops the policies of a file that is about to be applied again: a policy cannot be replaced."""
-    await _drop(connection, (one for one in before.objects if one.startswith("policy ")))
-
-
-async def drop_functions(connection: asyncpg.Connection, before: AppliedFile) -> None:
-    """Drops the functions of a file that is about to be applied again, all at once: they may use one another."""
-    names = [one.removeprefix("function ") for one in before.objects if one.startswith("function ")]
-    await connection.execute(f"drop function if exists {', '.join(names)}")
+async def drop_objects(connection: asyncpg.Connection, objects: Iterable[str], *, kind: str) -> None:
+    """Drops those objects whose description begins so; functions and views all at once, since they may use one another."""
+    some = [one for one in objects if one.startswith(kind)]
+    word = kind.split(maxsplit=1)[0]
+    if some and word in ("function", "view"):
+        names = ", ".join(one.removeprefix(f"{word} ") for one in some)
+        await connection.execute(f"drop {word} if exists {names}")
+    elif some:
+        await _drop(connection, some)
 
 
 async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:

@@ -13,9 +13,9 @@ import json
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version as package_version
 
 import asyncpg
@@ -23,9 +23,8 @@ import asyncpg
 from daemon.db.functions import (
     CREATE_FILES,
     AppliedFile,
-    drop_functions,
     drop_gone,
-    drop_policies,
+    drop_objects,
     read_applied,
     record,
 )
@@ -91,12 +90,33 @@ where settings.value <> excluded.value
 """
 
 
-class _CannotReplace(Exception):  # noqa: N818 - no error: the upgrade begins anew
-    """A file gives a function another result than it had: what the file made before must be dropped first."""
+@dataclass(slots=True)
+class _Obstacles:
+    """What an upgrade met in its way, was undone for, and drops before it begins anew."""
 
-    def __init__(self, file: str) -> None:
-        super().__init__(file)
-        self.file = file
+    functions: set[str] = field(default_factory=set)
+    """Functions whose result or arguments were others, and those that use them; as `function name(types)`."""
+    hanging: bool = False
+    """Whether triggers, policies or views of ours use them: then these are made anew too."""
+
+    def add(self, error: asyncpg.PostgresError, applied: Mapping[str, AppliedFile]) -> bool:
+        """Notes what the error says is in the way; False where that is nothing new."""
+        ours = {one for file in applied.values() for one in file.objects if one.startswith("function ")}
+        before = (len(self.functions), self.hanging)
+        if isinstance(error, asyncpg.DependentObjectsStillExistError):
+            for user in re.findall(r"^(.+) depends on ", error.detail or "", re.MULTILINE):
+                self.functions |= {user} & ours
+                self.hanging |= user.startswith(("trigger ", "policy ", "view "))
+        else:
+            # Use DROP FUNCTION name(types) first. / function name "name" is not unique
+            said = re.search(r"DROP FUNCTION (.+) first", error.hint or "") or re.search('"(.+)"', str(error))
+            name = f"function {said[1] if said else ''}"
+            self.functions |= {one for one in ours if one == name or one.startswith(f"{name}(")}
+        return before != (len(self.functions), self.hanging)
+
+
+class _BeginAnew(Exception):  # noqa: N818 - no error
+    """The upgrade was undone, and begins anew without what was in its way."""
 
 
 async def migrate(
@@ -116,14 +136,13 @@ async def migrate(
         return plan(files, await read_ledger(connection), await read_applied(connection))
     await _check_server(connection)
     until = time.monotonic() + PATIENCE_SECONDS
-    dropped_first: set[str] = set()
+    obstacles = _Obstacles()
     while True:
         try:
             done = await _upgrade(
-                connection, files, dimensions=dimensions, embedder=embedder, drop_first=dropped_first
+                connection, files, dimensions=dimensions, embedder=embedder, obstacles=obstacles
             )
-        except _CannotReplace as found:
-            dropped_first.add(found.file)
+        except _BeginAnew:
             continue
         except asyncpg.DependentObjectsStillExistError as error:
             raise MigrationError(
@@ -148,7 +167,7 @@ async def _upgrade(
     *,
     dimensions: int,
     embedder: str,
-    drop_first: Collection[str],
+    obstacles: _Obstacles,
 ) -> Upgrade:
     async with _locked_ledger(connection) as vector_schema:
         applied = await read_applied(connection)
@@ -170,7 +189,7 @@ async def _upgrade(
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
-        dropped = await _apply_functions(run, files.functions, applied, upgrade, drop_first=drop_first)
+        dropped = await _apply_functions(run, files.functions, applied, upgrade, obstacles=obstacles)
         if not ledger:
             values = [json.dumps(dimensions), json.dumps(embedder)]
             await connection.execute(WRITE_SETTINGS, ["dimensions", "embedder"], values)
@@ -183,33 +202,52 @@ async def _apply_functions(
     applied: dict[str, AppliedFile],
     upgrade: Upgrade,
     *,
-    drop_first: Collection[str],
+    obstacles: _Obstacles,
 ) -> list[str]:
     """All files of functions in order, but for those of tables that did not change; then drops what is gone."""
     await run.connection.execute(CREATE_FILES)
     changed = {file.name for file in upgrade.functions}
     made: list[str] = []
     locked = bool(upgrade.schema or upgrade.carried_over)
+    if obstacles.functions:
+        locked = await _clear_the_way(run.connection, applied, obstacles, locked=locked)
     for file in files:
         before = applied.get(file.name)
-        if before is not None and file.hangs_on_tables and file.name not in changed:
-            made += before.objects
-            continue
         if before is not None and file.hangs_on_tables:
+            if file.name not in changed and not obstacles.hanging:
+                made += before.objects
+                continue
             if file.locks_tables and not locked:
                 await _lock_tables(run.connection)
                 locked = True
-            await drop_policies(run.connection, before)
+            await drop_objects(run.connection, before.objects, kind="policy")
         try:
-            if before is not None and file.name in drop_first:
-                await drop_functions(run.connection, before)
             await run.script(f"functions/{file.name}.sql", file.sql)
-        except asyncpg.InvalidFunctionDefinitionError as error:
-            if before is None or file.name in drop_first:
-                raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
-            raise _CannotReplace(file.name) from None
+        except (asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError) as error:
+            if obstacles.add(error, applied):
+                raise _BeginAnew from None
+            raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
         made += await record(run.connection, file, version=package_version("memoryd"))
     return await drop_gone(run.connection, applied, now=files, made=made)
+
+
+async def _clear_the_way(
+    connection: asyncpg.Connection, applied: Mapping[str, AppliedFile], obstacles: _Obstacles, *, locked: bool
+) -> bool:
+    """Drops the obstacles; returns whether the tables are locked now."""
+    if obstacles.hanging:
+        if not locked:
+            await _lock_tables(connection)
+        ours = [one for file in applied.values() for one in file.objects]
+        for kind in ("policy", "trigger", "view memoryd."):
+            await drop_objects(connection, ours, kind=kind)
+    try:
+        await drop_objects(connection, sorted(obstacles.functions), kind="function")
+    except asyncpg.DependentObjectsStillExistError as error:
+        if obstacles.add(error, applied):
+            raise _BeginAnew from None
+        raise
+    return locked or obstacles.hanging
 
 
 async def _validate_checks(connection: asyncpg.Connection) -> None:
@@ -339,7 +377,7 @@ class _Run:
             await self.connection.execute(_VARIABLE.sub(lambda m: self.variables[m[1]], sql))
         except asyncpg.InsufficientPrivilegeError as error:
             raise _lacking_rights(what, error) from None
-        except (*_IN_THE_WAY, asyncpg.InvalidFunctionDefinitionError):
+        except (*_IN_THE_WAY, asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError):
             raise
         except asyncpg.PostgresError as error:
             raise MigrationError(f"{what} failed: {error}") from error

@@ -48,7 +48,12 @@ async def test_a_stray_grant_to_end_users_opens_no_other_search(
     await remember(connection, "Bob's own walrus", user_id=BOB)
     await remember(connection, "the agents' walrus")
     await connection.execute("insert into agents (agent_id, identity) values ('carol', 'You keep walruses.')")
-    knowledge = {"tier": "core", "category": "team", "title": "Walrus", "content": "walruses eat clams"}
+    knowledge: dict[str, object] = {
+        "tier": "core",
+        "category": "team",
+        "title": "Walrus",
+        "content": "walruses eat clams",
+    }
     await insert(connection, "shared_knowledge", knowledge | {"created_by": "alice"})
     await index_world(connection)
     before = await answers(connection)

@@ -89,6 +89,48 @@ async def test_a_function_may_change_its_result_its_arguments_and_their_names(
     assert await connection.fetchval("select memoryd.two(p_number => 4)") == 8
 
 
+USED = """
+create or replace function memoryd.one(p_a integer) returns integer language sql return p_a;
+create or replace function memoryd.fires() returns trigger language plpgsql as $$ begin return new; end $$;
+comment on function memoryd.one is 'One.';
+"""
+USES = """
+create or replace view memoryd.ones as select memoryd.one(1) as one;
+comment on view memoryd.ones is 'Ones.';
+create or replace trigger uses after insert on public.agents for each row when (memoryd.one(1) = 2)
+    execute function memoryd.fires();
+create policy uses on public.agents for select to memoryd_user using (memoryd.one(1) = 2);
+"""
+CHANGES = (
+    ("the name of an argument", "p_a", "p_b"),
+    ("the result", "returns integer language sql return p_a", "returns bigint language sql return p_a"),
+    ("the arguments", "one(p_a integer)", "one(p_a integer, p_more integer default 0)"),
+    ("the type of an argument", "one(p_a integer)", "one(p_a bigint)"),
+)
+
+
+@pytest.mark.parametrize(("what", "before", "after"), CHANGES)
+async def test_a_function_that_triggers_policies_and_views_use_may_change_all_the_same(
+    database_url: str, connection: asyncpg.Connection, what: str, before: str, after: str
+) -> None:
+    del what
+    used = USED.replace("returns integer language sql return p_a", "returns integer language sql return p_a")
+    files = with_files(used=used, tables_uses=USES)
+    await apply(database_url, files=files)
+    changed = used.replace(before, after)
+    if "bigint" in after and "one(" not in after:
+        changed = changed.replace("return p_a", "return p_a::bigint")
+    await apply(database_url, files=with_files(used=changed, tables_uses=USES))
+    made = await column(connection, "select oid::regprocedure::text from pg_proc where proname = 'one'")
+    assert len(made) == 1
+    assert await connection.fetchval("select one = 1 from memoryd.ones")
+    assert "uses" in await column(connection, TRIGGERS)
+    assert "uses" in await column(connection, POLICIES)
+    upgrade = await apply(database_url)
+    assert sorted(upgrade.gone) == ["tables/uses", "used"]
+    assert "uses" not in await column(connection, TRIGGERS)
+
+
 async def test_what_a_user_built_on_a_dropped_function_stops_the_upgrade(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
