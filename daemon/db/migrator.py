@@ -11,29 +11,29 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from importlib.metadata import version as package_version
+from dataclasses import replace
 
 import asyncpg
 
-from daemon.db.functions import (
-    CREATE_FILES,
-    AppliedFile,
-    drop_gone,
-    drop_objects,
-    read_applied,
-    record,
+from daemon.db.apply import (
+    IN_THE_WAY,
+    LOCK_MILLISECONDS,
+    BeginAnew,
+    Obstacles,
+    Run,
+    apply_functions,
+    lacking_rights,
+    lock_tables,
 )
-from daemon.db.migration_files import FunctionFile, MigrationFiles, load_files
+from daemon.db.functions import read_applied
+from daemon.db.migration_files import MigrationFiles, load_files
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, search_path
 from handlers.shared.ports import AnyConnection
 
-_VARIABLE = re.compile(r"(?<!:):(dimensions|vector_schema)\b")
 OLDEST_POSTGRES = 160000
 # Before there is a ledger, the catalog's own unique indexes let one migrate after the other.
 _RACES_LOST = (
@@ -46,21 +46,9 @@ _MAX_RACES = 20
 # Nobody else may lock it, unlike an advisory lock with a known key. Whoever only reads it goes on.
 _LOCK = "lock table memoryd.migrations in share row exclusive mode"
 
-LOCK_MILLISECONDS = 200
-"""How long an upgrade waits for the tables that it locks. Whoever comes meanwhile waits behind it, so it is short."""
 PATIENCE_SECONDS = 120.0
 """How long it tries again, before it gives up and says who is in the way."""
 OPEN_TRANSACTIONS = "select pid, state, xact_start, query from pg_stat_activity order by xact_start"
-_IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
-_TABLES_IN_USE = """
-select string_agg(c.oid::regclass::text, ', ' order by c.oid::regclass::text)
-from pg_class c
-where c.relkind = 'r' and c.relname <> 'migrations'
-  and (c.relnamespace = 'memoryd'::regnamespace or c.oid in (
-      select p.polrelid from pg_policy p join pg_roles r on r.oid = any(p.polroles) and r.rolname = 'memoryd_service'
-      where p.polname = 'service'))
-"""
-
 _NOT_VALIDATED = """
 select conrelid::regclass::text, conname
 from pg_constraint
@@ -90,35 +78,6 @@ where settings.value <> excluded.value
 """
 
 
-@dataclass(slots=True)
-class _Obstacles:
-    """What an upgrade met in its way, was undone for, and drops before it begins anew."""
-
-    functions: set[str] = field(default_factory=set)
-    """Functions whose result or arguments were others, and those that use them; as `function name(types)`."""
-    hanging: bool = False
-    """Whether triggers, policies or views of ours use them: then these are made anew too."""
-
-    def add(self, error: asyncpg.PostgresError, applied: Mapping[str, AppliedFile]) -> bool:
-        """Notes what the error says is in the way; False where that is nothing new."""
-        ours = {one for file in applied.values() for one in file.objects if one.startswith("function ")}
-        before = (len(self.functions), self.hanging)
-        if isinstance(error, asyncpg.DependentObjectsStillExistError):
-            for user in re.findall(r"^(.+) depends on ", error.detail or "", re.MULTILINE):
-                self.functions |= {user} & ours
-                self.hanging |= user.startswith(("trigger ", "policy ", "view "))
-        else:
-            # Use DROP FUNCTION name(types) first. / function name "name" is not unique
-            said = re.search(r"DROP FUNCTION (.+) first", error.hint or "") or re.search('"(.+)"', str(error))
-            name = f"function {said[1] if said else ''}"
-            self.functions |= {one for one in ours if one == name or one.startswith(f"{name}(")}
-        return before != (len(self.functions), self.hanging)
-
-
-class _BeginAnew(Exception):  # noqa: N818 - no error
-    """The upgrade was undone, and begins anew without what was in its way."""
-
-
 async def migrate(
     connection: asyncpg.Connection,
     *,
@@ -136,19 +95,19 @@ async def migrate(
         return plan(files, await read_ledger(connection), await read_applied(connection))
     await _check_server(connection)
     until = time.monotonic() + PATIENCE_SECONDS
-    obstacles = _Obstacles()
+    obstacles = Obstacles()
     while True:
         try:
             done = await _upgrade(
                 connection, files, dimensions=dimensions, embedder=embedder, obstacles=obstacles
             )
-        except _BeginAnew:
+        except BeginAnew:
             continue
         except asyncpg.DependentObjectsStillExistError as error:
             raise MigrationError(
                 f"Something uses what this version drops or changes: {error.detail}. Drop or change that first."
             ) from None
-        except _IN_THE_WAY as error:
+        except IN_THE_WAY as error:
             if time.monotonic() > until:
                 raise MigrationError(
                     f"Other transactions have been in the way for {PATIENCE_SECONDS:.0f} s ({error}). Nothing was "
@@ -167,7 +126,7 @@ async def _upgrade(
     *,
     dimensions: int,
     embedder: str,
-    obstacles: _Obstacles,
+    obstacles: Obstacles,
 ) -> Upgrade:
     async with _locked_ledger(connection) as vector_schema:
         applied = await read_applied(connection)
@@ -175,11 +134,11 @@ async def _upgrade(
         upgrade = plan(files, ledger, applied)
         if not upgrade:
             return upgrade
-        run = _Run(connection, {"dimensions": str(dimensions), "vector_schema": f'"{vector_schema}"'})
+        run = Run(connection, {"dimensions": str(dimensions), "vector_schema": f'"{vector_schema}"'})
         await connection.execute(f"set local search_path = {search_path(vector_schema)}")
         await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
         if ledger and (upgrade.schema or upgrade.carried_over):
-            await _lock_tables(connection)
+            await lock_tables(connection)
         if upgrade.carried_over:
             await run.script("The carry-over", files.carry_over)
             await connection.execute("delete from memoryd.migrations")
@@ -189,65 +148,11 @@ async def _upgrade(
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
-        dropped = await _apply_functions(run, files.functions, applied, upgrade, obstacles=obstacles)
+        dropped = await apply_functions(run, files.functions, applied, upgrade, obstacles=obstacles)
         if not ledger:
             values = [json.dumps(dimensions), json.dumps(embedder)]
             await connection.execute(WRITE_SETTINGS, ["dimensions", "embedder"], values)
         return replace(upgrade, dropped=tuple(dropped))
-
-
-async def _apply_functions(
-    run: _Run,
-    files: Sequence[FunctionFile],
-    applied: dict[str, AppliedFile],
-    upgrade: Upgrade,
-    *,
-    obstacles: _Obstacles,
-) -> list[str]:
-    """All files of functions in order, but for those of tables that did not change; then drops what is gone."""
-    await run.connection.execute(CREATE_FILES)
-    changed = {file.name for file in upgrade.functions}
-    made: list[str] = []
-    locked = bool(upgrade.schema or upgrade.carried_over)
-    if obstacles.functions:
-        locked = await _clear_the_way(run.connection, applied, obstacles, locked=locked)
-    for file in files:
-        before = applied.get(file.name)
-        if before is not None and file.hangs_on_tables:
-            if file.name not in changed and not obstacles.hanging:
-                made += before.objects
-                continue
-            if file.locks_tables and not locked:
-                await _lock_tables(run.connection)
-                locked = True
-            await drop_objects(run.connection, before.objects, kind="policy")
-        try:
-            await run.script(f"functions/{file.name}.sql", file.sql)
-        except (asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError) as error:
-            if obstacles.add(error, applied):
-                raise _BeginAnew from None
-            raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
-        made += await record(run.connection, file, version=package_version("memoryd"))
-    return await drop_gone(run.connection, applied, now=files, made=made)
-
-
-async def _clear_the_way(
-    connection: asyncpg.Connection, applied: Mapping[str, AppliedFile], obstacles: _Obstacles, *, locked: bool
-) -> bool:
-    """Drops the obstacles; returns whether the tables are locked now."""
-    if obstacles.hanging:
-        if not locked:
-            await _lock_tables(connection)
-        ours = [one for file in applied.values() for one in file.objects]
-        for kind in ("policy", "trigger", "view memoryd."):
-            await drop_objects(connection, ours, kind=kind)
-    try:
-        await drop_objects(connection, sorted(obstacles.functions), kind="function")
-    except asyncpg.DependentObjectsStillExistError as error:
-        if obstacles.add(error, applied):
-            raise _BeginAnew from None
-        raise
-    return locked or obstacles.hanging
 
 
 async def _validate_checks(connection: asyncpg.Connection) -> None:
@@ -262,16 +167,6 @@ async def _validate_checks(connection: asyncpg.Connection) -> None:
             raise MigrationError(
                 f"Rows of {table} break the check {name}: {error.args[0]}. Mend them, then run: memoryd migrate"
             ) from None
-
-
-async def _lock_tables(connection: asyncpg.Connection) -> None:
-    """Locks every table of memoryd's at once, in one order, or gives up after LOCK_MILLISECONDS."""
-    names = await connection.fetchval(_TABLES_IN_USE)
-    if names is None:
-        return
-    await connection.execute(f"set local statement_timeout = {LOCK_MILLISECONDS}")
-    await connection.execute(f"lock table {names} in access exclusive mode")
-    await connection.execute("set local statement_timeout = 0")
 
 
 async def check_schema(connection: AnyConnection, *, dimensions: int) -> None:
@@ -319,7 +214,7 @@ async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
             async with connection.transaction():
                 # Where that is missing too, it says so first.
                 await _ensure_extension(connection)
-                raise _lacking_rights("The schema memoryd", error) from None
+                raise lacking_rights("The schema memoryd", error) from None
         except BaseException:
             await transaction.rollback()
             raise
@@ -363,30 +258,3 @@ async def read_ledger(connection: AnyConnection) -> list[tuple[int, str, str]]:
     if await connection.fetchval("select to_regclass('memoryd.migrations')") is None:
         return []
     return [(r["version"], r["name"], r["checksum"]) for r in await connection.fetch(READ_LEDGER)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Files applied on one connection, with the values of their variables (`:name`, as psql has them)."""
-
-    connection: asyncpg.Connection
-    variables: dict[str, str]
-
-    async def script(self, what: str, sql: str) -> None:
-        try:
-            await self.connection.execute(_VARIABLE.sub(lambda m: self.variables[m[1]], sql))
-        except asyncpg.InsufficientPrivilegeError as error:
-            raise _lacking_rights(what, error) from None
-        except (*_IN_THE_WAY, asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError):
-            raise
-        except asyncpg.PostgresError as error:
-            raise MigrationError(f"{what} failed: {error}") from error
-
-
-def _lacking_rights(what: str, error: asyncpg.PostgresError) -> MigrationError:
-    return MigrationError(
-        f"{what} needs rights that this role lacks ({error.args[0]}). "
-        "memoryd's owner must be able to create schemas and, once, the roles memoryd_service, memoryd_user and "
-        "memoryd_admin (or an administrator creates them: create role memoryd_service nologin; create role "
-        "memoryd_user nologin; create role memoryd_admin nologin; grant memoryd_service to the owner)."
-    )

@@ -1,0 +1,150 @@
+"""Applying SQL files within the transaction of an upgrade: their variables, their errors, the locks, and what is in their way.
+
+Promise: functions, triggers, policies and views may change in any way; only what users built on them stops an upgrade.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version as package_version
+
+import asyncpg
+
+from daemon.db.functions import CREATE_FILES, AppliedFile, drop_gone, drop_objects, record
+from daemon.db.migration_files import FunctionFile
+from daemon.db.plan import MigrationError, Upgrade
+
+_VARIABLE = re.compile(r"(?<!:):(dimensions|vector_schema)\b")
+LOCK_MILLISECONDS = 200
+"""How long an upgrade waits for the tables that it locks. Whoever comes meanwhile waits behind it, so it is short."""
+IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+_TABLES_IN_USE = """
+select string_agg(c.oid::regclass::text, ', ' order by c.oid::regclass::text)
+from pg_class c
+where c.relkind = 'r' and c.relname <> 'migrations'
+  and (c.relnamespace = 'memoryd'::regnamespace or c.oid in (
+      select p.polrelid from pg_policy p join pg_roles r on r.oid = any(p.polroles) and r.rolname = 'memoryd_service'
+      where p.polname = 'service'))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Files applied on one connection, with the values of their variables (`:name`, as psql has them)."""
+
+    connection: asyncpg.Connection
+    variables: dict[str, str]
+
+    async def script(self, what: str, sql: str) -> None:
+        try:
+            await self.connection.execute(_VARIABLE.sub(lambda m: self.variables[m[1]], sql))
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise lacking_rights(what, error) from None
+        except (*IN_THE_WAY, asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError):
+            raise
+        except asyncpg.PostgresError as error:
+            raise MigrationError(f"{what} failed: {error}") from error
+
+
+@dataclass(slots=True)
+class Obstacles:
+    """What an upgrade met in its way, was undone for, and drops before it begins anew."""
+
+    functions: set[str] = field(default_factory=set)
+    """Functions whose result or arguments were others, and those that use them; as `function name(types)`."""
+    hanging: bool = False
+    """Whether triggers, policies or views of ours use them: then these are made anew too."""
+
+    def add(self, error: asyncpg.PostgresError, applied: Mapping[str, AppliedFile]) -> bool:
+        """Notes what the error says is in the way; False where that is nothing new."""
+        ours = {one for file in applied.values() for one in file.objects if one.startswith("function ")}
+        before = (len(self.functions), self.hanging)
+        if isinstance(error, asyncpg.DependentObjectsStillExistError):
+            for user in re.findall(r"^(.+) depends on ", error.detail or "", re.MULTILINE):
+                self.functions |= {user} & ours
+                self.hanging |= user.startswith(("trigger ", "policy ", "view "))
+        else:
+            # Use DROP FUNCTION name(types) first. / function name "name" is not unique
+            said = re.search(r"DROP FUNCTION (.+) first", error.hint or "") or re.search('"(.+)"', str(error))
+            name = f"function {said[1] if said else ''}"
+            self.functions |= {one for one in ours if one == name or one.startswith(f"{name}(")}
+        return before != (len(self.functions), self.hanging)
+
+
+class BeginAnew(Exception):  # noqa: N818 - no error
+    """The upgrade was undone, and begins anew without what was in its way."""
+
+
+async def apply_functions(
+    run: Run,
+    files: Sequence[FunctionFile],
+    applied: dict[str, AppliedFile],
+    upgrade: Upgrade,
+    *,
+    obstacles: Obstacles,
+) -> list[str]:
+    """All files of functions in order, but for those of tables that did not change; then drops what is gone."""
+    await run.connection.execute(CREATE_FILES)
+    changed = {file.name for file in upgrade.functions}
+    made: list[str] = []
+    locked = bool(upgrade.schema or upgrade.carried_over)
+    if obstacles.functions:
+        locked = await _clear_the_way(run.connection, applied, obstacles, locked=locked)
+    for file in files:
+        before = applied.get(file.name)
+        if before is not None and file.hangs_on_tables:
+            if file.name not in changed and not obstacles.hanging:
+                made += before.objects
+                continue
+            if file.locks_tables and not locked:
+                await lock_tables(run.connection)
+                locked = True
+            await drop_objects(run.connection, before.objects, kind="policy")
+        try:
+            await run.script(f"functions/{file.name}.sql", file.sql)
+        except (asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError) as error:
+            if obstacles.add(error, applied):
+                raise BeginAnew from None
+            raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
+        made += await record(run.connection, file, version=package_version("memoryd"))
+    return await drop_gone(run.connection, applied, now=files, made=made)
+
+
+async def _clear_the_way(
+    connection: asyncpg.Connection, applied: Mapping[str, AppliedFile], obstacles: Obstacles, *, locked: bool
+) -> bool:
+    """Drops the obstacles; returns whether the tables are locked now."""
+    if obstacles.hanging:
+        if not locked:
+            await lock_tables(connection)
+        ours = [one for file in applied.values() for one in file.objects]
+        for kind in ("policy", "trigger", "view memoryd."):
+            await drop_objects(connection, ours, kind=kind)
+    try:
+        await drop_objects(connection, sorted(obstacles.functions), kind="function")
+    except asyncpg.DependentObjectsStillExistError as error:
+        if obstacles.add(error, applied):
+            raise BeginAnew from None
+        raise
+    return locked or obstacles.hanging
+
+
+async def lock_tables(connection: asyncpg.Connection) -> None:
+    """Locks every table of memoryd's at once, in one order, or gives up after LOCK_MILLISECONDS."""
+    names = await connection.fetchval(_TABLES_IN_USE)
+    if names is None:
+        return
+    await connection.execute(f"set local statement_timeout = {LOCK_MILLISECONDS}")
+    await connection.execute(f"lock table {names} in access exclusive mode")
+    await connection.execute("set local statement_timeout = 0")
+
+
+def lacking_rights(what: str, error: asyncpg.PostgresError) -> MigrationError:
+    return MigrationError(
+        f"{what} needs rights that this role lacks ({error.args[0]}). "
+        "memoryd's owner must be able to create schemas and, once, the roles memoryd_service, memoryd_user and "
+        "memoryd_admin (or an administrator creates them: create role memoryd_service nologin; create role "
+        "memoryd_user nologin; create role memoryd_admin nologin; grant memoryd_service to the owner)."
+    )
