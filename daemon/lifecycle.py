@@ -216,7 +216,7 @@ class Daemon:
 
         def heed(number: signal.Signals) -> None:
             if self._told_to_stop.is_set():
-                self._log.warning("leaving_at_once", signal=number.name)
+                self._log.warning("stopping_at_once", signal=number.name)
                 os._exit(128 + number)
             self._log.info("stopping", signal=number.name, grace_seconds=self._settings.shutdown_seconds)
             self._told_to_stop.set()

@@ -90,7 +90,7 @@ def foreign_lines_logged(style: str) -> Iterator[None]:
                 if line.startswith("{"):
                     print(line, file=sys.stderr)  # noqa: T201 - our own line, on its way to where it was going
                 elif line:
-                    get_logger().warning("library_said", said=line[:MAX_MESSAGE_LENGTH])
+                    get_logger().warning("library_warning", said=line[:MAX_MESSAGE_LENGTH])
 
 
 def _style() -> str:

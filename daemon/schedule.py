@@ -215,7 +215,7 @@ class Upkeep:
             if gone < ANSWERS:
                 break
         if total:
-            self._log.info("answers_forgotten", requests=total)
+            self._log.info("answers_expired", requests=total)
 
     async def fail_overdue_commands(self) -> None:
         """Fails commands whose executor never came back; the failure is remembered like any other."""

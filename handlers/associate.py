@@ -19,7 +19,7 @@ from uuid import UUID
 import asyncpg
 import numpy as np
 
-from handlers.shared.ports import AnyConnection, Commit, Held, Job, Reader
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
 from memory.linking import Link, Linkable, link_batch
 from memory.neighbours import nearest_earlier
 from memory.vectors import unpacked
@@ -178,7 +178,7 @@ class AssociateHandler:
             try:
                 await connection.execute(WRITE, *_columns(mine, links, versions))
             except asyncpg.LockNotAvailableError as error:
-                raise Held from error
+                raise RowsLocked from error
             changed = [j.ref for j in ours if (j.payload or {}).get("changed")]
             if changed:
                 await connection.execute(LATER, changed)

@@ -129,7 +129,7 @@ class Executor:
         if left:
             await asyncio.wait(list(left.values()))
             await commands.give_back(self._database, list(left), daemon=self._daemon_id)
-            self._log.info("commands_given_back", commands=len(left))
+            self._log.info("commands_handed_back", commands=len(left))
 
     async def _claim(self) -> None:
         places = self._total - len(self._running)
@@ -162,7 +162,7 @@ class Executor:
             exit_code, error = await self._run(row, output)
         except OSError as fault:
             # This machine has no room for one more process just now: another daemon may, or this one in a while.
-            self._log.warning("executor_out_of_room", command=str(row["id"]), error=describe(fault))
+            self._log.warning("executor_out_of_resources", command=str(row["id"]), error=describe(fault))
             await asyncio.sleep(OUT_OF_ROOM_SECONDS)
             # Where the database is away too, the lease runs out and brings the command back.
             with contextlib.suppress(*DATABASE_FAULTS):
@@ -198,7 +198,7 @@ class Executor:
                 elif not isinstance(fault, CONTENDED):
                     raise
                 self._log.warning(
-                    "outcome_waits", command=str(command_id), error=describe(fault), retry_in=pause
+                    "outcome_delayed", command=str(command_id), error=describe(fault), retry_in=pause
                 )
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)

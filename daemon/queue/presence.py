@@ -85,6 +85,6 @@ class Presence:
                 continue
             if row["jobs"] or row["lanes"]:
                 self._log.warning(
-                    "claims_taken_back", daemon=str(daemon), jobs=row["jobs"], lanes=row["lanes"]
+                    "claims_taken_over", daemon=str(daemon), jobs=row["jobs"], lanes=row["lanes"]
                 )
             self._wake()

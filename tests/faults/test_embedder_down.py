@@ -147,4 +147,4 @@ async def test_the_one_text_that_the_embedder_refuses_becomes_the_only_dead_lett
     assert not daemon.events("provider_lost")
     assert await daemon.stop() == 0
     assert SECRET not in daemon.text()
-    assert (await daemon.event("job_buried"))["ref"] == str(dead[0]["ref"])
+    assert (await daemon.event("job_discarded"))["ref"] == str(dead[0]["ref"])

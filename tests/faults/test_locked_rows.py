@@ -55,7 +55,7 @@ async def test_a_locked_session_does_not_keep_the_daemon_busy(
             await until(connection, "select min(id) > $1 from memoryd.jobs", rung)
         assert await connection.fetchval("select count(*) from memoryd.jobs") <= 5
     await until(connection, IDLE)
-    assert daemon.events("job_buried") == []
+    assert daemon.events("job_discarded") == []
 
 
 @pytest.mark.parametrize("hold", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
@@ -100,7 +100,7 @@ async def test_locked_commands_do_not_delay_other_agents_contexts(
     for command in held:
         await until(connection, ready, command)
     await until(connection, IDLE)
-    assert daemon.events("job_buried") == daemon.events("job_postponed") == []
+    assert daemon.events("job_discarded") == daemon.events("job_retried") == []
 
 
 async def test_an_agents_name_in_an_open_transaction_delays_no_other_command(

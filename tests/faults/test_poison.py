@@ -154,6 +154,6 @@ async def test_a_row_that_the_database_refuses_becomes_a_dead_letter_without_its
     assert "no_secrets" in dead["error"]
     assert SECRET not in dead["error"]
     assert await connection.fetchval("select count(*) from agent_memory") == 19
-    event = await daemon.event("job_buried")
+    event = await daemon.event("job_discarded")
     assert (event["job"], event["hint"]) == (dead["id"], "memoryd dead")
     assert SECRET not in daemon.text()

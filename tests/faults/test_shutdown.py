@@ -106,7 +106,7 @@ async def test_a_second_signal_ends_the_daemon_at_once(
         daemon.process.send_signal(signal.SIGTERM)
         await daemon.event("stopping")
         assert await daemon.stop(signal.SIGINT) == 128 + signal.SIGINT
-        await daemon.event("leaving_at_once", signal="SIGINT")
+        await daemon.event("stopping_at_once", signal="SIGINT")
     await daemons.start(claim_seconds=1, poll_seconds=0.2)
     await all_done(connection)
     assert await connection.fetchval("select count(*) from agent_memory") == 1

@@ -109,7 +109,7 @@ async def test_claims_of_a_killed_daemon_are_released_before_they_expire(
     await victim.kill()
     heir = await daemons.start(**settings)
     await held.rollback()
-    event = await heir.event("claims_taken_back")
+    event = await heir.event("claims_taken_over")
     assert (event["jobs"], event["lanes"]) == (1, 1)
     await until(connection, IDLE)
     assert await connection.fetchval("select count(*) from agent_memory where command_id = $1", done) == 1
@@ -128,5 +128,5 @@ async def test_a_daemon_that_gets_a_new_connection_keeps_its_claims(
         await connection.execute(cut)
         after = f"select ({pids.replace('having', 'having min(backend) <> all ($1) and')})"
         before = await until(connection, after, before)
-    assert daemon.events("claims_taken_back") == other.events("claims_taken_back") == []
+    assert daemon.events("claims_taken_over") == other.events("claims_taken_over") == []
     assert await connection.fetchval("select count(backend) from memoryd.daemons") == 2

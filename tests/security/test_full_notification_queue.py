@@ -113,7 +113,7 @@ async def test_with_a_full_notification_queue_rows_are_written_and_processed_by_
     await until(connection, IDLE)
     assert await connection.fetchval(USAGE) > 0.5
     assert (await daemon.event("daemon_started"))["wake_up"] == "listen"
-    assert not daemon.events("job_postponed")
+    assert not daemon.events("job_retried")
     await connection.close()
 
 

@@ -14,7 +14,7 @@ from tests.support.waiting import until
 GATE = 4711
 Moment = Literal["before", "after"]
 
-# Only of daemons, by the name that their connections have. A job is settled before its effects are written; deferred, the
+# Only of daemons, by the name that their connections have. A job is deleted before its effects are written; deferred, the
 # trigger waits at the commit.
 TRIGGERS = f"""
 create function public.pause() returns trigger language plpgsql as $$

@@ -38,7 +38,7 @@ ANSWERED = "select status <> 'pending' from memory_requests where id = $1"
 """A request has its answer."""
 
 IDLE = "select not exists (select from memoryd.jobs)"
-"""Every job is settled or dead."""
+"""Every job is completed or a dead letter."""
 
 BLOCKED = """
 select exists (

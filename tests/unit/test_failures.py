@@ -25,7 +25,7 @@ from daemon.queue.failures import (
     reason_of,
     suspect_batches,
 )
-from handlers.shared.ports import Held, Job, Poison
+from handlers.shared.ports import Job, Poison, RowsLocked
 from providers.ports import Rejected, Unavailable
 
 NOW = datetime(2026, 5, 6, tzinfo=UTC)
@@ -43,7 +43,7 @@ def ids(batches: list[list[Job]]) -> list[list[int]]:
     ("error", "fault"),
     [
         (Unavailable("away", provider="p"), Fault.PROVIDER),
-        (Held(), Fault.LOCK_CONTENTION),
+        (RowsLocked(), Fault.LOCK_CONTENTION),
         (asyncpg.LockNotAvailableError("held"), Fault.LOCK_CONTENTION),
         (asyncpg.DeadlockDetectedError("deadlock"), Fault.LOCK_CONTENTION),
         (asyncpg.DiskFullError("full"), Fault.OUTAGE),

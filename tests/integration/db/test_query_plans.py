@@ -147,18 +147,18 @@ ROW_INDEXES = {name: found for name, found in index.INDEXES.items() if isinstanc
 STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "queue claim": (queue.CLAIM, ("index", 64, 30.0, 5, 1)),
     "queue claim of a topic without work": (queue.CLAIM, ("request", 64, 30.0, 5, 1)),
-    "queue settle": (queue.SETTLE, (NUMBERS, SIXTEEN)),
-    "queue settle lanes": (
-        queue.SETTLE_LANES,
+    "queue complete": (queue.COMPLETE, (NUMBERS, SIXTEEN)),
+    "queue complete lanes": (
+        queue.COMPLETE_LANES,
         (NUMBERS, SIXTEEN, ["agent 1", "agent 2"], [1, 1], "capture", True),
     ),
-    "queue release": (queue.RELEASE, (NUMBERS, SIXTEEN, 1.0, 1, None)),
-    "queue begin alone": (queue.BEGIN_ALONE, (1, 1)),
-    "queue postpone": (queue.POSTPONE, (1, 1, 1.0, "error")),
-    "queue unlease": (queue.UNLEASE, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
+    "queue hand back": (queue.HAND_BACK, (NUMBERS, SIXTEEN, 1.0, 1, None)),
+    "queue begin solo attempt": (queue.BEGIN_SOLO_ATTEMPT, (1, 1)),
+    "queue retry": (queue.RETRY, (1, 1, 1.0, "error")),
+    "queue return lanes": (queue.RETURN_LANES, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
     "queue renew": (queue.RENEW, (NUMBERS, SIXTEEN, 1.0)),
     "queue renew lanes": (queue.RENEW_LANES, ("capture", ["agent 1", "agent 2"], [1, 1], 1.0)),
-    "queue bury": (queue.BURY, (1, 1, "error", None)),
+    "queue discard": (queue.DISCARD, (1, 1, "error", None)),
     "queue topics with work": (
         queue.TOPICS_WITH_WORK,
         (["context", "capture", "index", "associate", "request", "dream"],),
