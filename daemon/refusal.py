@@ -39,14 +39,14 @@ def refuse(sentence: str, show: Callable[[str], None], style: str | None) -> Non
 
 
 def crash(error: BaseException) -> None:
-    """Tells of an error that nobody foresaw, without its message: that may quote what agents remember."""
+    """Logs an unexpected error, without its message: that may quote what agents remember."""
     get_logger().critical("crashed", error=describe(error), at=frames(error))
 
 
 def capture_warnings() -> None:
     """From now on Python's own words on stderr are log lines: warnings, and errors of threads and finalizers.
 
-    Also before the settings are known: until then the environment alone tells the form of the log.
+    Also before the settings are known: until then only the environment says which form the log has.
     """
     configure_logs(level="info", style=_style())
     warnings.showwarning = _warned

@@ -1,7 +1,7 @@
 """A command ended: its outcome, or its error, becomes a memory, exactly once.
 
-With a local embedder the memory is embedded here already, and searchable the moment it exists. A remote one could hold the
-memory up: there it goes the way of any other inserted memory, by the index topic.
+With a local embedder the memory is embedded here already, and searchable the moment it exists. A remote one could delay
+the memory: then it is embedded like any other inserted memory, by the index topic.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def context(
         finally:
             await embedder.close()
         if not found:
-            remark("The embedder does not answer: this is by keywords alone. See: memoryd doctor")
+            remark("The embedder does not answer: this was found by keywords only. See: memoryd doctor")
         return str(await database.fetchval(COMPOSE, agent, message, found.get(0)))
 
     text = with_database(compose)

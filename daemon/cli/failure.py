@@ -36,7 +36,7 @@ def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise  # the reader of our output has gone: nobody is left to be told
+        raise  # the reader of our output has gone
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except Exception as error:
@@ -57,7 +57,7 @@ def explain(error: Exception) -> str | None:
     from daemon.embedded.causes import EmbeddedPostgresError
     from providers.ports import Rejected, Unavailable
 
-    # Of a PostgresError only the message: details and hints stand on lines of their own, and may hold rows.
+    # Of a PostgresError only the message: details and hints stand on lines of their own, and may quote rows.
     said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
     match error:
         case MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError():

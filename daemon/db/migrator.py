@@ -44,11 +44,11 @@ _RACES_LOST = (
     asyncpg.DuplicateTableError,
 )
 _MAX_RACES = 20
-# Nobody else may lock it, unlike an advisory lock with a known key. Whoever only reads it goes on.
+# Unlike an advisory lock with a known key, no other role may take it. Transactions that only read the table go on.
 _LOCK = "lock table memoryd.migrations in share row exclusive mode"
 
 LOCK_MILLISECONDS = 250
-"""How long an upgrade waits for the tables that it locks. Whoever comes meanwhile waits behind it, so it is short."""
+"""How long an upgrade waits for the tables that it locks. Transactions that come meanwhile wait behind it, so it is short."""
 PATIENCE_SECONDS = 120.0
 """How long it tries again, before it gives up and says who is in the way."""
 OPEN_TRANSACTIONS = "select pid, state, xact_start, query from pg_stat_activity order by xact_start"
@@ -225,7 +225,7 @@ async def check_dimensions(connection: AnyConnection, dimensions: int) -> None:
     fixed = await connection.fetchval(READ_SETTING, "dimensions")
     if fixed is not None and int(fixed) != dimensions:
         raise MigrationError(
-            f"This database holds embeddings of {fixed} dimensions, the embedder gives {dimensions}. "
+            f"This database has embeddings of {fixed} dimensions, the embedder gives {dimensions}. "
             "Set MEMORYD_EMBEDDER (and MEMORYD_EMBEDDING_DIMENSIONS) back, or use a new database."
         )
 
@@ -240,7 +240,7 @@ async def _check_server(connection: asyncpg.Connection) -> None:
 
 @asynccontextmanager
 async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
-    """A transaction in which nobody else migrates; gives the schema that pgvector is in."""
+    """A transaction in which no other process migrates; gives the schema that pgvector is in."""
     for _ in range(_MAX_RACES):
         transaction = connection.transaction()
         await transaction.start()
@@ -249,7 +249,7 @@ async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
             await connection.execute(_CREATE_LEDGER)
             await connection.execute(_LOCK)
         except _RACES_LOST:
-            # Whoever was first has committed by now: the server made this one wait for it.
+            # The process that was first has committed by now: the server made this one wait for it.
             await transaction.rollback()
             continue
         except asyncpg.InsufficientPrivilegeError as error:

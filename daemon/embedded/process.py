@@ -110,7 +110,7 @@ def _works_in(cluster: Path, process: psutil.Process) -> bool | None:
 
 
 def _answers(found: Postmaster) -> bool:
-    """Whether somebody listens on the server's socket: it may live in another container, out of our sight."""
+    """Whether a server listens on the socket: it may run in another container, where we cannot see its process."""
     if found.socket_folder is None:
         return False
     with closing(socket.socket(socket.AF_UNIX)) as probe:

@@ -95,11 +95,11 @@ class BatchRunner:
             first = suspects[0]
             if len(suspects) == 1:
                 if first.solo_attempts > 0 and first.deaths >= self._max_attempts:
-                    given_up = f"given up after {self._max_attempts} attempts"
+                    discarded = f"discarded after {self._max_attempts} attempts"
                     await self._discard(
                         first,
-                        f"{given_up}: its worker died or lost the database each time",
-                        before_last=f"{given_up}; the last one that came back said: ",
+                        f"{discarded}: its worker died or lost the database each time",
+                        before_last=f"{discarded}, the last of which ended with its worker; the error before that: ",
                     )
                     await queue.return_lanes(self._database, [first])
                     return True
@@ -238,7 +238,7 @@ class BatchRunner:
             job=job.id,
             ref=str(job.ref),
             attempts=job.attempt - job.snoozes,
-            error=describe(error) if error else "its last attempt never came back",
+            error=describe(error) if error else "its worker died in the last attempt",
             hint="memoryd dead",
         )
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from handlers.shared.ports import AnyConnection, Job
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
+MIN_PAUSE, MAX_PAUSE = 1.0, 10.0
 """Seconds until the job for such a row may be claimed."""
 
 # created_at is kept, so that `memoryd status` shows for how long rows have been waiting.
@@ -30,8 +30,7 @@ async def enqueue_for_later(
         if job.ref in since:
             since[job.ref] = min(since[job.ref], job.created_at)
     pauses = [
-        min(LONGEST_PAUSE, max(SHORTEST_PAUSE, round((now - one).total_seconds() / 4)))
-        for one in since.values()
+        min(MAX_PAUSE, max(MIN_PAUSE, round((now - one).total_seconds() / 4))) for one in since.values()
     ]
     await connection.execute(ASK_AGAIN, topic, payload, list(since), list(since.values()), pauses)
     return set(pauses)

@@ -219,7 +219,7 @@ POOLERS = [
 def test_a_transaction_pooler_is_reported_with_the_setting(
     heard: bool, settings: dict[str, Any], verdict: str, words: str
 ) -> None:
-    found = checks.check_doorbell(Settings.model_construct(**settings), heard=heard)
+    found = checks.check_wake_up(Settings.model_construct(**settings), heard=heard)
     assert found.verdict == verdict
     assert words in f"{found.found} {found.advice}"
 

@@ -74,7 +74,7 @@ async def test_advisory_locks_of_an_end_user_do_not_stop_the_build_of_an_ivfflat
         """
     )
     async with squatting(second), open_database(database_url) as database:
-        await asyncio.gather(*(build_dense_indexes(database, get_logger(), smallest=100) for _ in range(3)))
+        await asyncio.gather(*(build_dense_indexes(database, get_logger(), min_rows=100) for _ in range(3)))
     built = "select index_name from memoryd.dense_indexes"
     assert await column(connection, built) == ["agent_memory_lists_100"]
 

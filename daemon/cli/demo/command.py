@@ -72,7 +72,7 @@ def demo() -> None:
 
     show = Show()
     with sentences():
-        show.step("Starting a Postgres and a daemon in a temporary folder, for this demo alone")
+        show.step("Starting a Postgres and a daemon in a temporary folder, only for this demo")
         with demo_world() as world:
             show.started(world)
             try:

@@ -194,20 +194,20 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "lexicon write": (lexicon.WRITE_VECTORS, (["word5", "word6"], [None, None])),
     "unknown words": ("select memoryd.unknown_words($1)", (["word5", "word6"],)),
     "executor complete": (commands.COMPLETE, (UUID(int=1), UUID(int=2), "x", 0, None)),
-    "executor give back": (commands.GIVE_BACK, (UUID(int=1), IDS)),
+    "executor hand back": (commands.HAND_BACK, (UUID(int=1), IDS)),
     "request read": (request.READ, (IDS,)),
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
     "dream due": (lease.DUE, (21600.0, 21600.0, 172800.0, 3)),
     "dream find dead": (lease.FIND_DEAD, ()),
     "dream end dead": (lease.END_DEAD, ()),
-    "dream hold": (lease.HOLD, (UUID(int=1), 20.0)),
+    "dream renew": (lease.RENEW, (UUID(int=1), 20.0)),
     "dream read page": (
         reader.READ_PAGE,
         (TIME - timedelta(days=2), TIME - timedelta(days=1), UUID(int=1), 50),
     ),
     "dream prune": (writer.PRUNE, ()),
     "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
-    "forget answers": (schedule.FORGET_ANSWERS, (100,)),
+    "expire answers": (schedule.EXPIRE_ANSWERS, (100,)),
     "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
 }
 
