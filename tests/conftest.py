@@ -60,7 +60,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The command line's tests run on the first of the servers alone: others try its statements on all."""
+    """The command line's tests run only on the first of the servers: others try its statements on all."""
     again = [
         item for item in items if item.path.name.startswith("test_cli_") and _server_of(item) in wanted()[1:]
     ]

@@ -1,6 +1,6 @@
 """memoryd import: puts an export back.
 
-Promise: all of the file or nothing of it; rows that exist are left as they are, and so is everybody else's.
+Promise: all of the file or nothing of it; rows that exist are not changed, nor are rows of other users.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ async def test_without_a_grace_period_nothing_stays_claimed(
 
 
 class Answering:
-    """A database whose answers come late: what was done there is done, and nobody here knows of it yet."""
+    """A database whose answers come late: what was done there is done, and the daemon does not know it yet."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

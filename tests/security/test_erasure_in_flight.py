@@ -1,4 +1,4 @@
-"""An erasure holds against everything that is under way: of whatever a daemon or an agent was writing nothing comes back."""
+"""An erasure also covers everything that is under way: of whatever a daemon or an agent was writing nothing comes back."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ async def test_a_dream_under_way_writes_nothing_of_erased_memories(
 async def test_erased_rows_are_removed_from_answers_to_others(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
-    """A recall by the service finds everybody's: one that was answered, and one that is being answered."""
+    """A recall by the service finds rows of all users: one that was answered, and one that is being answered."""
     await pausing(
         connection,
         "create trigger pause before update on memory_requests for each row execute function public.pause()",

@@ -21,7 +21,7 @@ from tests.support.workers import open_database
 RECALLS = "insert into memory_requests (kind, user_id, query) select 'recall', $1, 'deploy ' || n from generate_series(1, $2) n"
 COMMANDS = "insert into agent_commands (agent_id, user_id, message) select 'alice', $1, 'go' from generate_series(1, $2)"
 MANY = 400
-"""More than a user may ask for alone: agents ask for them."""
+"""More than a user may have pending: agents insert them."""
 A_FEW_BATCHES = 100
 """Of 16 each, two at once, one of which may overtake the other."""
 LIMIT = "53400"

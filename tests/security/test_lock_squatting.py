@@ -1,4 +1,4 @@
-"""No login can hold memoryd's own locks, and waiting for a lock that it can hold is not counted as an attempt."""
+"""No login can take memoryd's own locks, and waiting for a lock that it can take is not counted as an attempt."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
 ) -> None:
     """More often than there are attempts; its neighbours are done meanwhile."""
     await connection.execute(CREATE_DONE)
-    ids = await enqueue(connection, "test", [None, '{"held": true}', None, None])
+    ids = await enqueue(connection, "test", [None, '{"locked": true}', None, None])
 
     async def take(locked: AnyConnection, jobs: Sequence[Job]) -> None:
         if any(job.payload for job in jobs):

@@ -40,25 +40,25 @@ WAITING = "select wait_event_type in ('Lock', 'Timeout') from pg_stat_activity w
 
 
 async def pausing(connection: asyncpg.Connection, moment: Moment | str) -> None:
-    """From now on daemons stop at this moment of every job, or where this trigger says, while somebody holds the gate."""
+    """From now on daemons stop at this moment of every job, or where this trigger says, while the gate is locked."""
     await connection.execute(TRIGGERS)
     await connection.execute(AT.get(moment, moment))
 
 
 @asynccontextmanager
-async def gate_closed(holder: asyncpg.Connection) -> AsyncIterator[None]:
+async def gate_closed(owner: asyncpg.Connection) -> AsyncIterator[None]:
     """While this lasts daemons stop."""
-    await holder.execute(f"select pg_advisory_lock({GATE})")
+    await owner.execute(f"select pg_advisory_lock({GATE})")
     try:
         yield
     finally:
-        await holder.execute(f"select pg_advisory_unlock({GATE})")
+        await owner.execute(f"select pg_advisory_unlock({GATE})")
 
 
 async def meanwhile(
     connection: asyncpg.Connection, watcher: asyncpg.Connection, sql: str, *args: object
 ) -> asyncio.Task[str]:
-    """Begins a statement; returns once it is done, or waits for somebody."""
+    """Begins a statement; returns once it is done, or waits for a lock."""
     pid = connection.get_server_pid()
     task = asyncio.create_task(connection.execute(sql, *args))
     await asyncio.sleep(0)

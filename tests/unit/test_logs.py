@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line for machines, a readable line for people, and no word of anybody's content."""
+"""Logs: one JSON object a line for machines, a readable line for people, and no word of any content."""
 
 from __future__ import annotations
 
