@@ -23,7 +23,7 @@ _PLAIN = (RuntimeWarning, DeprecationWarning, PendingDeprecationWarning, FutureW
 
 
 class PartFailed(Exception):  # noqa: N818 - what happened, not what was wrong
-    """A part of the daemon ended before it was told to; the log has said why. The process ends, to be started anew."""
+    """A part of the daemon ended before it was told to; the log has said why. The process ends, to be started again."""
 
 
 def refuse(sentence: str, show: Callable[[str], None], style: str | None) -> None:

@@ -22,7 +22,7 @@ from public.agent_commands c
 where c.id = any($1) and c.status in ('completed', 'failed')
 """
 
-# Of a command that was erased meanwhile nothing is remembered: an erasure waits for who has locked it, then deletes both.
+# Of a command that was erased meanwhile nothing is remembered: an erasure waits for this lock, then deletes command and memory.
 WRITE = """
 with commands as materialized (
     select c.id from public.agent_commands c where c.id = any($1) order by c.id for key share

@@ -100,7 +100,7 @@ class RequestHandler:
                 await _erase(connection, erasure)
             else:
                 await _answer(connection, [r["id"] for r in well if r["id"] in mine], asked)
-            # Last: an erasure that waits for the answers waits for no request meanwhile.
+            # Last, so that an erasure that waits for the answers does not also wait for these requests.
             for refused in complaints.keys() & mine:
                 await connection.execute(FAIL, refused, complaints[refused])
 

@@ -125,7 +125,7 @@ def _meaningful_tail(output: str, length: int) -> list[str]:
 
 
 def _meaningful(lines: Iterator[str]) -> Iterator[str]:
-    """Of these lines, what is worth remembering: white space collapsed, log prefixes gone, noise left out."""
+    """Of these lines, what is worth remembering: white space collapsed, without log prefixes and noise."""
     for raw in lines:
         line = " ".join(raw.split())
         if not line or line[0] in _SPINNERS or _NOISE.match(line):

@@ -72,7 +72,7 @@ async def translated(provider: str, *, setting: str, timeout_seconds: float) -> 
 
     fault: Unavailable | Rejected
     try:
-        # The client's own timeout starts anew with every byte that arrives.
+        # The client's own timeout starts again with every byte that arrives.
         async with asyncio.timeout(timeout_seconds):
             yield
     except (TimeoutError, APITimeoutError):

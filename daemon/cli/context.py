@@ -1,4 +1,4 @@
-"""memoryd context: what an agent would be told before a task, were it given now."""
+"""memoryd context: the context that an agent would get with a task now."""
 
 from __future__ import annotations
 

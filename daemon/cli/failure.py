@@ -48,7 +48,7 @@ def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
 
 
 def explain(error: Exception) -> str | None:
-    """What went wrong and what to do, for a failure that the user can mend; None for a bug."""
+    """What went wrong and what to do, for a failure that the user can fix; None for a bug."""
     if isinstance(error, Failure):
         return str(error)  # without a look at libraries, one of which may be the reason
     import asyncpg

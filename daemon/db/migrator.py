@@ -3,7 +3,7 @@
 Promise: an upgrade is one transaction, so a kill leaves all of it or nothing, and ten daemons that start at once apply it once.
 A numbered file changed after it was applied, or a schema newer than this code, stops with one sentence. Tables in use are
 locked together, for less than half a second; where they cannot be locked at once, everything is undone and tried again.
-Dimensions are fixed by the first migration and checked ever after.
+Dimensions are fixed by the first migration, and checked at each later one and at each start of a daemon.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LOCK = "lock table memoryd.migrations in share row exclusive mode"
 LOCK_MILLISECONDS = 250
 """How long an upgrade waits for the tables that it locks. Transactions that come meanwhile wait behind it, so it is short."""
 PATIENCE_SECONDS = 120.0
-"""How long it tries again, before it gives up and says who is in the way."""
+"""How long it tries again, before it fails and names the transactions that it waited for."""
 OPEN_TRANSACTIONS = "select pid, state, xact_start, query from pg_stat_activity order by xact_start"
 _IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 _TABLES_IN_USE = """
@@ -100,7 +100,7 @@ async def migrate(
 ) -> Upgrade:
     """Brings the schema up to date; returns what was applied (with dry_run: what would be). Raises MigrationError.
 
-    `connection` must not be in a transaction; behind a transaction pooler the lock is held by the upgrade's own transaction.
+    `connection` must not be in a transaction; behind a transaction pooler the lock is taken by the upgrade's own transaction.
     """
     files = load_files() if files is None else files
     if dry_run:

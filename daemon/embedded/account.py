@@ -142,7 +142,7 @@ def _system_user(name: str = SYSTEM_USER) -> pwd.struct_passwd:
                 return pwd.getpwnam(name)
             if not answers:
                 break
-            # While another program changes the users, a package's installation say, this one is told to come again.
+            # While another program changes the users, such as the installation of a package, this one has to try again.
             said = answers[0] or said
     raise EmbeddedPostgresError(
         f"Postgres does not run as root, and no system user for it could be made ({said}): "

@@ -1,4 +1,4 @@
-"""Why the embedded Postgres ended or does not start, and what to do about it: told from its log, its disk and the kernel.
+"""Why the embedded Postgres ended or does not start, and what to do about it: found in its log, on its disk and in the kernel.
 
 Promise: each cause has one sentence that says what to do, and none of them risks the data.
 """

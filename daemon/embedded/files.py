@@ -51,7 +51,7 @@ class Folder:
         os.fchown(self.handle, uid, gid)
 
     def read(self, name: str) -> str | None:
-        """What a file of it holds; None when there is none."""
+        """The text of a file in it; None when there is none."""
         try:
             handle = self._open(name, os.O_RDONLY)
         except FileNotFoundError:

@@ -111,7 +111,7 @@ class EmbeddedPostgres:
     # --- What it does.
 
     def is_running(self) -> bool:
-        """Whether a server of this folder lives, ready for connections or not yet."""
+        """Whether a server of this folder runs, ready for connections or not yet."""
         return find_postmaster(self._cluster) is not None
 
     def postmaster_pid(self) -> int | None:
@@ -140,7 +140,7 @@ class EmbeddedPostgres:
             return self._start(place, same_port=same_port)
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
-        """Shuts the server down and returns when it is gone; does nothing when none runs.
+        """Shuts the server down and returns when it has ended; does nothing when none runs.
 
         `immediate` is a crash in all but name: the next start recovers. Raises EmbeddedPostgresError.
         """

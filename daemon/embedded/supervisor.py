@@ -66,7 +66,7 @@ class Supervisor:
         try:
             return await _in_thread(self._server.is_running)
         except (EmbeddedPostgresError, OSError):
-            # It cannot be told just now. A start finds a server that runs.
+            # It is unknown just now. A start finds a server that runs.
             return False
 
     async def _bring_back(self) -> None:

@@ -26,7 +26,7 @@ if sys.platform != "win32":
     import pwd
 
 PASSED_ON = frozenset({"PATH", "LANG", "LANGUAGE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR"})
-"""Beside LC_*, and what tells of the user. Proxies are not among them: their addresses often contain a password."""
+"""Beside LC_*, and variables about the user. Proxies are not among them: their addresses often contain a password."""
 OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL")
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
@@ -133,7 +133,7 @@ def _dying_with(daemon: int) -> Callable[[], None]:
     kill = ctypes.c_ulong(signal.SIGKILL)
 
     def bind() -> None:
-        # Nothing that could need a lock which another thread held when this process was forked.
+        # Nothing that could need a lock which another thread had when this process was forked.
         libc.prctl(_PR_SET_PDEATHSIG, kill)
         if os.getppid() != daemon:
             os._exit(1)

@@ -234,5 +234,5 @@ class Executor:
                 await commands.stream(
                     self._database, command_id, daemon=self._daemon_id, output=output.text()
                 )
-            # Each time the whole text is written anew: the longer it is, the longer the pause.
+            # Each time the whole text is written again: the longer it is, the longer the pause.
             pause = max(STREAM_SECONDS, size / 1_000_000)

@@ -121,7 +121,7 @@ async def _to_its_end(
     finally:
         # Also on success: what the program left behind in its group must not outlive its command.
         await _end(process)
-        # A process that left the group may keep the pipe open for ever.
+        # A process that left the group may keep the pipe open forever.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ended.wait(), LAST_WORDS_SECONDS)
         reading.close()

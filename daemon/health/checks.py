@@ -134,7 +134,7 @@ def check_clock(difference: float) -> Check:
 
 
 def check_wake_up(settings: Settings, *, heard: bool) -> Check:
-    """Whether LISTEN works, or a transaction pooler is in the way."""
+    """Whether LISTEN works, or there is a transaction pooler."""
     if heard:
         if settings.wake_up == "poll" or settings.pool == "transaction":
             advice = "Unset MEMORYD_WAKE_UP and MEMORYD_POOL: work is then picked up in milliseconds."

@@ -76,7 +76,7 @@ class BatchRunner:
             if not (outage or is_gone(error)):
                 raise
             # The jobs are still claimed, and would be until the claims expire. Where the connection was lost the attempt is
-            # counted: the job itself may be what ends the server, and would otherwise do so for ever.
+            # counted: the job itself may be what ends the server, and would otherwise end it again and again.
             if is_gone(error):
                 await self._database.recover(error)
             await self._hand_back_in_an_outage(jobs, counted=not outage, error=reason_of(error))

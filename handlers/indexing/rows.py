@@ -1,4 +1,4 @@
-"""Indexing rows that stand for themselves: memories, chunks, knowledge, insights."""
+"""Indexing rows by their own text: memories, chunks, knowledge, insights."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from unnest(array[7233173838382854000, 30792287825786212,
 
 @asynccontextmanager
 async def squatting(connection: asyncpg.Connection) -> AsyncIterator[None]:
-    """An end user's session holds what names it knows."""
+    """An end user's session takes the locks whose names it knows."""
     async with acting_as(connection, BOB):
         await connection.execute(SQUAT, str(ANN))
     yield

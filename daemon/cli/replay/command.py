@@ -231,7 +231,7 @@ async def _until_remembered(database: Database, heartbeats: float) -> None:
 
 
 async def _watch(database: Database, heartbeats: float) -> tuple[bool, int]:
-    """Whether a daemon lives, and how many jobs are dead."""
+    """Whether a daemon runs, and how many dead letters there are."""
     (row,) = await database.fetch(WATCHED, heartbeats)
     return bool(row["by_daemon"]), int(row["dead"])
 
