@@ -203,7 +203,7 @@ async def _apply_functions(
 
 
 async def _lock_tables(connection: asyncpg.Connection) -> None:
-    """Locks every table of memoryd's at once, in one order, or gives up after LOCK_MILLISECONDS."""
+    """Locks every table of memoryd's at once, in one order, or fails after LOCK_MILLISECONDS."""
     names = await connection.fetchval(_TABLES_IN_USE)
     if names is None:
         return
