@@ -91,7 +91,7 @@ async def ask(
     near: bool = True,
     by_meaning: bool = True,
 ) -> list[Ranking]:
-    """The first results of each question; with names left in its embedding, without near words, or by words alone."""
+    """The first results of each question; with names left in its embedding, without near words, or only by words."""
     embedder = LocalEmbedder()
     embedding = Embedding(embedder, database)
     questions = Questions(reader=database, embedding=embedding, words=embedder)
@@ -108,7 +108,7 @@ async def ask(
 
 
 async def forget_windows(url: str) -> None:
-    """Every message by its own words alone."""
+    """Indexes each message only by its own words."""
     connection = await asyncpg.connect(url)
     await register_vector(connection)
     rows = await connection.fetch("select id, content from conversation_messages")

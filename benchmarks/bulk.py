@@ -160,7 +160,7 @@ async def learn(connection: asyncpg.Connection, url: str, table: str, *, lists_f
     async with daemon(url):
         await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.05)
     opened = await Database.open(url, size=3, pooled=False, logger=get_logger())
-    await build_dense_indexes(opened, get_logger(), smallest=lists_from)
+    await build_dense_indexes(opened, get_logger(), min_rows=lists_from)
     await opened.close()
     await connection.execute("vacuum (analyze)")
     await connection.execute("checkpoint")

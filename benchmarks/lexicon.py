@@ -2,7 +2,7 @@
 
     python -m benchmarks.lexicon --words 25000
 
-Memory is what the process holds beyond what it held when the embedder was loaded, at its most. `stood_still_ms` is the longest
+Memory is the maximum that the process used, less what it used when the embedder was loaded. `stood_still_ms` is the longest
 that anything else in the daemon would have waited for the event loop.
 """
 
@@ -27,7 +27,7 @@ LEFT = "select exists (select from memoryd.lexicon where embedding is null)"
 
 
 def resident() -> float:
-    """What this process holds, in MB."""
+    """The memory of this process, in MB."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize() / 1_000_000
 
@@ -45,7 +45,7 @@ class Watch:
     """The most memory, and the longest that the event loop stood still."""
 
     def __init__(self) -> None:
-        self.most, self.stood_still = resident(), 0.0
+        self.maximum, self.stood_still = resident(), 0.0
         self._task = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -53,7 +53,7 @@ class Watch:
             asked = time.perf_counter()
             await asyncio.sleep(0.005)
             self.stood_still = max(self.stood_still, time.perf_counter() - asked - 0.005)
-            self.most = max(self.most, resident())
+            self.maximum = max(self.maximum, resident())
 
     def stop(self) -> None:
         """Ends it."""
@@ -81,7 +81,7 @@ async def measure(url: str, count: int) -> dict[str, object]:
         "jobs": jobs,
         "pairs": await connection.fetchval("select count(*) from memoryd.lexeme_neighbours"),
         "seconds": round(seconds, 1),
-        "memory_mb": round(watch.most - before),
+        "memory_mb": round(watch.maximum - before),
         "stood_still_ms": round(watch.stood_still * 1000),
     }
     await connection.close()

@@ -1,4 +1,4 @@
-"""The queue alone: jobs a second through claim and settle with a handler that does nothing but count.
+"""Only the queue: jobs a second through claim and complete, with a handler that does nothing but count.
 
     python -m benchmarks.queue --jobs 100000 --batch 64
 

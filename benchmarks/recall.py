@@ -28,7 +28,7 @@ from benchmarks.bulk import SOURCES, Rows, learn, load
 from benchmarks.chart import Line, draw
 from benchmarks.corpus import Corpus, Question
 from benchmarks.harness import arguments, database, percentiles, report
-from daemon.db.dense_indexes import SMALLEST
+from daemon.db.dense_indexes import MIN_ROWS
 from providers.local_embedder import LocalEmbedder
 
 GROWTH = (10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -188,7 +188,7 @@ def main() -> None:
         "--compared", type=int, default=100, help="questions whose results are compared with exact scans"
     )
     parser.add_argument(
-        "--lists-from", type=int, default=SMALLEST, help="rows from which on the table gets lists"
+        "--lists-from", type=int, default=MIN_ROWS, help="rows from which on the table gets lists"
     )
     parser.add_argument("--loaded", action="store_true", help="the database has the rows, from a run before")
     parser.add_argument(

@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2600, help="rows a second")
     parser.add_argument("--seconds", type=float, default=20, help="of writing at least")
     parser.add_argument(
-        "--claim-seconds", type=float, default=30, help="how long a silent worker's claim holds"
+        "--claim-seconds", type=float, default=30, help="how long the claim of a silent worker is valid"
     )
     options = parser.parse_args()
     with database(options.database_url) as url:

@@ -1,6 +1,6 @@
-"""The heartbeat: this daemon's row says that it lives; when the fleet is idle, it is time to dream.
+"""The heartbeat: refreshes this daemon's row, and starts a dream when the fleet is idle.
 
-Promise: whether a dream is due is read from the database alone, so a restart changes nothing.
+Promise: whether a dream is due is read only from the database, so a restart changes nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Heartbeat:
                 except DATABASE_FAULTS as error:
                     if not is_gone(error):
                         self._log.error("heartbeat_failed", error=describe(error))
-                # Not wait_for: it swallows a cancellation that comes in the moment of the news.
+                # Not wait_for: it loses a cancellation that comes at the same moment as the event.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._seconds):
                         await self._news.wait()
@@ -77,7 +77,7 @@ class Heartbeat:
                 await asyncio.wait([self._dream], timeout=2.0)
 
     def listens_on(self, backend: int | None) -> None:
-        """The server process by which others see that this daemon lives; they are told at once."""
+        """Writes at once which server process belongs to the listener: other daemons see by it that this one runs."""
         self._backend = backend
         self._news.set()
 
@@ -95,7 +95,7 @@ class Heartbeat:
         )
 
     async def leave(self) -> None:
-        """Takes this daemon's row away: it stops on purpose."""
+        """Deletes this daemon's row: it stops on purpose."""
         await self._database.execute(LEAVE, self._daemon_id)
 
     async def _idle_dream(self) -> None:

@@ -1,7 +1,7 @@
-"""Life and death of the process: what is started in which order, and how it ends.
+"""The process of the daemon: what is started in which order, and how it stops.
 
-Promise: start fails closed with one clear sentence; SIGTERM and SIGINT stop claiming, let running batches finish and
-hand the rest back; a second signal leaves at once; losing the database is not fatal.
+Promise: a start that fails says why in one sentence; on SIGTERM and SIGINT the daemon claims no more, lets running batches
+finish and hands the rest back; a second signal ends it at once; losing the database is not fatal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Daemon:
         logger: FilteringBoundLogger,
         supervisor: Supervisor | None = None,
     ) -> None:
-        """`supervisor`: of the server, where memoryd brings it."""
+        """`supervisor`: of the embedded Postgres, if there is one."""
         self._supervisor = supervisor
         self._settings = settings
         self._url = url
@@ -152,7 +152,7 @@ class Daemon:
             dreamer=dreamer,
             embedder=self._embedder,
             daemon=self._number,
-            # With a listener the follow-ups' own notification is quicker than a second claim is cheap.
+            # With a listener the wake-up of the follow-up jobs comes soon enough, and saves a claim that may find nothing.
             wake_others=(lambda _topics: None) if listen else self.wake,
             logger=self._log,
         )
@@ -197,7 +197,7 @@ class Daemon:
                 self._executor.wake()
 
     async def _keep_claims(self, database: Database) -> None:
-        """Renews what is in flight, at a third of the time it would hold."""
+        """Renews claims and leases, at a third of the time in which they expire."""
         while True:
             await asyncio.sleep(self._settings.claim_seconds / 3)
             try:
@@ -216,7 +216,7 @@ class Daemon:
 
         def heed(number: signal.Signals) -> None:
             if self._told_to_stop.is_set():
-                self._log.warning("leaving_at_once", signal=number.name)
+                self._log.warning("stopping_at_once", signal=number.name)
                 os._exit(128 + number)
             self._log.info("stopping", signal=number.name, grace_seconds=self._settings.shutdown_seconds)
             self._told_to_stop.set()
@@ -225,7 +225,7 @@ class Daemon:
             loop.add_signal_handler(number, heed, number)
 
     async def _until_told(self, running: Sequence[asyncio.Task[None]]) -> None:
-        """Waits for the signal. A part that ends before it is a bug: the process ends with it, to be restarted whole."""
+        """Waits for the signal. If a part ends before, that is a bug: the whole process ends, and has to be started again."""
         told = asyncio.create_task(self._told_to_stop.wait())
         done, _ = await asyncio.wait([told, *running], return_when=asyncio.FIRST_COMPLETED)
         if told not in done:
@@ -248,7 +248,7 @@ class Daemon:
         await asyncio.gather(*stopping, return_exceptions=True)
         left = set(running)
         while left:
-            # Again, where one was swallowed: on the way through a library an exception may take the place of a cancellation.
+            # More than once: inside a library an exception may replace a cancellation.
             for task in left:
                 task.cancel()
             _, left = await asyncio.wait(left, timeout=CANCEL_SECONDS)

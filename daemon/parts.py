@@ -104,7 +104,7 @@ def build_schedule(
     schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))
     schedule.add(Tick("expire_conversations", settings.cleanup_seconds, upkeep.expire_conversations))
     schedule.add(Tick("archive_knowledge", settings.cleanup_seconds, upkeep.archive_knowledge))
-    schedule.add(Tick("forget_answers", settings.cleanup_seconds, upkeep.forget_answers))
+    schedule.add(Tick("expire_answers", settings.cleanup_seconds, upkeep.expire_answers))
     schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
     schedule.add(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))

@@ -23,7 +23,7 @@ _PLAIN = (RuntimeWarning, DeprecationWarning, PendingDeprecationWarning, FutureW
 
 
 class PartFailed(Exception):  # noqa: N818 - what happened, not what was wrong
-    """A part of the daemon ended before it was told to; the log has said why. The process ends, to be started anew."""
+    """A part of the daemon ended before it was told to; the log has said why. The process ends, to be started again."""
 
 
 def refuse(sentence: str, show: Callable[[str], None], style: str | None) -> None:
@@ -39,14 +39,14 @@ def refuse(sentence: str, show: Callable[[str], None], style: str | None) -> Non
 
 
 def crash(error: BaseException) -> None:
-    """Tells of an error that nobody foresaw, without its message: that may quote what agents remember."""
+    """Logs an unexpected error, without its message: that may quote what agents remember."""
     get_logger().critical("crashed", error=describe(error), at=frames(error))
 
 
 def capture_warnings() -> None:
     """From now on Python's own words on stderr are log lines: warnings, and errors of threads and finalizers.
 
-    Also before the settings are known: until then the environment alone tells the form of the log.
+    Also before the settings are known: until then only the environment says which form the log has.
     """
     configure_logs(level="info", style=_style())
     warnings.showwarning = _warned
@@ -90,7 +90,7 @@ def foreign_lines_logged(style: str) -> Iterator[None]:
                 if line.startswith("{"):
                     print(line, file=sys.stderr)  # noqa: T201 - our own line, on its way to where it was going
                 elif line:
-                    get_logger().warning("library_said", said=line[:MAX_MESSAGE_LENGTH])
+                    get_logger().warning("library_warning", said=line[:MAX_MESSAGE_LENGTH])
 
 
 def _style() -> str:

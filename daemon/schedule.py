@@ -1,4 +1,4 @@
-"""What is done by the clock: memories, conversations and knowledge forgotten, overdue commands, old rows swept.
+"""Scheduled tasks: expired memories, conversations and knowledge, answers, overdue commands, and the sweep of old rows.
 
 Promise: any number of daemons run each tick once, with no leader: a tick is a row, and who inserts it runs it.
 """
@@ -22,8 +22,8 @@ from daemon.logs import describe
 LAST_TICK_SECONDS = 2.0
 CLEANUP_ROWS = 10_000
 ANSWERS = 100
-"""Answers forgotten in one transaction: each may be hundreds of megabytes."""
-DEAD_JOB_DAYS = 30
+"""Answers that one transaction deletes: each may have hundreds of megabytes."""
+DEAD_LETTER_DAYS = 30
 EMBEDDING_DAYS = 30
 
 # The database's clock names the tick, so that daemons whose clocks differ agree on it.
@@ -39,9 +39,10 @@ EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
 EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence()"
 
-# All that is kept about a user, once more, or what was left of it: for who asked, not for whoever reads the table later.
-FORGET_ANSWERS = """
-with forgotten as (
+# These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
+# table.
+EXPIRE_ANSWERS = """
+with expired as (
     update public.memory_requests
     set result = null
     where id in (
@@ -53,7 +54,7 @@ with forgotten as (
     )
     returning 1
 )
-select count(*) from forgotten
+select count(*) from expired
 """
 
 FAIL_OVERDUE = """
@@ -202,30 +203,30 @@ class Upkeep:
             self._log.info("conversations_expired", messages=messages, sessions=sessions)
 
     async def archive_knowledge(self) -> None:
-        """Archives learning entries of low confidence that nobody used in their time."""
+        """Archives learning entries of low confidence that were not used in their time."""
         archived = await self._database.fetchval(ARCHIVE_KNOWLEDGE)
         if archived:
             self._log.info("knowledge_archived", entries=archived)
 
-    async def forget_answers(self) -> None:
-        """Takes the results of exports and erasures an hour after they were given; transactions of bounded size."""
+    async def expire_answers(self) -> None:
+        """Deletes the results of exports and erasures after an hour, in transactions of bounded size."""
         total = 0
-        while gone := int(await self._database.fetchval(FORGET_ANSWERS, ANSWERS)):
+        while gone := int(await self._database.fetchval(EXPIRE_ANSWERS, ANSWERS)):
             total += gone
             if gone < ANSWERS:
                 break
         if total:
-            self._log.info("answers_forgotten", requests=total)
+            self._log.info("answers_expired", requests=total)
 
     async def fail_overdue_commands(self) -> None:
-        """Fails commands whose executor never came back; the failure is remembered like any other."""
+        """Fails commands that their executor never completed; the failure is remembered like any other."""
         failed = await self._database.fetchval(FAIL_OVERDUE, self._command_hours)
         if failed:
             self._log.warning("commands_overdue", commands=failed, hours=self._command_hours)
 
     async def sweep(self) -> None:
-        """Deletes logs of retrievals, answered requests, dead jobs, kept embeddings and leases past their time."""
-        row = await self._database.fetchrow(SWEEP, self._query_log_days, DEAD_JOB_DAYS, EMBEDDING_DAYS)
+        """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time."""
+        row = await self._database.fetchrow(SWEEP, self._query_log_days, DEAD_LETTER_DAYS, EMBEDDING_DAYS)
         if row is not None and any(row.values()):
             self._log.info("old_rows_swept", **dict(row))
         logged = await self._database.fetchval(SWEEP_AUDIT, self._audit_days)

@@ -85,7 +85,7 @@ class Settings(BaseSettings):
         30.0, description="How long a claim is valid without being renewed."
     )
     max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
-        15, description="Attempts before a job is buried."
+        15, description="Attempts before a job is discarded."
     )
     retry_max_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
         300.0,
@@ -222,7 +222,7 @@ def load_settings(**overrides: object) -> Settings:
 def foreign_env_file() -> int | None:
     """The user id that .env, or the link of that name, belongs to, if that is neither this process's nor root's.
 
-    Such a file is not read: whoever may put it into the working directory could name a program for memoryd to run.
+    Such a file is not read: any user who may put a file into the working directory could name a program for memoryd to run.
     """
     ours = (os.geteuid(), 0)
     for look in (os.lstat, os.stat):

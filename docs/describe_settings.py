@@ -1,6 +1,6 @@
 """Writes docs/settings.md and .env.example from daemon/settings.py: each setting's name, default, allowed values and meaning.
 
-Promise: what a setting means stands in settings.py alone; tests/unit/test_settings_document.py fails where one of the two
+Promise: what a setting means is said only in settings.py; tests/unit/test_settings_document.py fails where one of the two
 files says something else.
 
     python -m docs.describe_settings      writes both files

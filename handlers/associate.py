@@ -1,7 +1,7 @@
 """A memory is searchable: link it to what came before, in order per agent.
 
 Candidates are the last 30 memories of the agent and `_shared`, and the nearest by embedding among the newest 500
-of each before it. Memories of a user are linked to that user's and to nobody's (user_id null), never to another's.
+of each before it. Memories of a user are linked to that user's and to those without a user (user_id null), never to another's.
 
 Promise: at most five links that are made here (`automatic`) go out from a memory, each made of the words that both ends have.
 When the words of a memory change, its links go in both directions (memoryd.memories_updated), and are made anew: its own, those
@@ -19,7 +19,7 @@ from uuid import UUID
 import asyncpg
 import numpy as np
 
-from handlers.shared.ports import AnyConnection, Commit, Held, Job, Reader
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
 from memory.linking import Link, Linkable, link_batch
 from memory.neighbours import nearest_earlier
 from memory.vectors import unpacked
@@ -57,8 +57,9 @@ cross join lateral (
 ) r
 """  # noqa: S608 - our own numbers
 
-# For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once. Of the user's and
-# of nobody's in turn, so that each is a walk along one index, however many other users there are. Linking takes the newest 30.
+# For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once. First those of the
+# user, then those without a user, so that each part reads one index in order, however many other users there are. Linking takes
+# the newest 30.
 READ_CANDIDATES = f"""
 select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.updated_at
 from public.agent_memory m
@@ -83,12 +84,13 @@ where m.id in (
 )
 """  # noqa: S608 - our own numbers
 
-# A foreign key waits for whoever is deleting the memory, or has locked it: that agent's links wait, not everybody's.
-# Shorter than a deadlock takes to be found: of a client that holds one of them and waits for another it is this that gives way.
+# A foreign key waits for a transaction that deletes or has locked the memory: then only that agent's links wait. Shorter than
+# deadlock_timeout: if a client has locked one of the memories and waits for another, this transaction ends, not the client's.
 LOCK_TIMEOUT = "set local lock_timeout = '300ms'"
 
-# Compared with the memories as they are once locked; whoever changes the words of one waits for this, and then unlinks it. A
-# memory whose own words have changed is left to the job of that change; one whose related memory has is linked once more.
+# Compared with the memories as they are once locked; a transaction that changes the words of one waits for this, and then
+# unlinks it. A memory whose own words have changed is left to the job of that change; one whose related memory has is linked
+# once more.
 WRITE = """
 with ends as materialized (
     select m.id, m.updated_at
@@ -178,7 +180,7 @@ class AssociateHandler:
             try:
                 await connection.execute(WRITE, *_columns(mine, links, versions))
             except asyncpg.LockNotAvailableError as error:
-                raise Held from error
+                raise RowsLocked from error
             changed = [j.ref for j in ours if (j.payload or {}).get("changed")]
             if changed:
                 await connection.execute(LATER, changed)

@@ -1,7 +1,7 @@
 """A command ended: its outcome, or its error, becomes a memory, exactly once.
 
-With a local embedder the memory is embedded here already, and searchable the moment it exists. A remote one could hold the
-memory up: there it goes the way of any other inserted memory, by the index topic.
+With a local embedder the memory is embedded here already, and searchable the moment it exists. A remote one could delay
+the memory: then it is embedded like any other inserted memory, by the index topic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from public.agent_commands c
 where c.id = any($1) and c.status in ('completed', 'failed')
 """
 
-# Of a command that was erased meanwhile nothing is remembered: an erasure waits for who has locked it, then deletes both.
+# Of a command that was erased meanwhile nothing is remembered: an erasure waits for this lock, then deletes command and memory.
 WRITE = """
 with commands as materialized (
     select c.id from public.agent_commands c where c.id = any($1) order by c.id for key share

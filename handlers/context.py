@@ -1,7 +1,7 @@
 """A command was inserted: write what its agent should know, and make it ready.
 
-The command of a disabled agent is cancelled with the reason. An embedder that is down does not hold a command up:
-its context is then curated by keywords alone. A command that somebody's transaction holds waits alone, with no attempt counted.
+The command of a disabled agent is cancelled with the reason. An embedder that is down does not delay a command: its context is
+then chosen by keywords only. Of a batch only those commands wait that another transaction has locked, with no attempt counted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from handlers.shared.embedding import Embedding
-from handlers.shared.locked_rows import ask_again
+from handlers.shared.locked_rows import enqueue_for_later
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 
 READ = """
@@ -19,7 +19,7 @@ from public.agent_commands c
 where c.id = any($1) and c.status = 'pending'
 """
 
-# Of commands that somebody's transaction holds, nothing but their ids. An agent may be unknown as yet: see register_agents().
+# Returns the ids of commands that another transaction has locked. An agent may be unknown as yet: see register_agents().
 WRITE = """
 with given as materialized (
     select * from unnest($1::uuid[], $2::vector[]) as n(id, embedding)
@@ -46,7 +46,7 @@ where c.id = any($1) and c.status = 'pending' and c.id <> all (array(select l.id
 """
 
 REGISTERED_AGAIN = 1.0
-"""Seconds after which an agent's name is tried again that somebody's transaction holds: see register_agents()."""
+"""Seconds after which an agent's name that another transaction has locked is tried again: see register_agents()."""
 REGISTER = "select memoryd.register_agents($1, make_interval(secs => $2))"
 
 
@@ -74,8 +74,8 @@ class ContextHandler:
             ids = [j.ref for j in ours if j.ref in messages]
             if ids:
                 rows = await connection.fetch(WRITE, ids, [embeddings.get(i) for i in ids])
-                if held := [r["id"] for r in rows]:
-                    pauses |= await ask_again(connection, "context", held, ours, payload=None)
+                if locked := [r["id"] for r in rows]:
+                    pauses |= await enqueue_for_later(connection, "context", locked, ours, payload=None)
             return pauses
 
         return commit

@@ -1,7 +1,7 @@
-"""A row was written or its words changed, by whomever: make it findable.
+"""A row was written, or its words changed: make it findable.
 
-Of every searchable row: its embedding, its lexemes and their weights. A row whose words change once more meanwhile keeps
-nothing stale: the change's own job brings the right index. While a remote embedder is down, rows are found by their words.
+Of every searchable row: its embedding, its lexemes and their weights. A row whose words change again
+meanwhile is left to the job of that change. While a remote embedder is down, rows are found by their words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from handlers.indexing.messages import MessageIndex
 from handlers.indexing.rows import RowIndex
 from handlers.indexing.words import learn_words, unknown_words
 from handlers.shared.embedding import Embedding
-from handlers.shared.locked_rows import ask_again
+from handlers.shared.locked_rows import enqueue_for_later
 from handlers.shared.ports import AnyConnection, Commit, Index, Job, Store
 from providers.ports import Unavailable
 
@@ -61,11 +61,11 @@ class IndexHandler:
             all_written: list[UUID] = []
             for source, of_source in _by_source(ours).items():
                 refs = {j.ref for j in of_source if j.ref is not None}
-                written, held = await _write(connection, read[source].writes(vectors, only=refs))
+                written, locked = await _write(connection, read[source].writes(vectors, only=refs))
                 all_written += written
-                if held:
-                    payload = json.dumps({"source": source, "alone": True})
-                    pauses |= await ask_again(connection, "index", held, of_source, payload=payload)
+                if locked:
+                    payload = json.dumps({"source": source, "only_this_row": True})
+                    pauses |= await enqueue_for_later(connection, "index", locked, of_source, payload=payload)
             await learn_words(connection, words, all_written)
             return pauses
 
@@ -75,9 +75,12 @@ class IndexHandler:
 async def _write(
     connection: AnyConnection, statements: Iterator[tuple[str, list[object]]]
 ) -> tuple[list[UUID], list[UUID]]:
-    """The rows that were written, and those that somebody's transaction holds."""
+    """The rows that were written, and those that another transaction has locked."""
     rows = [r for sql, arguments in statements for r in await connection.fetch(sql, *arguments) if r]
-    return [r["id"] for r in rows if not r["held"]], [r["id"] for r in rows if r["held"]]
+    return (
+        [r["id"] for r in rows if not r["locked_elsewhere"]],
+        [r["id"] for r in rows if r["locked_elsewhere"]],
+    )
 
 
 def _by_source(jobs: Sequence[Job]) -> dict[str, list[Job]]:

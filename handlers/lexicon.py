@@ -4,7 +4,7 @@ The vectors are the local embedder's whichever embedder the rows have: a word co
 One worker at a time (a lane), so that of two new words one always sees the other.
 
 Memory: a job takes up to BATCH new words; the known ones stream past in pages, and of each new word the nearest so far are
-kept. So what is held at once does not grow with the lexicon, but for the names of its lexemes. Time: all known words are read
+kept. So the memory in use does not grow with the lexicon, except for the names of its lexemes. Time: all known words are read
 once for BATCH new ones, and there are at most MAX_WORDS.
 """
 
@@ -21,9 +21,9 @@ from memory.vectors import unpacked
 from providers.ports import Embedder
 
 BATCH = 2_000
-"""New words of one job: its transaction writes up to 80 pairs for each, and who forgets one of them waits for it."""
+"""New words of one job. Its transaction writes up to 80 pairs for each, and an erasure of one of them waits for it."""
 MAX_WORDS = 100_000
-"""Words that have neighbours. What comes above that is not a language but a log: it is found by its letters alone."""
+"""Words that get neighbours. More than that is not a language but a log: the other words are found only as they are written."""
 
 ROOM = f"""
 select greatest(0, {MAX_WORDS} - count(*)) from memoryd.lexicon l where l.embedding is not null
@@ -41,7 +41,7 @@ from (select l.lexeme, l.embedding from memoryd.lexicon l
       order by l.lexeme limit {PAGE}) k
 """  # noqa: S608
 
-# Whoever forgets words locks them in this order, too. What is locked is not forgotten before this is committed.
+# The deletion of words locks them in the same order. A locked word is not deleted before this transaction is committed.
 LOCK = """
 select l.lexeme from memoryd.lexicon l where l.lexeme = any($1) order by l.lexeme for no key update
 """

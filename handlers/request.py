@@ -1,8 +1,8 @@
-"""Somebody asked by inserting a row into memory_requests: answer it.
+"""A row was inserted into memory_requests: answer it.
 
 Promise: a request with a user_id is answered under that user's identity, role and claims, so that nothing is found that they
-could not select themselves. A request that cannot be answered is failed with the reason in its row, which is where the
-asker looks; it is no dead job.
+could not select themselves. A request that cannot be answered fails, with the reason in its row, where the
+client looks for it; it does not become a dead letter.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from unnest($1::uuid[], $2::vector[], $3::jsonb[]) as n(id, embedding, near)
 where r.id = n.id and r.status = 'pending'
 """
 
-# An answer is a copy of others' texts. Until it is committed no erasure ends, which then takes out of it what it erased; and
-# what is looked up once this is held is looked up after the erasures before it.
-HOLD_OFF_ERASURES = "select memoryd.block_erasures()"
+# An answer is a copy of texts of others. An erasure waits until the answer is committed, and then also erases from the answer.
+# After this lock is taken, what earlier erasures erased is no longer found.
+BLOCK_ERASURES = "select memoryd.block_erasures()"
 
 FAIL = """
 update public.memory_requests
@@ -64,13 +64,13 @@ set status = 'failed', error = $2, finished_at = clock_timestamp()
 where id = $1 and status = 'pending'
 """
 
-ASKERS_TO_MEND = (
+ERRORS_OF_THE_REQUEST = (
     asyncpg.DataError,
     asyncpg.InvalidParameterValueError,
     asyncpg.ProgramLimitExceededError,
     asyncpg.InsufficientPrivilegeError,
 )
-"""What a request is failed with; anything else is the daemon's trouble, and tried again."""
+"""Errors with which a request fails at once; after any other the job is retried."""
 
 
 class RequestHandler:
@@ -83,10 +83,10 @@ class RequestHandler:
         self._questions = Questions(reader=reader, embedding=embedding, words=words)
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Embeds the queries, where that is possible; by words alone is better than late.
+        """Embeds the queries, where that is possible; otherwise the words must do, so that the answer is not late.
 
-        An erasure stands alone in its batch (topic user_data): it waits for whatever is being written about its user, and so
-        must hold nothing that such writers wait for.
+        An erasure is in a batch of its own (topic user_data): it waits for transactions that write about its user, and so must
+        not have locked anything that those wait for.
         """
         rows = await self._reader.fetch(READ, [j.ref for j in jobs])
         complaints = {r["id"]: said for r in rows if (said := _complaint(r))}
@@ -100,7 +100,7 @@ class RequestHandler:
                 await _erase(connection, erasure)
             else:
                 await _answer(connection, [r["id"] for r in well if r["id"] in mine], asked)
-            # Last: an erasure that waits for the answers waits for no request meanwhile.
+            # Last, so that an erasure that waits for the answers does not also wait for these requests.
             for refused in complaints.keys() & mine:
                 await connection.execute(FAIL, refused, complaints[refused])
 
@@ -125,10 +125,10 @@ async def _answer(
     embeddings, near = zip(*(asked.get(i, (None, None)) for i in ids), strict=True)
     try:
         async with connection.transaction():
-            await connection.execute(HOLD_OFF_ERASURES)
+            await connection.execute(BLOCK_ERASURES)
             await connection.execute(ANSWER, ids, embeddings, near)
-    except ASKERS_TO_MEND as error:
-        # Of several, the worker finds the one; alone, it is the asker's to mend.
+    except ERRORS_OF_THE_REQUEST as error:
+        # Of several requests the worker finds the one that fails. A single one is answered with the error.
         if len(ids) > 1:
             raise
         await connection.execute(FAIL, ids[0], _sentence(error))
@@ -139,7 +139,7 @@ async def _erase(connection: AnyConnection, request: UUID) -> None:
         async with connection.transaction():
             counts = await connection.fetchval(ERASE, request)
             await connection.execute(FINISH_ERASE, request, counts)
-    except ASKERS_TO_MEND as error:
+    except ERRORS_OF_THE_REQUEST as error:
         await connection.execute(FAIL, request, _sentence(error))
 
 

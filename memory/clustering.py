@@ -1,14 +1,13 @@
 """What a dream finds belongs together among the memories of the last days.
 
-Promise: clusters never mix users, never chain (every member is held against the cluster's first memory, its
-seed, not against its other members), come out the same for the same memories in any order, and cost bounded
+Promise: clusters never mix users, never chain (every member is compared with the cluster's first memory, its
+seed, not with its other members), come out the same for the same memories in any order, and cost bounded
 work a memory, so that 100,000 memories cluster in seconds.
 
-Greedy, in order of creation, as in the source design 004: a memory joins the seed that it matches best, or
-becomes a seed. Two memories match when they share two keywords, or over 40 percent of the smaller set. Beyond
-the source:
+Greedy, in order of creation: a memory joins the seed that it matches best, or becomes a seed. Two memories
+match when they share two keywords, or over 40 percent of the smaller set. Also:
 
-- Keywords that everybody has say nothing ("tests", "files", "changed"): see `_common_weights`.
+- Keywords that most memories have say nothing ("tests", "files", "changed"): see `_common_weights`.
 - Nearly the same words match whatever their weight: more than half of the larger set, as a `similar`
   association.
 - A memory that no keyword placed is compared by embedding, with the same seeds.
@@ -153,7 +152,7 @@ class _Leaders:
     def _plant(self, index: int, keywords: frozenset[str]) -> None:
         self._seeds[index] = keywords
         for keyword in keywords:
-            if self._counts[keyword] > 1:  # else nobody can share it
+            if self._counts[keyword] > 1:  # else no other memory has it
                 holders = self._seeds_of.setdefault(keyword, [])
                 holders.append(index)
                 if len(holders) >= 2 * CANDIDATES_PER_KEYWORD:

@@ -1,8 +1,8 @@
 """What a dream writes about a cluster, by rule, and which insight of an earlier dream it continues.
 
-Promise: no model is needed, the category and the confidence follow the source design 004, the text is one
-sentence of at most 400 characters that a person and an agent can act on, and a cluster seen again finds its
-insight.
+Promise: no model is needed, the category and the confidence follow from the numbers of errors and outcomes (see
+`write_insight`), the text is one sentence of at most 400 characters that a person and an agent can act on, and a cluster seen
+again finds its insight.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HALF_WEIGHT_AT = 8
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """A row of dream_insights to write; `agent_id` is None when it is not one agent's alone."""
+    """A row of dream_insights to write; `agent_id` is None when it is about several agents."""
 
     category: Category
     text: str
@@ -66,7 +66,7 @@ def write_insight(cluster: Cluster) -> Insight | None:
     """The insight that the rules find in a cluster, or None when it is too small to say anything.
 
     Errors > outcomes and errors >= 2: correction, confidence 0.4 + 0.1 x errors. Outcomes >= 3: pattern, 0.4
-    + 0.1 x outcomes. Four memories and more: summary, 0.5. No confidence is above 0.9 (source design 004).
+    + 0.1 x outcomes. Four memories and more: summary, 0.5. No confidence is above 0.9.
     """
     errors = [memory for memory in cluster.memories if memory.kind == "error"]
     outcomes = [memory for memory in cluster.memories if memory.kind == "outcome"]
@@ -82,8 +82,8 @@ def write_insight(cluster: Cluster) -> Insight | None:
     return None
 
 
-def core_keywords(cluster: Cluster, most: int = CORE_KEYWORDS) -> list[str]:
-    """The keywords that most of the cluster's memories share, at most `most`, the most telling first.
+def core_keywords(cluster: Cluster, maximum: int = CORE_KEYWORDS) -> list[str]:
+    """The keywords that most of the cluster's memories share, at most `maximum`, the most telling first.
 
     Bare numbers and keywords that fewer than two memories or a fifth of them share never count; those common
     to all that the agent does only when there are no others.
@@ -97,7 +97,7 @@ def core_keywords(cluster: Cluster, most: int = CORE_KEYWORDS) -> list[str]:
     shared = [word for word, count in holders.items() if count >= enough and _LETTER.search(word)]
     shared.sort(key=lambda word: (-weights[word], word))
     telling = [word for word in shared if word not in cluster.common]
-    return (telling or shared)[:most]
+    return (telling or shared)[:maximum]
 
 
 def _confidence(evidence: int) -> float:
@@ -190,7 +190,7 @@ class KnownInsights:
 
     An insight is continued when at least half of the smaller set of source memories is shared, for the same
     user. The category may have changed (failures that were mended become a pattern), and so may the agent (a
-    second one joined), so whoever updates the row writes both; but a recommendation continues only a
+    second one joined), so an update of the row writes both; but a recommendation continues only a
     recommendation, since it stands beside the rules' insight about the same cluster.
     """
 

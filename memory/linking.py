@@ -1,8 +1,8 @@
 """Which earlier memories a new memory belongs to, how strongly, and in what way.
 
-Promise: the source design's formula to the letter (keywords and time), at most five links a memory, never to
-itself, the same links for the same input whatever its order. Beyond the source, a near neighbour by embedding
-counts as overlap too.
+Promise: the strength follows from shared keywords and time (see `link`), at most five links a memory, never to
+itself, the same links for the same input whatever its order. A near neighbour by embedding counts as overlap
+too.
 """
 
 from __future__ import annotations
@@ -64,9 +64,8 @@ def link(
     embedding search found. `neighbours` gives the cosine similarity (-1 to 1) of the latter by id; `related` is the
     embedder's floor: below it two texts have nothing to do with each other.
 
-    strength = overlap + 0.2 under 1 h apart, + 0.1 under 6 h; capped at 1, dropped under 0.15 (source design
-    004), so two memories of the same hour are linked by time alone. overlap = shared / max(|a|, |b|) keywords
-    or, beyond the source and when larger, (cosine - related) / (1 - related).
+    strength = overlap + 0.2 under 1 h apart, + 0.1 under 6 h; capped at 1, dropped under 0.15, so two memories of the same hour
+    are linked by time only. overlap = shared / max(|a|, |b|) keywords or, when larger, (cosine - related) / (1 - related).
 
     `causal`: a success follows a failure of the same agent within 6 h on the same keywords: two at least, and
     more than half of the smaller set (an error's text is longer than the success's, so the larger set would
@@ -113,8 +112,8 @@ def link_batch(
 
     Each new memory is compared with the `window` newest before its own (created_at, id) among `earlier` and
     `new` together, and with those before it that its entry in `neighbours` (new id -> earlier id -> cosine)
-    names. `earlier` may come in any order, hold any number, and hold the new ones too; unknown neighbours are
-    passed over.
+    names. `earlier` may come in any order, be any number, and include the new ones; unknown neighbours are
+    skipped.
     """
     by_id = {memory.id: memory for memory in (*earlier, *new)}
     ordered = sorted(by_id.values(), key=_place)

@@ -1,6 +1,6 @@
 """Of each of some words the nearest among very many, which stream past in pages.
 
-Promise: what is held at once does not grow with the number of words that were seen, but for their names; what is found page
+Promise: the memory in use does not grow with the number of words that were seen, except for their names; what is found page
 by page is what would be found at once.
 """
 

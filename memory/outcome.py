@@ -79,8 +79,8 @@ def summarise_outcome(
     First line: `Task: <message> → completed`, `→ failed (exit n)`, or `→ failed` when the command has no exit
     code that says so. The message is one line of at most 200 characters and the task line is never cut. Below
     it the last five meaningful lines of the output, each cut with `…` where they would not fit together, then
-    `Error: ...` when an error is given that the output does not already show. Without meaningful output the
-    task line stands alone.
+    `Error: ...` when an error is given that the output does not already show. Without meaningful output there
+    is only the task line.
     """
     task = _task_line(message, exit_code, failed=failed)
     room = SUMMARY_LENGTH - len(task)
@@ -125,7 +125,7 @@ def _meaningful_tail(output: str, length: int) -> list[str]:
 
 
 def _meaningful(lines: Iterator[str]) -> Iterator[str]:
-    """Of these lines, what is worth remembering: white space collapsed, log prefixes gone, noise left out."""
+    """Of these lines, what is worth remembering: white space collapsed, without log prefixes and noise."""
     for raw in lines:
         line = " ".join(raw.split())
         if not line or line[0] in _SPINNERS or _NOISE.match(line):

@@ -1,12 +1,12 @@
-"""The fuse before a provider: after a failure nobody asks until its pause is over, and then only one asks.
+"""The circuit breaker before a provider: after a failure there is no call until a pause is over, and then only one.
 
     closed     every call passes; the first Unavailable opens the circuit
     open       every call is refused at once, until the pause is over
     half-open  one call, the probe, is under way; all others are refused. Its success closes the circuit, its
-               Unavailable opens it again for twice as long; cancelled, it leaves its place to the next caller
+               Unavailable opens it again for twice as long; if it is cancelled, the next caller is the probe
 
 Promise: an outage of a provider costs one call per pause for the whole process, never one per job, and it is
-told of twice: when the provider is lost and when it is back. `Rejected` is an answer: the provider is well.
+logged twice: when the provider is lost and when it is back. `Rejected` is an answer: the provider works.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Circuit:
     """Lets calls to one provider pass, or refuses them.
 
     `clock` answers seconds of a monotonic clock. The pause starts at `first` seconds and doubles up to
-    `most`; each is shortened at random by up to a half, so that the daemons of a fleet do not come back in
+    `maximum`; each is shortened at random by up to a half, so that the daemons of a fleet do not come back in
     step. A time that the provider names (Retry-After) is never undercut.
     """
 
@@ -54,14 +54,14 @@ class Circuit:
         rng: Random,
         on_change: OnChange,
         first: float = 1.0,
-        most: float = 60.0,
+        maximum: float = 60.0,
     ) -> None:
         self._provider = provider
         self._clock = clock
         self._rng = rng
         self._on_change = on_change
         self._first = first
-        self._most = most
+        self._maximum = maximum
         self._pause = first
         self._reason = ""
         self._opened = 0
@@ -106,7 +106,7 @@ class Circuit:
             self._answered(probe)
             return answer
         finally:
-            # A probe that was cancelled leaves the circuit half-open, and its place to the next caller.
+            # A probe that was cancelled leaves the circuit half-open, and the next caller is the probe.
             if probe:
                 self._probing = False
 
@@ -114,7 +114,7 @@ class Circuit:
         now = self._clock()
         named = fault.retry_in * (1 + RETRY_AFTER_SPREAD * self._rng.random())
         if not first_to_tell:
-            # Of the calls under way when the provider fell, one opens the circuit; the rest tell of one fall.
+            # Of the calls that had begun when the provider failed, one opens the circuit; the others only prolong the pause.
             if self._open:
                 self._until = max(self._until, now + named)
             return
@@ -123,12 +123,12 @@ class Circuit:
         self._opened += 1
         self._reason = str(fault)
         self._until = now + max(named, self._pause * self._rng.uniform(0.5, 1.0))
-        self._pause = min(self._most, self._pause * 2)
+        self._pause = min(self._maximum, self._pause * 2)
         if not was_open:
             self._on_change("open", self._provider, self._until - now)
 
     def _answered(self, probe: bool) -> None:
-        # A call that set out before the circuit opened proves nothing about the provider now.
+        # A call that began before the circuit opened proves nothing about the provider now.
         if not probe:
             return
         self._open = False
@@ -147,14 +147,16 @@ class CircuitEmbedder:
         rng: Random,
         on_change: OnChange,
         first: float = 1.0,
-        most: float = 60.0,
+        maximum: float = 60.0,
     ) -> None:
         self.name = inner.name
         self.dimensions = inner.dimensions
         self.remote = inner.remote
         self.floors = inner.floors
         self._inner = inner
-        self._circuit = Circuit(inner.name, clock=clock, rng=rng, on_change=on_change, first=first, most=most)
+        self._circuit = Circuit(
+            inner.name, clock=clock, rng=rng, on_change=on_change, first=first, maximum=maximum
+        )
 
     def retry_in(self) -> float:
         """Answer the seconds until a call may pass: 0.0 if one may pass now."""
@@ -180,11 +182,13 @@ class CircuitLanguageModel:
         rng: Random,
         on_change: OnChange,
         first: float = 1.0,
-        most: float = 60.0,
+        maximum: float = 60.0,
     ) -> None:
         self.name = inner.name
         self._inner = inner
-        self._circuit = Circuit(inner.name, clock=clock, rng=rng, on_change=on_change, first=first, most=most)
+        self._circuit = Circuit(
+            inner.name, clock=clock, rng=rng, on_change=on_change, first=first, maximum=maximum
+        )
 
     def retry_in(self) -> float:
         """Answer the seconds until a call may pass: 0.0 if one may pass now."""

@@ -49,9 +49,9 @@ FLOORS = SimilarityFloors(related=0.5, same_topic=0.75)
 class LocalEmbedder:
     """Embeds with the wordllama model, in this process. Implements `Embedder`.
 
-    `dimensions` is 64, 128 or 256: the model is trained so that a vector's first numbers stand alone
-    (Matryoshka). Construction reads the files (about 0.1 s) and raises ValueError for other dimensions,
-    RuntimeError if the wordllama package is missing or holds another model.
+    `dimensions` is 64, 128 or 256: the model is trained so that the first numbers of a vector are a
+    vector too (Matryoshka). Construction reads the files (about 0.1 s) and raises ValueError for other dimensions,
+    RuntimeError if the wordllama package is missing or has another model.
     """
 
     def __init__(self, *, dimensions: int = 256) -> None:
@@ -146,7 +146,7 @@ def _package_folder() -> Path:
 def _mapped_weights(path: Path) -> npt.NDArray[np.float16]:
     """Map a safetensors file: 8 bytes of header length, a JSON header, the numbers row by row.
 
-    Answers shape (tokens, 256). Raises RuntimeError if the file holds anything else.
+    Answers shape (tokens, 256). Raises RuntimeError if the file has anything else.
     """
     try:
         with path.open("rb") as file:
@@ -155,7 +155,7 @@ def _mapped_weights(path: Path) -> npt.NDArray[np.float16]:
     except (OSError, ValueError, KeyError) as error:
         raise RuntimeError(f"cannot read {path.name} of the package wordllama: reinstall memoryd") from error
     if header["dtype"] != "F16" or header["shape"][1] != 256:
-        raise RuntimeError(f"{path.name} holds another model than {NAME}: reinstall memoryd")
+        raise RuntimeError(f"{path.name} has another model than {NAME}: reinstall memoryd")
     rows, width = header["shape"]
     offset = 8 + size + header["data_offsets"][0]
     return np.asarray(np.memmap(path, dtype="<f2", mode="r", offset=offset, shape=(rows, width)))

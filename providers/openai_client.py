@@ -1,7 +1,7 @@
 """The official OpenAI client as memoryd uses it: one attempt a call, and each failure one of the two faults.
 
 Promise: a failure that another text would not meet is `Rejected`; all others, a wrong key or address among
-them, are `Unavailable`, so that no row is buried for a setting. No message holds a text, a reply or a key.
+them, are `Unavailable`, so that no job is discarded because of a setting. No message contains a text, a reply or a key.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def connect(*, base_url: str | None, api_key: str | None, timeout_seconds: float
 
     An empty key is fine with a `base_url`, since local servers want none. Raises ValueError without both.
     """
-    # Here and not above: whoever embeds locally shall not pay 18 MB and a third of a second for this import.
+    # Here and not above: with a local embedder this import would cost 18 MB and a third of a second for nothing.
     from openai import AsyncOpenAI  # noqa: PLC0415
 
     key = (api_key or "").strip()
@@ -72,7 +72,7 @@ async def translated(provider: str, *, setting: str, timeout_seconds: float) -> 
 
     fault: Unavailable | Rejected
     try:
-        # The client's own timeout starts anew with every byte that arrives.
+        # The client's own timeout starts again with every byte that arrives.
         async with asyncio.timeout(timeout_seconds):
             yield
     except (TimeoutError, APITimeoutError):

@@ -28,7 +28,7 @@ SHORTER_BYTES = (8_000, 1_500)
 models."""
 
 MAX_CHARACTERS_PER_REQUEST = 250_000
-"""A request may hold 300,000 tokens; a character is hardly ever more than one."""
+"""A request may have 300,000 tokens; a character is hardly ever more than one."""
 
 
 FLOORS = SimilarityFloors(related=0.5, same_topic=0.75)
@@ -74,8 +74,8 @@ class OpenAIEmbedder:
         """Answer one unit vector for each text, shape (len(texts), dimensions); see `Embedder.embed`.
 
         Only the first 24,000 characters of a text count. A blank text is not sent, and gets the vector of
-        `blank`. A text that is refused alone is tried again cut shorter, since it may have had too many
-        tokens.
+        `blank`. A text that is refused in a request of its own is cut shorter and tried again, since it may have
+        had too many tokens.
         """
         cleaned = [clean(text, MAX_CHARACTERS) for text in texts]
         distinct = list(dict.fromkeys(text for text in cleaned if text.strip()))

@@ -1,6 +1,6 @@
-"""The seams to the world outside the database: what an embedder and a language model owe their callers.
+"""The interfaces of the providers: what an embedder and a language model must do for their callers.
 
-Promise: whoever calls a provider needs to know this file alone. It imports nothing of memoryd, and it names
+Promise: to call a provider one needs to know only this file. It imports nothing of memoryd, and it names
 the only two ways in which a provider may fail: `Unavailable` (ask again later) and `Rejected` (never ask this
 again).
 """
@@ -19,11 +19,11 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 
 
 class Unavailable(Exception):  # noqa: N818 - a condition that passes, not an error of the caller
-    """The provider cannot answer anybody now: refused connection, timeout, 429, 5xx, or a wrong key or
+    """The provider cannot answer any caller now: refused connection, timeout, 429, 5xx, or a wrong key or
     address.
 
-    Nothing is wrong with the text. The job keeps its attempts and comes back after `retry_in` seconds; 0.0
-    means that the provider named no time. The message says what to do, and never holds the text or a key.
+    Nothing is wrong with the text. The job is snoozed: it is claimed again after `retry_in` seconds; 0.0
+    means that the provider named no time. The message says what to do, and never contains the text or a key.
     """
 
     def __init__(self, message: str, *, provider: str, retry_in: float = 0.0, asked: bool = True) -> None:
@@ -37,7 +37,7 @@ class Unavailable(Exception):  # noqa: N818 - a condition that passes, not an er
 class Rejected(Exception):  # noqa: N818 - a verdict on the input
     """The provider will never answer for this very input; asking again would only cost money.
 
-    If the input was a batch, one of its texts is to blame: ask for the halves. The message never holds the
+    If the input was a batch, one of its texts is the reason: ask for the halves. The message never contains the
     text or a key.
     """
 
@@ -100,7 +100,7 @@ class Embedder(Protocol):
 class WrittenInsight:
     """What a language model makes of a cluster of memories.
 
-    `causal` holds pairs (cause, effect) of distinct indexes into the memories that were given.
+    `causal` has pairs (cause, effect) of distinct indexes into the memories that were given.
     """
 
     text: str

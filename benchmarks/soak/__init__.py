@@ -1,1 +1,1 @@
-"""Many writers, many faults, and an account from the data alone of what became of every row."""
+"""Many writers, many faults, and an account, only from the data, of what became of every row."""

@@ -1,4 +1,4 @@
-"""Several daemons, all kinds of writers, a fault every few seconds; then an account from the data alone.
+"""Several daemons, all kinds of writers, a fault every few seconds; then an account only from the data.
 
     python -m benchmarks.soak --seconds 240 --seed 1
 

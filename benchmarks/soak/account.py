@@ -1,4 +1,4 @@
-"""The account: what must hold at the end, asked of the data alone. A check returns what is wrong, nothing when all is well."""
+"""The account: what must be true of the data at the end. A check returns what is wrong, nothing when all is well."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conversation_messages m
 left join memoryd.weigh_messages(array(select id from conversation_messages)) w using (id)
 where m.lexemes is distinct from w.lexemes or coalesce(m.sparse_embedding <-> w.weights, 1) > 0.001
 """
-# Texts of every column that may hold some; vectors hold no words.
+# Texts of every column that may have some; vectors have no words.
 TEXTS = """
 select c.relname, n.nspname,
        string_agg(format('coalesce(%I::text, '''')', a.attname), ' || '' '' || ' order by a.attnum) as texts

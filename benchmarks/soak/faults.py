@@ -19,7 +19,7 @@ import asyncpg
 from benchmarks.soak.writers import BROKEN
 from daemon.embedded.server import EmbeddedPostgres
 
-HOLD = (
+LOCK = (
     "select from agent_commands order by random() limit 20 for update",
     "select from agent_memory order by random() limit 50 for update",
     "select from conversation_sessions order by random() limit 3 for update",
@@ -123,7 +123,7 @@ class Faults:
         connection = await asyncpg.connect(self._server.socket_url, timeout=5)
         try:
             await connection.execute("begin; set local lock_timeout = '2s'")
-            await connection.execute(self._dice.choice(HOLD))
+            await connection.execute(self._dice.choice(LOCK))
             await asyncio.sleep(self._dice.uniform(1, 4))
         finally:
             connection.terminate()

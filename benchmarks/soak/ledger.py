@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 @dataclass(slots=True)
 class User:
-    """An end user; `mark` stands in every text of theirs and in nobody else's."""
+    """An end user; `mark` is in each of their texts, and in no other text."""
 
     id: UUID
     mark: str
@@ -42,7 +42,7 @@ class Ledger:
     """Seconds of each recall that was answered."""
 
     def someone(self) -> User | None:
-        """A user, made now and then; or, as often, nobody."""
+        """A user, sometimes a new one; in half of the calls none."""
         if self.dice.random() < 0.5:
             return None
         living = [u for u in self.users if not u.retired]

@@ -82,8 +82,8 @@ class Writers:
     def _text(self, user: User | None) -> str:
         return self._corpus.text() + (f" {user.mark}" if user is not None else "")
 
-    async def _as_whom(self, work: Callable[[User | None], Awaitable[None]]) -> None:
-        """Does it for somebody who is not erased meanwhile."""
+    async def _as_user(self, work: Callable[[User | None], Awaitable[None]]) -> None:
+        """Does it for a user who is not erased meanwhile."""
         user = self._ledger.someone()
         if user is not None:
             user.writing += 1
@@ -103,7 +103,7 @@ class Writers:
             for row in ids:
                 self._ledger.note("agent_memory", row, user)
 
-        await self._as_whom(write)
+        await self._as_user(write)
 
     async def _commands(self, connection: asyncpg.Connection) -> None:
         async def write(user: User | None) -> None:
@@ -114,7 +114,7 @@ class Writers:
             )
             self._ledger.note("agent_commands", row, user)
 
-        await self._as_whom(write)
+        await self._as_user(write)
 
     async def _executor(self, connection: asyncpg.Connection) -> None:
         """Claims and completes, also while the command's user is being erased."""
@@ -147,7 +147,7 @@ class Writers:
             )
             self._ledger.note("conversation_messages", row, user)
 
-        await self._as_whom(write)
+        await self._as_user(write)
 
     async def _knowledge(self, connection: asyncpg.Connection) -> None:
         row = uuid4()
@@ -164,7 +164,7 @@ class Writers:
             self._ledger.note("documents", document, user)
             self._ledger.note("memory_chunks", chunk, user)
 
-        await self._as_whom(write)
+        await self._as_user(write)
 
     async def _change(self, connection: asyncpg.Connection) -> None:
         """New words for some rows, an end for others."""

@@ -1,4 +1,4 @@
-"""memoryd context: what an agent would be told before a task, were it given now."""
+"""memoryd context: the context that an agent would get with a task now."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def context(
         finally:
             await embedder.close()
         if not found:
-            remark("The embedder does not answer: this is by keywords alone. See: memoryd doctor")
+            remark("The embedder does not answer: this was found by keywords only. See: memoryd doctor")
         return str(await database.fetchval(COMPOSE, agent, message, found.get(0)))
 
     text = with_database(compose)

@@ -1,4 +1,4 @@
-"""memoryd dead: jobs that were given up, and the way back for them."""
+"""memoryd dead: lists the dead letters, and makes jobs of them again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ limit $2
 COUNT = "select count(*) from memoryd.dead_letters where $1::text is null or topic = $1"
 
 dead = typer.Typer(
-    help="List the jobs that were given up; `dead requeue` tries them again.",
+    help="List the dead letters (discarded jobs); `dead requeue` makes jobs of them again.",
     invoke_without_command=True,
     rich_markup_mode="markdown",
 )
@@ -39,7 +39,7 @@ def list_dead(
     limit: int = typer.Option(50, min=1, help="How many, the newest first."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """List the jobs that were given up; `dead requeue` tries them again."""
+    """List the dead letters (discarded jobs); `dead requeue` makes jobs of them again."""
     if context.invoked_subcommand is not None:
         return
 
@@ -51,7 +51,7 @@ def list_dead(
         as_json([dict(row) for row in rows])
         return
     if not rows:
-        say("No job is dead." if topic is None else f"No job of topic {topic} is dead.")
+        say("There is no dead letter." if topic is None else f"There is no dead letter of topic {topic}.")
         return
     table(
         ["id>", "topic", "ref", "attempts>", "died>", "error"],
@@ -73,24 +73,24 @@ def list_dead(
 
 @dead.command()
 def requeue(
-    ids: list[int] | None = typer.Argument(None, help="Ids of dead jobs, as `memoryd dead` lists them."),
-    topic: str | None = typer.Option(None, help="All dead jobs of this topic."),
-    every: bool = typer.Option(False, "--all", help="All dead jobs."),
+    ids: list[int] | None = typer.Argument(None, help="Ids of dead letters, as `memoryd dead` lists them."),
+    topic: str | None = typer.Option(None, help="All dead letters of this topic."),
+    every: bool = typer.Option(False, "--all", help="All dead letters."),
 ) -> None:
-    """Bring dead jobs back into the queue, with all their attempts before them again."""
+    """Make jobs of dead letters again, with their attempts at 0."""
 
     with sentences():
         if sum((bool(ids), topic is not None, every)) != 1:
-            raise Failure("Say which jobs: ids, or --topic, or --all. To see them: memoryd dead")
+            raise Failure("Say which dead letters: ids, or --topic, or --all. To see them: memoryd dead")
 
-    async def bring_back(_settings: Settings, database: Database) -> int:
+    async def put_back(_settings: Settings, database: Database) -> int:
         from daemon.queue import queue
 
         back = await queue.requeue(database, ids=ids or None, topic=topic)
         if ids and back < len(set(ids)):
             raise Failure(
-                f"{number(back, 'job')} requeued; the others are not dead. To see who is: memoryd dead"
+                f"{number(back, 'job')} requeued; the other ids are no dead letters. To see them: memoryd dead"
             )
         return back
 
-    say(f"{number(with_database(bring_back), 'job')} requeued.")
+    say(f"{number(with_database(put_back), 'job')} requeued.")

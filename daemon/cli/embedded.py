@@ -1,8 +1,7 @@
-"""Sharing the embedded Postgres among commands: the last one out stops it.
+"""Sharing the embedded Postgres among commands: the last one that uses it stops it.
 
-Promise: a short command never stops the server under a daemon that came meanwhile, and a server that somebody
-started by other means than these commands is left alone. The kernel keeps count (a shared lock), so a kill -9
-leaves no wrong count.
+Promise: a command never stops the server while a daemon uses it, and never stops a server that was not started by these
+commands. The kernel counts the users (a shared lock), so the count is right after a kill -9 too.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def missing(folder: Path) -> str:
 
 
 def _last(lock: int) -> bool:
-    """Whether nobody else uses the server; then nobody can begin to before the lock is closed."""
+    """Whether no other process uses the server; then none can begin to before the lock is closed."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

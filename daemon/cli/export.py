@@ -43,8 +43,8 @@ def export(
 ) -> None:
     """Write all that is kept about a user as JSON: memories, commands, messages, documents, logs, settings.
 
-    Embeddings are left out, since they are reckoned from the rest, and so is what commands were told beforehand, which is
-    the agents' own knowledge.
+    Embeddings are left out, because they are computed from the rest. The contexts of commands are left out too: they are the
+    agents' own knowledge.
     """
 
     async def write(_settings: Settings, database: Database) -> int:
@@ -70,7 +70,7 @@ def _file(output: Path | None) -> Iterator[BinaryIO]:
     part = output.with_name(output.name + ".part")
     try:
         part.unlink(missing_ok=True)
-        # For nobody else's eyes.
+        # Readable only by this user.
         opened = os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
     except OSError as error:
         raise Failure(f"{output} cannot be written: {error.strerror}.") from None

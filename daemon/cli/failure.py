@@ -36,7 +36,7 @@ def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise  # the reader of our output has gone: nobody is left to be told
+        raise  # the reader of our output has gone
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except Exception as error:
@@ -48,7 +48,7 @@ def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
 
 
 def explain(error: Exception) -> str | None:
-    """What went wrong and what to do, for a failure that the user can mend; None for a bug."""
+    """What went wrong and what to do, for a failure that the user can fix; None for a bug."""
     if isinstance(error, Failure):
         return str(error)  # without a look at libraries, one of which may be the reason
     import asyncpg
@@ -57,7 +57,7 @@ def explain(error: Exception) -> str | None:
     from daemon.embedded.causes import EmbeddedPostgresError
     from providers.ports import Rejected, Unavailable
 
-    # Of a PostgresError only the message: details and hints stand on lines of their own, and may hold rows.
+    # Of a PostgresError only the message: details and hints stand on lines of their own, and may quote rows.
     said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
     match error:
         case MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError():

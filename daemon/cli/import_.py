@@ -1,6 +1,6 @@
 """memoryd import: puts an export back.
 
-Promise: all of the file or nothing of it; rows that exist are left as they are, and so is everybody else's.
+Promise: all of the file or nothing of it; rows that exist are not changed, nor are rows of other users.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 500
 BATCH_LENGTH = 4_000_000
-"""Characters of rows that are sent at once; a row that is longer goes alone."""
+"""Characters of rows that are sent at once; a longer row is sent by itself."""
 SECONDS = 600.0
 LONG_NUMBER = 4000
 """Digits; Python reads whole numbers of up to 4,300."""
@@ -52,7 +52,9 @@ class Export:
 
 def import_(
     file: str = typer.Argument(help="A file that `memoryd export` wrote; - is stdin."),
-    user: UUID | None = typer.Option(None, help="Whose memory it becomes, if not that of whom it was."),
+    user: UUID | None = typer.Option(
+        None, help="The user whose memory it becomes; else the user of the export."
+    ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Put back what `memoryd export` wrote, under the same ids: all of it, or after an error nothing.

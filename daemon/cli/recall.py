@@ -54,7 +54,7 @@ def recall(
             await embedder.close()
             await words.close()
         if question.embedding is None:
-            remark("The embedder does not answer: this is by words alone. See: memoryd doctor")
+            remark("The embedder does not answer: this was found by words only. See: memoryd doctor")
         return await search(database, question, agent=agent, user=user, count=count, sources=source or None)
 
     rows = with_database(ask)

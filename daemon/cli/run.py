@@ -128,5 +128,5 @@ and give an agent something to do:
     select complete_command(id, 'deployed build 512', 0) from agent_commands where status = 'running';
     select kind, content from agent_memory;
 
-Ctrl-C stops memoryd, and its Postgres once nobody else uses it. What was remembered stays.
+Ctrl-C stops memoryd, and its Postgres if no other command uses it. What was remembered stays.
 """  # noqa: S608 - examples to read, not to run

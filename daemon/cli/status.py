@@ -90,7 +90,7 @@ def _show_queue(found: Status) -> None:
         table(
             ["topic", "jobs>", "newest>"],
             [[one.topic, f"{one.jobs:,}", f"{age(one.newest_seconds)} ago"] for one in found.dead],
-            title="Dead jobs (memoryd dead lists them, memoryd dead requeue tries them again)",
+            title="Dead letters (memoryd dead lists them, memoryd dead requeue makes jobs of them again)",
         )
     say()
 

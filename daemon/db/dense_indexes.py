@@ -21,12 +21,12 @@ from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.migrator import READ_SETTING
 from daemon.db.pool import Database, connect
 
-SMALLEST = 60_000
-"""Rows from which an index is worth having: before that, looking through the codes is as quick, and finds more."""
+MIN_ROWS = 60_000
+"""Rows from which an index is built: below that, comparing all codes is as quick, and finds more."""
 OUTGROWN = 2
-"""Times as many rows as it was built of: then the lists no longer fit."""
+"""Times as many rows as it was built with: then it is built again."""
 OVERDUE = 2
-"""Times as many rows as it is to be built of: then it is not put off any more."""
+"""Times as many rows as it is due at: then it is built even while much work waits."""
 MIN_LISTS, MAX_LISTS = 50, 1_500
 """Fifteen hundred lists are made in 450 MB; the memory grows with their square."""
 MAX_DIMENSIONS = 4_000
@@ -68,7 +68,7 @@ set leased_until = excluded.leased_until, token = l.token + 1
 where l.leased_until <= now()
 returning token
 """
-HOLD = """
+RENEW = """
 update memoryd.lanes
 set leased_until = now() + make_interval(secs => $2)
 where topic = 'dense_indexes' and lane = 'build' and token = $1
@@ -86,20 +86,20 @@ set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.ro
 
 
 async def build_dense_indexes(
-    database: Database, logger: FilteringBoundLogger, *, smallest: int = SMALLEST
+    database: Database, logger: FilteringBoundLogger, *, min_rows: int = MIN_ROWS
 ) -> None:
-    """Builds the indexes of tables of `smallest` rows and more that have none, or have outgrown theirs.
+    """Builds the indexes of tables of `min_rows` rows and more that have none, or have outgrown theirs.
 
-    While much work waits it is put off, until there are `OVERDUE` times as many.
+    While much work waits the build is delayed, until there are `OVERDUE` times as many rows.
 
     Raises what `DATABASE_FAULTS` names when the database is gone.
     """
-    due = await database.fetch(WANTED, smallest, OUTGROWN, OVERDUE)
+    due = await database.fetch(WANTED, min_rows, OUTGROWN, OVERDUE)
     wanted = [r for r in due if r["source"] in TABLES]
     if not wanted or database.pooled:
         return
-    async with _alone(database) as alone:
-        if not alone:
+    async with _build_lease(database) as leased:
+        if not leased:
             return
         connection = await connect(database.url, application="memoryd dense index")
         try:
@@ -110,33 +110,33 @@ async def build_dense_indexes(
 
 
 @asynccontextmanager
-async def _alone(database: Database) -> AsyncIterator[bool]:
-    """Whether this is the one daemon that builds; its lease is renewed meanwhile and given up at the end.
+async def _build_lease(database: Database) -> AsyncIterator[bool]:
+    """Whether this daemon has the lease to build; the lease is renewed meanwhile and returned at the end.
 
-    Where a lease is lost all the same, two builds of a table wait for each other: Postgres makes one at a time.
+    If a lease is lost all the same, two builds of a table wait for each other: Postgres makes one at a time.
     """
     try:
         token = await database.fetchval(TAKE, LEASE_SECONDS)
     except asyncpg.InsufficientPrivilegeError:
-        # Then it may not build either, which is for the build to say.
+        # Then it may not build either: the build itself reports that.
         yield True
         return
     if token is None:
         yield False
         return
-    holding = asyncio.create_task(_hold(database, token))
+    renewing = asyncio.create_task(_renew(database, token))
     try:
         yield True
     finally:
-        holding.cancel()
-        await database.execute(HOLD, token, 0.0)
+        renewing.cancel()
+        await database.execute(RENEW, token, 0.0)
 
 
-async def _hold(database: Database, token: int) -> None:
+async def _renew(database: Database, token: int) -> None:
     while True:
         await asyncio.sleep(LEASE_SECONDS / 3)
         with contextlib.suppress(*DATABASE_FAULTS):
-            await database.execute(HOLD, token, LEASE_SECONDS)
+            await database.execute(RENEW, token, LEASE_SECONDS)
 
 
 async def _try_to_build(

@@ -1,6 +1,6 @@
-"""What an error of the database means: it is gone, its surroundings are in trouble, or a transaction of others was in the way.
+"""What an error of the database means: the connection is gone, the database has an outage, or there is lock contention.
 
-Promise: whoever must decide whether to wait, to try again or to give up asks here, and nowhere looks at a SQLSTATE itself.
+Promise: only this file looks at SQLSTATEs. All others ask it whether to wait, to retry or to discard.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncpg
 DATABASE_FAULTS = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
-    # What a connection that broke in the middle of an answer may say of itself.
+    # Raised by some connections that break in the middle of an answer.
     asyncpg.InternalClientError,
     OSError,
     TimeoutError,
@@ -33,21 +33,22 @@ _GONE = (
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether the database, not the statement, was the trouble (asyncpg's complaints of an argument are ValueErrors)."""
+    """Whether the connection or the database failed, not the statement (asyncpg reports wrong arguments as ValueErrors)."""
     return isinstance(error, _GONE) and not isinstance(error, ValueError)
 
 
-# Insufficient resources (53: disk, memory, connections), trouble of the machine (58), rollbacks for others' sake (40).
+# Insufficient resources (53: disk, memory, connections), errors of the system (58), rollbacks because of other transactions
+# (40).
 _OUTAGE_CLASSES = ("40", "53", "58")
 _OUTAGE_STATES = frozenset(("25006", "55P03", "57P03"))
-"""Read-only after a failover, a lock that somebody holds, a server that starts or stops."""
+"""Read-only after a failover, a lock that another transaction has, a server that starts or stops."""
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether what was asked is without fault, and will work once its surroundings do again.
+    """Whether the database has an outage: the same statement will succeed when the database works again.
 
-    A statement that takes too long is one of these: locks are not waited for so long, so it is the server that is slow. A
-    connection that was lost is not: a statement may have taken its server process with it.
+    A statement that takes too long is an outage: waits for locks end sooner, so the server is slow. A connection that was lost
+    is not: the statement itself may have ended its server process.
     """
     if isinstance(error, TimeoutError | ConnectionRefusedError):
         return True
@@ -58,7 +59,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 def is_locked_out(error: BaseException) -> bool:
-    """Whether a transaction of others was in the way: what did not meet it may go on."""
+    """Whether it is lock contention: statements that do not need the locked rows may go on."""
     return isinstance(
         error,
         asyncpg.LockNotAvailableError | asyncpg.DeadlockDetectedError | asyncpg.SerializationError,

@@ -3,7 +3,7 @@
 Promise: an upgrade is one transaction, so a kill leaves all of it or nothing, and ten daemons that start at once apply it once.
 A numbered file changed after it was applied, or a schema newer than this code, stops with one sentence. Tables in use are
 locked together, for less than half a second; where they cannot be locked at once, everything is undone and tried again.
-Dimensions are fixed by the first migration and checked ever after.
+Dimensions are fixed by the first migration, and checked at each later one and at each start of a daemon.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _RACES_LOST = (
     asyncpg.DuplicateTableError,
 )
 _MAX_RACES = 20
-# Nobody else may lock it, unlike an advisory lock with a known key. Whoever only reads it goes on.
+# Unlike an advisory lock with a known key, no other role may take it. Transactions that only read the table go on.
 _LOCK = "lock table memoryd.migrations in share row exclusive mode"
 
 PATIENCE_SECONDS = 120.0
-"""How long it tries again, before it gives up and says who is in the way."""
+"""How long it tries again, before it fails and names the transactions that it waited for."""
 OPEN_TRANSACTIONS = "select pid, state, xact_start, query from pg_stat_activity order by xact_start"
 _NOT_VALIDATED = """
 select conrelid::regclass::text, conname
@@ -88,7 +88,7 @@ async def migrate(
 ) -> Upgrade:
     """Brings the schema up to date; returns what was applied (with dry_run: what would be). Raises MigrationError.
 
-    `connection` must not be in a transaction; behind a transaction pooler the lock is held by the upgrade's own transaction.
+    `connection` must not be in a transaction; behind a transaction pooler the lock is taken by the upgrade's own transaction.
     """
     files = load_files() if files is None else files
     if dry_run:
@@ -182,7 +182,7 @@ async def check_dimensions(connection: AnyConnection, dimensions: int) -> None:
     fixed = await connection.fetchval(READ_SETTING, "dimensions")
     if fixed is not None and int(fixed) != dimensions:
         raise MigrationError(
-            f"This database holds embeddings of {fixed} dimensions, the embedder gives {dimensions}. "
+            f"This database has embeddings of {fixed} dimensions, the embedder gives {dimensions}. "
             "Set MEMORYD_EMBEDDER (and MEMORYD_EMBEDDING_DIMENSIONS) back, or use a new database."
         )
 
@@ -197,7 +197,7 @@ async def _check_server(connection: asyncpg.Connection) -> None:
 
 @asynccontextmanager
 async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
-    """A transaction in which nobody else migrates; gives the schema that pgvector is in."""
+    """A transaction in which no other process migrates; gives the schema that pgvector is in."""
     for _ in range(_MAX_RACES):
         transaction = connection.transaction()
         await transaction.start()
@@ -206,7 +206,7 @@ async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
             await connection.execute(_CREATE_LEDGER)
             await connection.execute(_LOCK)
         except _RACES_LOST:
-            # Whoever was first has committed by now: the server made this one wait for it.
+            # The process that was first has committed by now: the server made this one wait for it.
             await transaction.rollback()
             continue
         except asyncpg.InsufficientPrivilegeError as error:

@@ -1,4 +1,4 @@
-"""What a database lacks: the numbered files and the files of functions held against what it says that it has.
+"""What a database lacks: the numbered files and the files of functions compared with what its tables say was applied.
 
 Promise: no database is asked here. Where the two do not agree, MigrationError says in one sentence what to do.
 """

@@ -1,6 +1,6 @@
-"""The way to Postgres: the pool, vectors on the wire, and what happens when the database goes away.
+"""Connections to Postgres: the pool, vectors on the wire, and what happens when the database is lost.
 
-Promise: losing the database is not fatal. One line when it goes, one when it comes back; everybody who asks waits.
+Promise: losing the database is not fatal. One log line when it is lost, one when it is back; all callers wait.
 
 Behind a transaction pooler (`pooled`) nothing of a session survives between transactions: there every statement runs in
 a transaction of its own that first sets the search path, and no statement is prepared by name.
@@ -33,10 +33,10 @@ where e.extname = 'vector'
 """
 
 MAX_LOCK_WAIT = "10s"
-"""What somebody's transaction holds is waited for no longer than this, and then tried again later."""
+"""Longest wait for a row that another transaction has locked. Then the jobs are tried again later."""
 
 MAX_IDLE_IN_TRANSACTION = "30s"
-"""A daemon whose machine vanished in the middle of a transaction holds its locks no longer than this."""
+"""Longest time that the locks of a daemon stay whose machine is lost in the middle of a transaction."""
 
 
 class _Session(asyncpg.Connection):
@@ -78,7 +78,7 @@ class Database:
 
         pool = await asyncpg.create_pool(
             url,
-            # With a floor to keep, the pool would write lines of its own for every outage.
+            # With a minimum above 0 the pool would log lines of its own in every outage.
             min_size=0,
             max_size=size,
             init=prepare,
@@ -149,9 +149,9 @@ class Database:
             await self._pool.expire_connections()
 
     async def recover(self, error: BaseException) -> bool:
-        """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one asks.
+        """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one task connects.
 
-        False when it answered at once: then it was perhaps not the database that was gone.
+        False when it answered at once: then perhaps only this connection was lost.
         """
         if self._recovery is None or self._recovery.done():
             self._recovery = asyncio.create_task(self._wait_for_answer(error))
@@ -172,7 +172,7 @@ class Database:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, 1.0)
         if told:
-            # Connections that the pool still holds died with the server.
+            # The connections in the pool were closed with the server.
             await self._pool.expire_connections()
             self._log.info("database_back", seconds=round(loop.time() - began, 2))
         return told
@@ -206,7 +206,7 @@ async def connect(
     try:
         return await asyncpg.connect(url, timeout=timeout, **_options(pooled, application, None))
     except ValueError as error:
-        # A plain one quotes what it took for the port: of a password that holds a slash, its beginning.
+        # A plain one quotes what it took for the port: of a password that contains a slash, its beginning.
         said = f" ({error})" if isinstance(error, asyncpg.ClientConfigurationError) else ""
         raise ValueError(
             f"DATABASE_URL cannot be read{said}. It has the form postgresql://user:password@host:port/database; "

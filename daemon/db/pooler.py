@@ -37,7 +37,7 @@ async def hears_notifications(url: str, *, timeout: float = 2.0) -> bool:
                     async with sender.transaction():
                         await sender.execute(f"notify {channel}")
             except asyncpg.ProgramLimitExceededError:
-                # The server's queue is full, and will not be for ever: then what counts is whose the connections are.
+                # The server's queue is full, and will not stay so: then what counts is whose the connections are.
                 return await _have_backends_of_their_own(listener, sender)
             await asyncio.wait_for(heard.wait(), timeout)
         finally:

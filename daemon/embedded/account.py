@@ -43,7 +43,7 @@ class Account:
 
     @property
     def owner(self) -> tuple[int, int] | None:
-        """Whose files are to be that root makes for the server; None: whoever makes them."""
+        """The owner of files that root makes for the server; None: the user who makes them."""
         return (self.uid, self.gid) if self.switch else None
 
     def let_through(self, folder: Path) -> None:
@@ -95,7 +95,7 @@ def account_for(cluster: Path) -> Account:
 
 
 def _open(path: Path, wanted: int) -> None:
-    """Adds permissions to `path`. On the way no link is followed: whoever put one there would choose what is opened."""
+    """Adds permissions to `path`. No link on the way is followed: the user who made it would choose what is opened."""
     handle = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in path.parts[1:]:
@@ -108,7 +108,7 @@ def _open(path: Path, wanted: int) -> None:
 
 
 def _owner(cluster: Path) -> int | None:
-    """Whom the cluster belongs to; of a link it is whoever made it, who will be refused later."""
+    """The user that the cluster belongs to. Of a link it is the user who made it, who is refused later."""
     with suppress(FileNotFoundError):
         return cluster.lstat().st_uid
     return None
@@ -127,7 +127,7 @@ def _system_user(name: str = SYSTEM_USER) -> pwd.struct_passwd:
     """That user, made where it is missing. Raises EmbeddedPostgresError with what the system said.
 
     One process at a time: of two `useradd` at once the second gives the user that the first has just made another id, and
-    whatever runs under the old one belongs to nobody from then on.
+    what runs under the old one then belongs to no user.
     """
     with suppress(KeyError):
         return pwd.getpwnam(name)
@@ -142,7 +142,7 @@ def _system_user(name: str = SYSTEM_USER) -> pwd.struct_passwd:
                 return pwd.getpwnam(name)
             if not answers:
                 break
-            # While another program changes the users, a package's installation say, this one is told to come again.
+            # While another program changes the users, such as the installation of a package, this one has to try again.
             said = answers[0] or said
     raise EmbeddedPostgresError(
         f"Postgres does not run as root, and no system user for it could be made ({said}): "

@@ -1,4 +1,4 @@
-"""Why the embedded Postgres ended or does not start, and what to do about it: told from its log, its disk and the kernel.
+"""Why the embedded Postgres ended or does not start, and what to do about it: found in its log, on its disk and in the kernel.
 
 Promise: each cause has one sentence that says what to do, and none of them risks the data.
 """
@@ -28,9 +28,9 @@ ADVICE: Mapping[Cause, str] = MappingProxyType(
         "corrupted": "Its files are damaged. Keep a copy of the data folder and restore a backup; "
         "pg_resetwal and deleting files lose data.",
         "port_taken": "Another program has its port. End that program, or set MEMORYD_POSTGRES_PORT to another.",
-        "not_permitted": "It may not read or write its own files. See whom the data folder belongs to.",
-        "stopped": "Somebody shut it down. Nothing need be done.",
-        "killed": "Its process was killed. Nothing need be done.",
+        "not_permitted": "It may not read or write its own files. See which user the data folder belongs to.",
+        "stopped": "It was shut down. You need do nothing.",
+        "killed": "Its process was killed. You need do nothing.",
         "other": "See postgres.log in the data folder.",
     }
 )

@@ -1,6 +1,6 @@
 """The database cluster of a data folder: checked, taken over from a backup, or made.
 
-Promise: a folder that holds something else than a cluster of our version is refused, and a crash while a cluster is made leaves
+Promise: a folder with anything but a cluster of our version is refused, and a crash while a cluster is made leaves
 no half of one behind.
 """
 
@@ -25,7 +25,7 @@ _CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "C")  # the first one the system k
 
 
 def check_cluster(place: Folder, programs: Programs) -> None:
-    """Refuses a folder that holds something else than a cluster of our version. Raises EmbeddedPostgresError."""
+    """Refuses a folder with anything but a cluster of our version. Raises EmbeddedPostgresError."""
     path = place.path / CLUSTER
     try:
         with _any_owner(place).within(CLUSTER) as cluster:
@@ -104,7 +104,7 @@ def _run_initdb(new: Path, account: Account, programs: Programs) -> None:
 
 
 def _any_owner(place: Folder) -> Folder:
-    """For a cluster that came back from a backup: whoever owned it where it was made, may be nobody here."""
+    """For a cluster from a backup: the user id that owns it may not exist on this machine."""
     with suppress(FileNotFoundError):
         status = os.stat(CLUSTER, dir_fd=place.handle, follow_symlinks=False)
         return replace(place, owners=place.owners | {status.st_uid})

@@ -31,8 +31,9 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "timezone": "UTC",
         "log_timezone": "UTC",
         "log_checkpoints": "off",
-        # Errors quote values even in their message, statements and details hold what agents remember: none of it belongs in a
-        # log. What tells why a server does not start or was ended is logged as LOG, FATAL or PANIC; so is memoryd's own audit.
+        # Errors quote values even in their message, statements and details contain what agents remember: none of it belongs in
+        # a log. What tells why a server does not start or was ended is logged as LOG, FATAL or PANIC; so is memoryd's own
+        # audit.
         "log_min_messages": "log",
         "log_min_error_statement": "panic",
         "log_error_verbosity": "terse",

@@ -1,7 +1,7 @@
-"""The files of a data folder, opened so that nobody can lead memoryd elsewhere by a link that was put in their place.
+"""The files of a data folder, opened so that a link in their place cannot lead memoryd elsewhere.
 
 Promise: what is opened, given to a user or removed here lies in the folder that was opened, is what it should be (a plain file
-with one name, or a folder) and belongs to somebody who may own it; else EmbeddedPostgresError says what to do. Ownership is
+with one name, or a folder) and belongs to a user who may own it; else EmbeddedPostgresError says what to do. Ownership is
 changed on what is open, never by a path. It matters most for root, who can write everywhere.
 """
 
@@ -51,7 +51,7 @@ class Folder:
         os.fchown(self.handle, uid, gid)
 
     def read(self, name: str) -> str | None:
-        """What a file of it holds; None when there is none."""
+        """The text of a file in it; None when there is none."""
         try:
             handle = self._open(name, os.O_RDONLY)
         except FileNotFoundError:
@@ -75,7 +75,7 @@ class Folder:
         return handle
 
     def write(self, name: str, text: str, *, owner: tuple[int, int] | None = None) -> None:
-        """Replaces a file whole, readable by its owner alone, and on disk when this returns."""
+        """Replaces a file whole, readable only by its owner, and on disk when this returns."""
         new = f"{name}.new"
         self.remove(new)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
@@ -126,7 +126,7 @@ class Folder:
 def open_folder(path: Path, *, server: int | None = None) -> Iterator[Folder]:
     """The folder at `path`, if it belongs to this user, to root or to the server's account `server`.
 
-    Raises OSError, and EmbeddedPostgresError when it is a link or somebody else's.
+    Raises OSError, and EmbeddedPostgresError when it is a link or another user's.
     """
     owners = frozenset({os.geteuid(), 0} | ({server} if server is not None else set()))
     handle = _open_folder(path, str(path), None)
@@ -142,7 +142,7 @@ def open_folder(path: Path, *, server: int | None = None) -> Iterator[Folder]:
 
 
 def read_in(path: Path, name: str) -> str | None:
-    """What file `name` of the folder at `path` holds, whoever owns it; None when there is none. Raises as `Folder` does."""
+    """The text of file `name` in the folder at `path`, of any owner; None without such a file. Raises like `Folder`."""
     try:
         handle = _open_folder(path, str(path), None)
     except FileNotFoundError:

@@ -64,7 +64,7 @@ def find_postmaster(cluster: Path) -> Postmaster | None:
 
 
 def clear_leftovers(cluster: Folder, sockets: Folder) -> None:
-    """Ends what a dead server of `cluster` left running, and removes its locks. Call only if no server lives.
+    """Ends what a dead server of `cluster` left running, and removes its locks. Call only if no server runs.
 
     The processes of a server whose main process was killed end by themselves, except in the middle of long
     work; until they have, no new server may touch the files. Raises EmbeddedPostgresError if that fails.
@@ -98,7 +98,7 @@ def _still_there(cluster: Path, processes: list[psutil.Process]) -> list[psutil.
 
 
 def _works_in(cluster: Path, process: psutil.Process) -> bool | None:
-    """Whether this is a Postgres of `cluster`, all of whose processes live there. None: cannot be told."""
+    """Whether this is a Postgres of `cluster`, all of whose processes work there. None: unknown."""
     try:
         if process.name() != "postgres" or process.uids().effective != cluster.stat().st_uid:
             return False
@@ -110,7 +110,7 @@ def _works_in(cluster: Path, process: psutil.Process) -> bool | None:
 
 
 def _answers(found: Postmaster) -> bool:
-    """Whether somebody listens on the server's socket: it may live in another container, out of our sight."""
+    """Whether a server listens on the socket: it may run in another container, where we cannot see its process."""
     if found.socket_folder is None:
         return False
     with closing(socket.socket(socket.AF_UNIX)) as probe:

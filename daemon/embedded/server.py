@@ -40,7 +40,7 @@ if sys.platform != "win32":
 DATABASE = "memoryd"
 _WAIT_SECONDS = 600  # recovery after a crash replays up to max_wal_size
 
-# From template0, into which nobody connects: of template1 no copy is made while somebody, or autovacuum, is in it.
+# From template0, to which there are no connections: template1 cannot be copied while a session, or autovacuum, is in it.
 _CREATE_DATABASE = """
 select 'create database memoryd template template0'
 where not exists (select from pg_database where datname = 'memoryd')
@@ -111,7 +111,7 @@ class EmbeddedPostgres:
     # --- What it does.
 
     def is_running(self) -> bool:
-        """Whether a server of this folder lives, ready for connections or not yet."""
+        """Whether a server of this folder runs, ready for connections or not yet."""
         return find_postmaster(self._cluster) is not None
 
     def postmaster_pid(self) -> int | None:
@@ -140,7 +140,7 @@ class EmbeddedPostgres:
             return self._start(place, same_port=same_port)
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
-        """Shuts the server down and returns when it is gone; does nothing when none runs.
+        """Shuts the server down and returns when it has ended; does nothing when none runs.
 
         `immediate` is a crash in all but name: the next start recovers. Raises EmbeddedPostgresError.
         """
@@ -196,7 +196,7 @@ class EmbeddedPostgres:
         given = self._given
         if given.is_symlink() and given.lstat().st_uid not in (os.geteuid(), 0):
             raise EmbeddedPostgresError(
-                f"{given} is a link that somebody else made (user id {given.lstat().st_uid}): "
+                f"{given} is a link that another user made (user id {given.lstat().st_uid}): "
                 "name the folder itself, or choose another data folder (MEMORYD_DATA_DIR)."
             )
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -213,7 +213,7 @@ class EmbeddedPostgres:
             make_or_adopt_cluster(place, account, self._programs)
             self._launch(place, account, ports_to_try(self._folder, self._wanted_port, same=same_port))
             self._started(self.postmaster_pid())
-        self._settle(place, account)
+        self._set_owners(place, account)
         with suppress(OSError):
             server_log.turn_log(place)
         return running is None
@@ -246,7 +246,7 @@ class EmbeddedPostgres:
         with open_folder(sockets, server=account.uid) as opened, place.within(CLUSTER) as cluster:
             if opened.owner[0] not in (os.geteuid(), account.uid):
                 raise EmbeddedPostgresError(
-                    f"{sockets} is somebody else's: remove it, or choose another data folder."
+                    f"{sockets} belongs to another user: remove it, or choose another data folder."
                 )
             if account.switch:
                 opened.give(account.uid, account.gid)
@@ -269,7 +269,7 @@ class EmbeddedPostgres:
                 remember_port(place, port)
                 return
             if self._wait_while_changing() is not None:
-                return  # somebody else's pg_ctl was quicker
+                return  # the pg_ctl of another process was quicker
             if not any("could not create any TCP/IP sockets" in line for line in said):
                 reasons = " ".join([line for line in said if not line.startswith("pg_ctl:")][-3:])
                 raise failure(f"Postgres did not start: {reasons} (from {self.log_path})", said, self._folder)
@@ -280,7 +280,7 @@ class EmbeddedPostgres:
             "port_taken",
         )
 
-    def _settle(self, place: Folder, account: Account) -> None:
+    def _set_owners(self, place: Folder, account: Account) -> None:
         """Makes the database, and a password where there is none: it may also have been lost."""
         folder, port = self._address()
         fresh = None if place.read("password") else secrets.token_urlsafe(24)

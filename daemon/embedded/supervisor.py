@@ -1,7 +1,7 @@
 """Keeps the embedded Postgres of a daemon alive: notices that it is gone, says why, and starts it again.
 
-Promise: whoever killed it, and whatever the disk was like, the daemon goes on by itself once a server can run. It tries again
-with a growing pause, says each cause once, and never starts a second server beside a living one.
+Promise: however it ended, and whatever state the disk was in, the daemon goes on by itself as soon as a server can run. It
+tries again with a growing pause, says each cause once, and never starts a second server beside a living one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WATCH_SECONDS = 0.5
 TURN_LOG_SECONDS = 30.0
 MIN_PAUSE, MAX_PAUSE = 0.5, 60.0
 DAMAGED_PAUSE = 300.0
-"""Between two starts on damaged files: somebody has to mend them first."""
+"""Pause between two starts with damaged files: they have to be repaired first."""
 STEADY_SECONDS = 60.0
 """A server that lived so long did not die of its start: the next one is made without a pause."""
 
@@ -66,7 +66,7 @@ class Supervisor:
         try:
             return await _in_thread(self._server.is_running)
         except (EmbeddedPostgresError, OSError):
-            # It cannot be told just now. A start finds a server that runs.
+            # It is unknown just now. A start finds a server that runs.
             return False
 
     async def _bring_back(self) -> None:
@@ -108,7 +108,7 @@ async def _in_thread(work: Callable[[], Result]) -> Result:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
 
-    def settle(result: Result | None, error: BaseException | None) -> None:
+    def deliver(result: Result | None, error: BaseException | None) -> None:
         if done.cancelled():
             return
         if error is not None:
@@ -123,7 +123,7 @@ async def _in_thread(work: Callable[[], Result]) -> Result:
         except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
             fault = error
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, result, fault)
+            loop.call_soon_threadsafe(deliver, result, fault)
 
     try:
         threading.Thread(target=run, daemon=True).start()

@@ -1,7 +1,7 @@
-"""Commands in Postgres, as the built-in executor takes and ends them. One function a statement, the statement beside it.
+"""Commands in Postgres, as the built-in executor claims and completes them: one function for each step, with its statement.
 
-Promise: at most N commands of an agent at once across all daemons; whoever lost the lease writes nothing; a command whose
-daemon died is tried again by another, three times in all.
+Promise: at most N commands of an agent at once across all daemons; a daemon that lost the lease of a command writes nothing; a
+command whose daemon died is run again by another, three times in all.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ where id = $1 and status = 'running'
   and exists (select from memoryd.executions e where e.command_id = $1 and e.daemon_id = $2)
 """
 
-# Who lost the lease writes nothing. Commands are locked before executions, here and wherever both are (see THE ORDER OF LOCKS
-# in the user controls' migration): an erasure does so, too.
+# A daemon that lost the lease writes nothing. Commands are locked before executions, here and in every other statement (see THE
+# ORDER OF LOCKS in migrations/functions/users/jobs.sql): an erasure does so, too.
 COMPLETE = """
 with command as materialized (
     select c.id from public.agent_commands c where c.id = $1 for no key update
@@ -84,7 +84,7 @@ where c.id = mine.command_id and c.status = 'running'
 returning 1
 """
 
-GIVE_BACK = """
+HAND_BACK = """
 with commands as materialized (
     select c.id from public.agent_commands c where c.id = any($2) order by c.id for no key update
 ), mine as (
@@ -98,11 +98,11 @@ from mine
 where c.id = mine.command_id and c.status = 'running'
 """
 
-# The row of executions stays where the command is tried again: it counts the tries. It is nobody's until the next
-# claim, so that a daemon that was only slow does not complete what was taken from it. A command that somebody holds is left
-# for the next time.
-RESCUE = """
-with held as materialized (
+# The row of executions stays when the command is run again: it counts the tries. Until the next claim it belongs to no daemon,
+# so that a daemon that was only slow cannot complete a command that was taken over. A command that another transaction has
+# locked is left for the next time.
+TAKE_OVER = """
+with locked as materialized (
     select c.id, c.status
     from memoryd.executions e
     join public.agent_commands c on c.id = e.command_id
@@ -112,9 +112,9 @@ with held as materialized (
 ), dead as materialized (
     select e.command_id, e.tries, e.lease_until < now() as expired
     from memoryd.executions e
-    left join held h on h.id = e.command_id
-    where (e.lease_until < now() or (e.lease_until = 'infinity' and h.status is distinct from 'ready'))
-      and (h.id is not null or not exists (select from public.agent_commands c where c.id = e.command_id))
+    left join locked l on l.id = e.command_id
+    where (e.lease_until < now() or (e.lease_until = 'infinity' and l.status is distinct from 'ready'))
+      and (l.id is not null or not exists (select from public.agent_commands c where c.id = e.command_id))
     for update of e skip locked
 ), again as (
     update public.agent_commands c
@@ -122,7 +122,7 @@ with held as materialized (
     from dead
     where c.id = dead.command_id and c.status = 'running' and dead.expired and dead.tries < $1
     returning c.id
-), given_up as (
+), failed as (
     update public.agent_commands c
     set status = 'failed', finished_at = clock_timestamp(),
         error = 'the daemon running it died, ' || $1 || ' times over'
@@ -139,7 +139,7 @@ with held as materialized (
     using dead
     where e.command_id = dead.command_id and not exists (select from again where again.id = e.command_id)
 )
-select (select count(*) from again) as again, (select count(*) from given_up) as given_up
+select (select count(*) from again) as again, (select count(*) from failed) as failed
 """
 
 
@@ -154,7 +154,7 @@ async def claim(
 
 
 async def renew(database: Database, commands: Sequence[UUID], *, daemon: UUID, seconds: float) -> set[UUID]:
-    """Holds on to these commands for another `seconds`; returns those that are still this daemon's."""
+    """Renews the leases of these commands: they expire in `seconds`. Returns those that are still this daemon's."""
     rows = await database.fetch(RENEW, daemon, seconds, list(commands))
     return {r["command_id"] for r in rows}
 
@@ -171,12 +171,12 @@ async def complete(
     await database.fetchval(COMPLETE, command, daemon, output, exit_code, error)
 
 
-async def give_back(database: Database, commands: Sequence[UUID], *, daemon: UUID) -> None:
+async def hand_back(database: Database, commands: Sequence[UUID], *, daemon: UUID) -> None:
     """Makes these commands ready again, for any daemon; the try is not counted."""
-    await database.execute(GIVE_BACK, daemon, list(commands))
+    await database.execute(HAND_BACK, daemon, list(commands))
 
 
-async def rescue(database: Database) -> tuple[int, int]:
-    """Takes back what dead daemons left. How many commands are tried again, and how many were given up."""
-    row = await database.fetchrow(RESCUE, MAX_TRIES)
-    return (0, 0) if row is None else (row["again"], row["given_up"])
+async def take_over(database: Database) -> tuple[int, int]:
+    """Takes over the commands of daemons that died. How many are run again, and how many have failed for good."""
+    row = await database.fetchrow(TAKE_OVER, MAX_TRIES)
+    return (0, 0) if row is None else (row["again"], row["failed"])

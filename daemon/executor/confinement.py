@@ -1,8 +1,8 @@
 """What the built-in executor's programs may reach: whose rights they have, where they work, which variables they see.
 
-A message decides what such a program does, and messages come from anybody. Promise: it sees no variable but those of a short
+A message decides what such a program does, and any user may write messages. Promise: it sees no variable but those of a short
 list and those that were named for it; it works in a folder of its own; the daemon's memory and environment are closed to it;
-and it never has root's rights unless somebody asked for that by name. As a user of its own (MEMORYD_EXECUTOR_USER) it can also
+and it never has root's rights unless the setting says root. As a user of its own (MEMORYD_EXECUTOR_USER) it can also
 reach nothing that file permissions keep from that user: the `.env` file, the embedded Postgres and its password.
 """
 
@@ -26,7 +26,7 @@ if sys.platform != "win32":
     import pwd
 
 PASSED_ON = frozenset({"PATH", "LANG", "LANGUAGE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR"})
-"""Beside LC_*, and what tells of the user. Proxies are not among them: their addresses often hold a password."""
+"""Beside LC_*, and variables about the user. Proxies are not among them: their addresses often contain a password."""
 OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL")
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
@@ -45,7 +45,7 @@ class Confinement:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What asyncio.create_subprocess_exec must be told of the user, and of whom the program dies with."""
+        """Arguments of asyncio.create_subprocess_exec: the user, and that the program is killed when the daemon dies."""
         bound = {"preexec_fn": _dying_with(os.getpid())} if sys.platform.startswith("linux") else {}
         if self.uid is None:
             return bound
@@ -63,7 +63,8 @@ class Confinement:
                 os.chown(place, self.uid, self.gid, follow_symlinks=False)
             yield place
         finally:
-            # In a thread, since it may hold a whole working copy. Whoever wrote it may still be writing: then some stays.
+            # In a thread, since it may contain a whole working copy. A process may still be writing there: then some files
+            # stay.
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, place, ignore_errors=True))
 
 
@@ -84,7 +85,7 @@ def confine(
     me = os.geteuid()
     if entry is not None and me not in (entry.pw_uid, 0):
         raise ValueError(
-            f"MEMORYD_EXECUTOR_USER is {user}, and only root can run programs as somebody else: start memoryd as root, "
+            f"MEMORYD_EXECUTOR_USER is {user}, and only root can run programs as another user: start memoryd as root, "
             f"or as {user} and without the setting."
         )
     switch = entry is not None and entry.pw_uid != me
@@ -132,7 +133,7 @@ def _dying_with(daemon: int) -> Callable[[], None]:
     kill = ctypes.c_ulong(signal.SIGKILL)
 
     def bind() -> None:
-        # Nothing that could need a lock which another thread held when this process was forked.
+        # Nothing that could need a lock which another thread had when this process was forked.
         libc.prctl(_PR_SET_PDEATHSIG, kill)
         if os.getppid() != daemon:
             os._exit(1)
@@ -153,9 +154,9 @@ def _user(name: str | None) -> pwd.struct_passwd | None:
     if name is None:
         if os.geteuid() == 0:
             raise ValueError(
-                "MEMORYD_EXECUTOR_COMMAND would run as root, and anybody's message decides what it does. Give it a user of its "
-                "own (useradd --system --create-home agent, then MEMORYD_EXECUTOR_USER=agent), or run memoryd as an ordinary "
-                "user; MEMORYD_EXECUTOR_USER=root if you mean it."
+                "MEMORYD_EXECUTOR_COMMAND would run as root, and messages of any user decide what it does. Give it a user of "
+                "its own (useradd --system --create-home agent, then MEMORYD_EXECUTOR_USER=agent), or run memoryd as an "
+                "ordinary user; MEMORYD_EXECUTOR_USER=root if you mean it."
             )
         return None
     try:

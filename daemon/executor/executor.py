@@ -30,10 +30,10 @@ from daemon.executor.program import Output, run_program
 from daemon.logs import describe
 from memory.text import unframed
 
-OUT_OF_ROOM_SECONDS = 1.0
+OUT_OF_RESOURCES_SECONDS = 1.0
 STREAM_SECONDS = 1.0
 LAST_CLAIM_SECONDS = 2.0
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 5.0
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.05, 5.0
 """Between two tries to write an outcome."""
 
 CONTENDED = (
@@ -41,7 +41,7 @@ CONTENDED = (
     asyncpg.LockNotAvailableError,
     asyncpg.InsufficientResourcesError,
 )
-"""What passes by itself: a deadlock, a lock that is held too long, a full disk."""
+"""Errors after which the same statement may succeed later: a deadlock, lock contention, a full disk."""
 
 
 class Executor:
@@ -97,28 +97,28 @@ class Executor:
                 self._woken.set()
 
     async def renew_leases(self) -> None:
-        """Holds on to what runs here, and takes back what a dead daemon left; run it every third of the lease."""
+        """Renews the leases of the commands that run here, and takes over those of dead daemons. Call it 3 times a lease."""
         if running := dict(self._running):
             kept = await commands.renew(
                 self._database, list(running), daemon=self._daemon_id, seconds=self._lease_seconds
             )
             for command_id, task in running.items():
-                # Completed here in the meantime, or taken away: then another runs it, and this one must not go on.
+                # Either completed here meanwhile, or taken over: then another daemon runs it, and this one must stop.
                 if command_id not in kept and not task.done():
                     self._log.warning("execution_lost", command=str(command_id))
                     task.cancel()
-        again, given_up = await commands.rescue(self._database)
-        if again or given_up:
-            self._log.warning("executions_rescued", again=again, given_up=given_up)
+        again, failed = await commands.take_over(self._database)
+        if again or failed:
+            self._log.warning("commands_taken_over", again=again, failed=failed)
             self.wake()
 
     async def stop(self, *, grace_seconds: float) -> None:
-        """Starts nothing more, lets programs finish for `grace_seconds`, ends the rest and gives their commands back."""
+        """Starts nothing more, lets programs finish for `grace_seconds`, ends the rest and hands their commands back."""
         self._stopping = True
         self._woken.set()
         loop = asyncio.get_running_loop()
         until = loop.time() + grace_seconds
-        # A claim under way still starts programs, which would be left to themselves.
+        # A claim that has begun still starts programs, which would go on without a daemon.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._claiming.acquire(), max(grace_seconds, LAST_CLAIM_SECONDS))
         if self._running:
@@ -128,8 +128,8 @@ class Executor:
             task.cancel()
         if left:
             await asyncio.wait(list(left.values()))
-            await commands.give_back(self._database, list(left), daemon=self._daemon_id)
-            self._log.info("commands_given_back", commands=len(left))
+            await commands.hand_back(self._database, list(left), daemon=self._daemon_id)
+            self._log.info("commands_handed_back", commands=len(left))
 
     async def _claim(self) -> None:
         places = self._total - len(self._running)
@@ -152,7 +152,7 @@ class Executor:
             del self._running[command_id]
         self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
-            # The lease runs out, and the command is tried again.
+            # The lease expires, and the command is run again.
             self._log.error("execution_failed", command=str(command_id), error=describe(error))
 
     async def _execute(self, row: asyncpg.Record) -> None:
@@ -161,12 +161,12 @@ class Executor:
         try:
             exit_code, error = await self._run(row, output)
         except OSError as fault:
-            # This machine has no room for one more process just now: another daemon may, or this one in a while.
-            self._log.warning("executor_out_of_room", command=str(row["id"]), error=describe(fault))
-            await asyncio.sleep(OUT_OF_ROOM_SECONDS)
-            # Where the database is away too, the lease runs out and brings the command back.
+            # This machine cannot start one more process now. Another daemon may, or this one later.
+            self._log.warning("executor_out_of_resources", command=str(row["id"]), error=describe(fault))
+            await asyncio.sleep(OUT_OF_RESOURCES_SECONDS)
+            # If the database is away too, the lease expires, and the command is run again.
             with contextlib.suppress(*DATABASE_FAULTS):
-                await commands.give_back(self._database, [row["id"]], daemon=self._daemon_id)
+                await commands.hand_back(self._database, [row["id"]], daemon=self._daemon_id)
             return
         await self._complete(row["id"], output.text(), exit_code, error)
         self._log.info(
@@ -180,7 +180,7 @@ class Executor:
 
     async def _complete(self, command_id: UUID, output: str, exit_code: int, error: str | None) -> None:
         """Writes the outcome. The work is done: it is tried until the row says so, or is gone."""
-        pause = FIRST_PAUSE_SECONDS
+        pause = MIN_PAUSE_SECONDS
         while True:
             try:
                 await commands.complete(
@@ -198,10 +198,10 @@ class Executor:
                 elif not isinstance(fault, CONTENDED):
                     raise
                 self._log.warning(
-                    "outcome_waits", command=str(command_id), error=describe(fault), retry_in=pause
+                    "outcome_delayed", command=str(command_id), error=describe(fault), retry_in=pause
                 )
                 await asyncio.sleep(pause)
-                pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+                pause = min(MAX_PAUSE_SECONDS, 2 * pause)
 
     async def _run(self, row: asyncpg.Record, output: Output) -> tuple[int, str | None]:
         streaming = asyncio.create_task(self._stream(row["id"], output))
@@ -234,5 +234,5 @@ class Executor:
                 await commands.stream(
                     self._database, command_id, daemon=self._daemon_id, output=output.text()
                 )
-            # Each time the whole text is written anew: the longer it is, the seldomer.
+            # Each time the whole text is written again: the longer it is, the longer the pause.
             pause = max(STREAM_SECONDS, size / 1_000_000)

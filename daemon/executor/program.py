@@ -1,4 +1,4 @@
-"""One run of a program: stdin from a text, output of any bytes kept up to a limit, a time limit, and nobody left behind.
+"""One run of a program: stdin from a text, output of any bytes kept up to a limit, a time limit, and no process left behind.
 
 Promise: when `run_program` returns, or is cancelled, the program and its whole process group have ended.
 """
@@ -121,7 +121,7 @@ async def _to_its_end(
     finally:
         # Also on success: what the program left behind in its group must not outlive its command.
         await _end(process)
-        # What left the group may hold the pipe open for ever.
+        # A process that left the group may keep the pipe open forever.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ended.wait(), LAST_WORDS_SECONDS)
         reading.close()

@@ -72,20 +72,20 @@ def check_rights(server: Facts) -> Check:
     """Whether others than services may write, and so lock or empty, whole tables: policies stop neither."""
     wide = server["wide_rights"]
     if not wide:
-        return Check("table rights", "ok", "Nobody but services may lock, write or empty whole tables.")
-    held = "; ".join(f"{one['role']}: {', '.join(one['tables'])}" for one in wide)
+        return Check("table rights", "ok", "Only services may lock, write or empty whole tables.")
+    rights = "; ".join(f"{one['role']}: {', '.join(one['tables'])}" for one in wide)
     advice = "; ".join(
         f"revoke insert, update, delete, truncate on {', '.join(one['tables'])} from {one['role']}"
         for one in wide
     )
     if any(one["role"] == "memoryd_user" for one in wide):
         advice += " (then its rights by column again, as the migrations grant them)"
-    found = f"These may lock and write whole tables, past row-level security: {held}."
+    found = f"These may lock and write whole tables, past row-level security: {rights}."
     return Check("table rights", "problem", found, f"Run: {advice}")
 
 
 def check_logins(logins: Sequence[str]) -> Check:
-    """Whether somebody logs in as an end user, and so says themselves which one."""
+    """Whether a login is an end user, and can choose which one by a setting."""
     if not logins:
         return Check("logins", "ok", "No login is an end user of its own choosing.")
     names = ", ".join(_quoted(name) for name in logins)

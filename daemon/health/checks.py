@@ -20,9 +20,9 @@ IDLE_SECONDS = 60.0
 NO_WARNINGS = ("error", "log", "fatal", "panic")
 """Values of log_min_messages that keep warnings out of the server's log."""
 FULL_QUEUE = 0.1
-"""Of the server's notification queue; from one half on memoryd notifies nobody, lest an insert fail."""
-SPARE_CONNECTIONS = 2
-"""Beside the pool: the listener's, and one for whoever looks."""
+"""Share of the server's notification queue. From 0.5 on memoryd sends no notification: a full queue would fail inserts."""
+OTHER_CONNECTIONS = 2
+"""Connections beside the pool: the listener's, and one for commands such as `memoryd status`."""
 
 NO_ROOM_BYTES, LITTLE_ROOM_BYTES = 100_000_000, 1_000_000_000
 
@@ -61,15 +61,15 @@ def check_vector(server: Facts) -> Check:
 
 def check_connections(server: Facts, pool_size: int) -> Check:
     """Whether a daemon finds the connections that it may take."""
-    free, wants = server["most"] - int(server["used"]), pool_size + SPARE_CONNECTIONS
-    found = f"{max(0, free)} of {server['most']} connections are free; a daemon takes up to {wants}."
+    free, wants = server["maximum"] - int(server["used"]), pool_size + OTHER_CONNECTIONS
+    found = f"{max(0, free)} of {server['maximum']} connections are free; a daemon takes up to {wants}."
     if free >= wants:
         return Check("connections", "ok", found)
     return Check("connections", "warning", found, "Lower MEMORYD_POOL_SIZE, or raise max_connections.")
 
 
 def check_transactions(server: Facts) -> Check:
-    """Transactions that were begun and forgotten."""
+    """Transactions that were begun and are left open."""
     idle = server["idle"]
     if idle is None:
         return Check("transactions", "ok", "No transaction that this role can see stands idle.")
@@ -79,8 +79,9 @@ def check_transactions(server: Facts) -> Check:
     if idle["seconds"] < IDLE_SECONDS:
         return Check("transactions", "ok", found)
     advice = (
-        f"What it holds waits, and the queue's dead rows stay: commit it, or select pg_terminate_backend({idle['pid']}). "
-        "Against the next one: alter database ... set idle_in_transaction_session_timeout = '1min'"
+        "Work on rows that it has locked waits, and the queue's dead rows stay: commit it, or "
+        f"select pg_terminate_backend({idle['pid']}). To prevent the next one: "
+        "alter database ... set idle_in_transaction_session_timeout = '1min'"
     )
     return Check("transactions", "warning", found, advice)
 
@@ -92,8 +93,9 @@ def check_notifications(server: Facts) -> Check:
     if used < FULL_QUEUE:
         return Check("notifications", "ok", found)
     advice = (
-        "From 50% on work is found by MEMORYD_POLL_SECONDS alone, and clients hear nothing. A session that LISTENs stands in a "
-        "transaction: select pid, usename, xact_start from pg_stat_activity where xact_start is not null order by xact_start"
+        "From 50% on only the poll (MEMORYD_POLL_SECONDS) finds work, and clients get no notification. A session that LISTENs "
+        "is in a transaction: "
+        "select pid, usename, xact_start from pg_stat_activity where xact_start is not null order by xact_start"
     )
     return Check("notifications", "warning", found, advice)
 
@@ -131,8 +133,8 @@ def check_clock(difference: float) -> Check:
     return Check("clock", "warning", found, advice)
 
 
-def check_doorbell(settings: Settings, *, heard: bool) -> Check:
-    """Whether LISTEN works, or a transaction pooler is in the way."""
+def check_wake_up(settings: Settings, *, heard: bool) -> Check:
+    """Whether LISTEN works, or there is a transaction pooler."""
     if heard:
         if settings.wake_up == "poll" or settings.pool == "transaction":
             advice = "Unset MEMORYD_WAKE_UP and MEMORYD_POOL: work is then picked up in milliseconds."
@@ -152,9 +154,7 @@ def check_doorbell(settings: Settings, *, heard: bool) -> Check:
     if settings.pool == "direct":
         advice = f"Set MEMORYD_POOL=transaction and MEMORYD_WAKE_UP=poll, or {direct}"
         return Check("wake_up", "problem", f"{found}, but MEMORYD_POOL says direct.", advice)
-    advice = (
-        f"Set MEMORYD_POOL=transaction and MEMORYD_WAKE_UP=poll to spare each start two seconds, or {direct}"
-    )
+    advice = f"Set MEMORYD_POOL=transaction and MEMORYD_WAKE_UP=poll so that each start takes two seconds less, or {direct}"
     return Check("wake_up", "warning", f"{found}; polled every {settings.poll_seconds:g} s.", advice)
 
 
@@ -198,24 +198,24 @@ def check_embeddings(memory: Facts) -> Check:
 
 
 def check_daemons(status: Status) -> Check:
-    """Whether anybody works."""
+    """Whether a daemon is running."""
     alive = sum(one.alive for one in status.daemons)
     dead = len(status.daemons) - alive
-    gone = f" {dead} died without a word." if dead else ""
+    gone = f" {dead} died without stopping." if dead else ""
     if alive:
         return Check("daemons", "ok", f"{alive} alive.{gone}")
     return Check("daemons", "warning", f"No daemon is running.{gone}", "Start one: memoryd run")
 
 
 def check_queue(status: Status) -> Check:
-    """Jobs that were given up, or that nobody takes."""
+    """Dead letters, and jobs that wait for a worker."""
     if dead := sum(one.jobs for one in status.dead):
-        advice = "See why: memoryd dead. Once that is mended: memoryd dead requeue --all"
-        return Check("queue", "warning", f"Jobs that were given up: {dead:,}.", advice)
+        advice = "See why: memoryd dead. When the cause is removed: memoryd dead requeue --all"
+        return Check("queue", "warning", f"Dead letters: {dead:,}.", advice)
     if (status.lag_seconds or 0.0) > LAG_SECONDS:
         advice = "Start a daemon, or another one on another machine: memoryd run"
         return Check("queue", "warning", f"The oldest job has waited for {status.lag_seconds:.0f} s.", advice)
-    return Check("queue", "ok", "No job was given up, and none waits for long.")
+    return Check("queue", "ok", "There is no dead letter, and no job waits for long.")
 
 
 def check_vectors(memory: Facts, *, name: str, dimensions: int) -> Check:

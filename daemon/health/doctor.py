@@ -24,7 +24,7 @@ from daemon.health.status import Status, read_status
 from daemon.settings import Settings
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 
-# Of the catalogs alone: it works on any database, for any role.
+# It reads only the catalogs, so it works on any database, for any role.
 READ_SERVER = """
 select json_build_object(
     'version_num', current_setting('server_version_num')::integer,
@@ -61,7 +61,7 @@ select json_build_object(
                           and not exists (select from pg_roles r join pg_roles s on s.rolname = 'memoryd_service'
                                           where r.oid = a.grantee and (r.rolsuper or pg_has_role(r.oid, s.oid, 'member')))
                         group by 1) w),
-    'most', current_setting('max_connections')::integer
+    'maximum', current_setting('max_connections')::integer
             - current_setting('superuser_reserved_connections')::integer
             - coalesce(current_setting('reserved_connections', true)::integer, 0),
     'used', (select sum(numbackends) from pg_stat_database),
@@ -79,7 +79,7 @@ select json_build_object(
 )
 """
 
-# Behind a gateway nobody logs in as an end user: PostgREST's authenticator inherits nothing, and takes the role for a request.
+# Behind a gateway no login inherits memoryd_user: PostgREST's authenticator takes the role for a request.
 READ_LOGINS = """
 select coalesce(json_agg(r.rolname order by r.rolname), '[]')
 from pg_roles r
@@ -134,7 +134,7 @@ async def examine(
         for check in await _ask_embedder(memory, build_embedder):
             yield check
         yield await _ask_language_model(build_language_model)
-        yield checks.check_doorbell(settings, heard=await hears_notifications(url))
+        yield checks.check_wake_up(settings, heard=await hears_notifications(url))
         yield checks.check_connections(server, settings.pool_size)
         yield checks.check_transactions(server)
         yield checks.check_notifications(server)
@@ -175,9 +175,7 @@ async def _ask_embedder(memory: Facts | None, build: Callable[[], Embedder]) -> 
     try:
         await embedder.embed(["memory"])
     except (Unavailable, Rejected) as error:
-        advice = (
-            "Until it answers, memories are found by words alone, and embedded later. Check its settings."
-        )
+        advice = "Until it answers, memories are found only by words, and embedded later. Check its settings."
         found.append(Check("embedder", "problem", f"{embedder.name} does not answer: {error}", advice))
     else:
         took = (time.perf_counter() - began) * 1000

@@ -107,7 +107,7 @@ class QueuedTopic:
 
 @dataclass(frozen=True, slots=True)
 class DeadTopic:
-    """The jobs of a topic that were given up."""
+    """The dead letters of a topic."""
 
     topic: str
     jobs: int

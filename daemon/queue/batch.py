@@ -1,9 +1,19 @@
-"""One claimed batch on its way: the handler's two halves, and for jobs that fail what the failure policy decides.
+"""Runs a claimed batch: calls the two halves of the handler, and does what the failure policy decides for jobs that fail.
 
-Promise: a bad job is buried alone and its batch goes through; a provider that is down burns no attempts; whatever happens, no
-job stays claimed.
+Promise: if one job of a batch fails, only that job is retried or discarded, and the others are done. While a provider is down
+no attempt is counted. No job stays claimed after its batch has ended, whatever happened.
 
-In a lane the halves of a split batch run in order, and when a job must wait, the rest of its lane waits behind it.
+In a lane the halves of a split batch run in order, and when a job must wait, the later jobs of its lane wait too.
+
+    run                        the whole batch: fresh jobs first, then suspects
+      _attempt                 one part of it
+        _process               prepare, then complete and commit in one transaction
+        _wait_for_provider     a provider is down: snooze
+        _wait_for_lock         a row is locked by another transaction: split, then snooze
+        _wait_for_database     an outage of the database: snooze
+        _split                 several jobs, and one of them fails: attempt the halves
+        _failed                one job fails: retry or discard
+      _hand_back...            the daemon stops, or the connection is lost: the claims are given back
 """
 
 from __future__ import annotations
@@ -38,7 +48,7 @@ class BatchRunner:
         wake_others: Callable[[Sequence[str]], None],
         logger: FilteringBoundLogger,
     ) -> None:
-        """`wake`: there may be work of this topic; `wake_others`: of these topics."""
+        """`wake` is called when there may be work of this topic, `wake_others` when there may be work of other topics."""
         self._topic = topic
         self._database = database
         self._max_attempts = max_attempts
@@ -50,7 +60,7 @@ class BatchRunner:
         self._provider_suspects = ProviderSuspects()
 
     async def run(self, jobs: list[Job]) -> None:
-        """Runs a batch to its end: each of its jobs is settled, buried or handed back."""
+        """Runs a batch to its end: each of its jobs is completed, discarded or handed back."""
         began = time.perf_counter()
         try:
             done = True
@@ -65,11 +75,11 @@ class BatchRunner:
             outage = is_outage(error)
             if not (outage or is_gone(error)):
                 raise
-            # The claims outlived the server: without this they would hold until they run out. Where the connection was lost
-            # the attempt counts, or a job that takes the server down would do so for ever.
+            # The jobs are still claimed, and would be until the claims expire. Where the connection was lost the attempt is
+            # counted: the job itself may be what ends the server, and would otherwise end it again and again.
             if is_gone(error):
                 await self._database.recover(error)
-            await self._hand_back_in_an_outage(jobs, uncounted=outage, error=reason_of(error))
+            await self._hand_back_in_an_outage(jobs, counted=not outage, error=reason_of(error))
             self._wake()
             return
         self._wake_others(self._topic.follow_ups)
@@ -77,34 +87,37 @@ class BatchRunner:
             "batch_done", jobs=len(jobs), whole=done, ms=round((time.perf_counter() - began) * 1000, 1)
         )
 
-    # --- An attempt.
+    # --- An attempt of a part of the batch.
 
     async def _attempt_suspects(self, suspects: Sequence[Job]) -> bool:
-        """One batch at a time: that a job dies while another one of this topic is tried alone says nothing against it."""
+        """One batch of suspects at a time: the death of one would otherwise count against another that is tried meanwhile."""
         async with self._trying_suspects:
             first = suspects[0]
             if len(suspects) == 1:
                 if first.solo_attempts > 0 and first.deaths >= self._max_attempts:
-                    given_up = f"given up after {self._max_attempts} attempts"
-                    await self._bury(
+                    discarded = f"discarded after {self._max_attempts} attempts"
+                    await self._discard(
                         first,
-                        f"{given_up}: its worker died or lost the database each time",
-                        before_last=f"{given_up}; the last one that came back said: ",
+                        f"{discarded}: its worker died or lost the database each time",
+                        before_last=f"{discarded}, the last of which ended with its worker; the error before that: ",
                     )
-                    await queue.unlease(self._database, [first])
+                    await queue.return_lanes(self._database, [first])
                     return True
-                await queue.begin_alone(self._database, first)
+                await queue.begin_solo_attempt(self._database, first)
             return await self._attempt(suspects, first=True)
 
     async def _attempt(self, jobs: Sequence[Job], *, first: bool = False) -> bool:
-        """True when every job was settled or buried; False when some must wait. `first` holds for whole lanes."""
+        """True when every job was completed or discarded, False when some must wait.
+
+        `first`: these are all jobs of their lanes in this batch, so the lanes are returned at the end.
+        """
         try:
-            await self._process(jobs, unlease=first)
+            await self._process(jobs, return_lanes=first)
             return True
         except Unavailable as error:
             return await self._wait_for_provider(jobs, error)
         except Exception as error:
-            # A database that answers was not lost: then it is the jobs that something is wrong with.
+            # If the database answers at once, the connection was not lost: then the error is treated as the jobs' own.
             if is_gone(error) and await self._database.recover(error):
                 raise
             match failures.fault_of(error):
@@ -118,14 +131,14 @@ class BatchRunner:
                 self._log.info("batch_split", jobs=len(jobs), error=describe(error))
                 done = await self._split(jobs)
             if first:
-                await queue.unlease(self._database, jobs)
+                await queue.return_lanes(self._database, jobs)
             return done
 
-    async def _process(self, jobs: Sequence[Job], *, unlease: bool) -> None:
+    async def _process(self, jobs: Sequence[Job], *, return_lanes: bool) -> None:
         commit = await self._topic.handler.prepare(jobs)
         pauses: Iterable[float] = ()
         async with self._database.transaction() as connection:
-            ours = await queue.settle(connection, jobs, unlease=unlease)
+            ours = await queue.complete(connection, jobs, return_lanes=return_lanes)
             if ours:
                 pauses = await commit(connection, ours) or ()
         for seconds in pauses:
@@ -141,11 +154,11 @@ class BatchRunner:
         first, second = failures.halves(jobs)
         done = await self._attempt(first)
         if jobs[0].lane is not None and not done:
-            await queue.release(self._database, second)
+            await queue.snooze(self._database, second)
             return False
         return await self._attempt(second) and done
 
-    # --- Jobs that wait without a fault of theirs.
+    # --- Jobs that must wait for something else: most attempts are not counted.
 
     async def _wait_for_provider(self, jobs: Sequence[Job], error: Unavailable) -> bool:
         self._log.info(
@@ -154,44 +167,44 @@ class BatchRunner:
             provider=error.provider,
             retry_in=round(error.retry_in, 1),
         )
-        uncounted = not (error.asked and self._provider_suspects.provider_failed(jobs))
-        await queue.release(self._database, jobs, seconds=error.retry_in, uncounted=uncounted)
-        await queue.unlease(self._database, jobs, seconds=error.retry_in)
-        if not uncounted and jobs[0].attempt - jobs[0].snoozes >= self._max_attempts:
-            await self._bury(jobs[0], reason_of(error), error=error)
+        at_fault = error.asked and self._provider_suspects.provider_failed(jobs)
+        await queue.hand_back(self._database, jobs, counted=at_fault, seconds=error.retry_in)
+        await queue.return_lanes(self._database, jobs, seconds=error.retry_in)
+        if at_fault and jobs[0].attempt - jobs[0].snoozes >= self._max_attempts:
+            await self._discard(jobs[0], reason_of(error), error=error)
             return True
         self._wake_in(error.retry_in)
         return False
 
     async def _wait_for_lock(self, jobs: Sequence[Job], *, first: bool) -> bool:
-        """Those that stand apart from the one that met a lock go on; in a lane all wait, and no attempt is counted."""
+        """The batch is split until only the jobs that need the locked row wait; in a lane all wait. No attempt is counted."""
         if failures.is_divisible(jobs):
             done = await self._split(jobs)
             if first:
-                await queue.unlease(self._database, jobs)
+                await queue.return_lanes(self._database, jobs)
             return done
         seconds = failures.lock_pause(jobs)
         self._log.info("jobs_wait_for_lock", jobs=len(jobs), retry_in=round(seconds, 1))
-        await self._return(jobs, seconds)
+        await self._snooze(jobs, seconds)
         return False
 
     async def _wait_for_database(self, jobs: Sequence[Job], error: Exception) -> bool:
-        """All wait, and no attempt is counted: what failed fails for everybody."""
+        """All wait, and no attempt is counted: an outage does not depend on the job."""
         seconds = failures.outage_pause(jobs, maximum=self._retry_max_seconds)
         self._log.warning(
             "jobs_wait_for_database", jobs=len(jobs), retry_in=round(seconds, 1), error=describe(error)
         )
         await self._database.reconnect_after_failover(error)
-        await self._return(jobs, seconds)
+        await self._snooze(jobs, seconds)
         return False
 
-    async def _return(self, jobs: Sequence[Job], seconds: float) -> None:
-        await queue.release(self._database, jobs, seconds=seconds, uncounted=True)
-        await queue.unlease(self._database, jobs, seconds=seconds)
+    async def _snooze(self, jobs: Sequence[Job], seconds: float) -> None:
+        await queue.snooze(self._database, jobs, seconds=seconds)
+        await queue.return_lanes(self._database, jobs, seconds=seconds)
         self._wake_in(seconds)
 
     def _wake_in(self, seconds: float) -> None:
-        # Nothing else tells of a job that waited for its time; the poll may be an hour away.
+        # There is no wake-up when a pause of a job ends, and the next poll may be an hour away.
         asyncio.get_running_loop().call_later(seconds, self._wake)
 
     # --- Jobs that failed.
@@ -199,45 +212,45 @@ class BatchRunner:
     async def _failed(self, job: Job, error: Exception) -> bool:
         attempts = job.attempt - job.snoozes
         if failures.is_permanent(error) or attempts >= self._max_attempts:
-            await self._bury(job, reason_of(error), error=error)
+            await self._discard(job, reason_of(error), error=error)
             return True
         seconds = failures.backoff(attempts, maximum=self._retry_max_seconds)
         self._log.warning(
-            "job_postponed",
+            "job_retried",
             job=job.id,
             ref=str(job.ref),
             attempt=attempts,
             retry_in=round(seconds, 1),
             error=describe(error),
         )
-        await queue.postpone(self._database, job, seconds=seconds, error=reason_of(error))
+        await queue.retry(self._database, job, seconds=seconds, error=reason_of(error))
         if job.lane is not None:
-            await queue.unlease(self._database, [job], seconds=seconds)
+            await queue.return_lanes(self._database, [job], seconds=seconds)
         self._wake_in(seconds)
         return False
 
-    async def _bury(
+    async def _discard(
         self, job: Job, reason: str, *, error: Exception | None = None, before_last: str | None = None
     ) -> None:
-        await queue.bury(self._database, job, error=reason, before_last=before_last)
+        await queue.discard(self._database, job, error=reason, before_last=before_last)
         self._log.error(
-            "job_buried",
+            "job_discarded",
             job=job.id,
             ref=str(job.ref),
             attempts=job.attempt - job.snoozes,
-            error=describe(error) if error else "its last attempt never came back",
+            error=describe(error) if error else "its worker died in the last attempt",
             hint="memoryd dead",
         )
 
-    # --- Claims that are given back.
+    # --- Claims that are given back when the batch cannot go on.
 
-    async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, uncounted: bool, error: str) -> None:
-        """Until it succeeds: claims that ran out instead would count as the death of their worker."""
+    async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, counted: bool, error: str) -> None:
+        """Tries until it succeeds: a claim that expires would count as the death of its worker."""
         failed = 0
         while True:
             try:
-                await queue.release(self._database, jobs, uncounted=uncounted, error=error)
-                await queue.unlease(self._database, jobs)
+                await queue.hand_back(self._database, jobs, counted=counted, error=error)
+                await queue.return_lanes(self._database, jobs)
                 return
             except DATABASE_FAULTS as fault:
                 failed += 1
@@ -252,7 +265,7 @@ class BatchRunner:
 
     async def _hand_back(self, jobs: Sequence[Job]) -> None:
         try:
-            await queue.release(self._database, jobs)
-            await queue.unlease(self._database, jobs)
-        except Exception as fault:  # noqa: BLE001 - whatever it is, the claims run out by themselves
+            await queue.snooze(self._database, jobs)
+            await queue.return_lanes(self._database, jobs)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the claims expire by themselves
             self._log.warning("claims_not_returned", jobs=len(jobs), error=describe(fault))

@@ -3,10 +3,11 @@
 Promise: no I/O. `batch.py` does what is decided here, so each rule can be read, and tested, without a database.
 
 - An error is the provider's, lock contention, an outage of the database, or the job's own. Only the last kind counts as an
-  attempt, with one exception: a provider that fails for one text alone, see `ProviderSuspects`.
-- A batch that fails for a reason of its own is halved until the job at fault stands alone; jobs of several lanes are first
+  attempt, with one exception: a provider that fails for the text of one job, see `ProviderSuspects`.
+- A batch in which a job fails is split in halves until that job is in a part of its own. Jobs of several lanes are first
   separated by lane.
-- Jobs that were claimed before and never came back are suspects, and are tried apart from the others, see `suspect_batches`.
+- Jobs that failed before, or whose worker died, are suspects: they are never in one batch with fresh jobs, see
+  `suspect_batches`.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from itertools import groupby
 import asyncpg
 
 from daemon.db.errors import is_locked_out, is_outage
-from handlers.shared.ports import Held, Job, Poison
+from handlers.shared.ports import Job, Poison, RowsLocked
 from providers.ports import Rejected, Unavailable
 
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 300.0
 LOCK_MAX_SECONDS = 10.0
-"""Longest pause until jobs are tried again that waited too long for what somebody's transaction holds."""
+"""Longest pause until jobs are tried again that waited too long for a row that another transaction has locked."""
 OUTAGE_MAX_SECONDS = 60.0
-"""Longest pause until jobs are tried again that could not be done in a database that is full, read-only or overloaded."""
+"""Longest pause until jobs are tried again that met an outage: a database that is full, read-only or overloaded."""
 CLAIM_MAX_SECONDS = 15.0
 """Longest pause after a claim that failed."""
 SUSPECT_AFTER = 3
-"""Times a job was handed back because a provider failed, before it is suspected of being the reason."""
+"""Times a job is snoozed because a provider failed, before the job is suspected of being the reason."""
 MAX_REMEMBERED = 10_000
-"""Jobs that are remembered as having met a provider's failure."""
+"""Jobs of which is remembered that a provider failed with them."""
 
 _PERMANENT = (
     Rejected,
@@ -45,7 +46,7 @@ _PERMANENT = (
 
 
 class Fault(Enum):
-    """Whose an error is. All but JOB are waited out."""
+    """What is at fault when an attempt fails. For all but JOB the jobs wait, and no attempt is counted."""
 
     PROVIDER = "provider"
     LOCK_CONTENTION = "lock contention"
@@ -54,27 +55,27 @@ class Fault(Enum):
 
 
 def fault_of(error: Exception) -> Fault:
-    """Whose this error is, in a database that answers."""
+    """What is at fault for this error, when the connection to the database was not lost."""
     if isinstance(error, Unavailable):
         return Fault.PROVIDER
-    if isinstance(error, Held) or is_locked_out(error):
+    if isinstance(error, RowsLocked) or is_locked_out(error):
         return Fault.LOCK_CONTENTION
     return Fault.OUTAGE if is_outage(error) else Fault.JOB
 
 
 def is_permanent(error: Exception) -> bool:
-    """Whether the job would fail so for ever, and needs no second attempt."""
+    """Whether the job would fail at every attempt, and so is discarded at the first."""
     return isinstance(error, _PERMANENT)
 
 
 def reason_of(error: Exception) -> str:
-    """What is kept with the job. Of Postgres the message alone: its detail quotes the row."""
+    """The error as it is kept with the job. Of a Postgres error only the message: its detail quotes the row."""
     said = error.args[0] if isinstance(error, asyncpg.PostgresError) and error.args else error
     return storable(f"{type(error).__name__}: {said}")
 
 
 def storable(text: str) -> str:
-    """As Postgres can store it."""
+    """The text without what Postgres cannot store."""
     return text.replace("\x00", "�")
 
 
@@ -82,31 +83,31 @@ def storable(text: str) -> str:
 
 
 def backoff(failures: int, *, maximum: float = BACKOFF_MAX_SECONDS) -> float:
-    """Seconds before the next attempt: exponential up to `maximum`, with full jitter above one half."""
+    """Seconds before the next attempt: doubled with each failure, up to `maximum`, times a random factor from 0.5 to 1."""
     longest = min(maximum, BACKOFF_FIRST_SECONDS * 2.0 ** min(30, max(0, failures - 1)))
     return longest * random.uniform(0.5, 1.0)
 
 
 def lock_pause(jobs: Sequence[Job]) -> float:
-    """For jobs that met a lock; the first stands for all."""
+    """For jobs that met a locked row. The snoozes of the first job decide for all."""
     return backoff(1 + jobs[0].snoozes, maximum=LOCK_MAX_SECONDS)
 
 
 def outage_pause(jobs: Sequence[Job], *, maximum: float) -> float:
-    """For jobs that met an outage; what failed fails for everybody, so the one that waited least decides."""
+    """For jobs that met an outage. The job with the fewest snoozes decides, since the outage does not depend on the job."""
     return backoff(1 + min(j.snoozes for j in jobs), maximum=min(OUTAGE_MAX_SECONDS, maximum))
 
 
-# --- In which parts jobs are tried.
+# --- How a batch is split into parts.
 
 
 def is_divisible(jobs: Sequence[Job]) -> bool:
-    """Whether some of these jobs may go on while others wait. Within one lane the order binds them together."""
+    """Whether some of these jobs may go on while others wait. Not those of one lane: they are done in order."""
     return len({j.lane for j in jobs}) > 1 or (jobs[0].lane is None and len(jobs) > 1)
 
 
 def by_lane(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Jobs that are ordered by lane, in one list a lane."""
+    """One list for each lane, of jobs that are ordered by lane."""
     return [list(group) for _, group in groupby(jobs, key=lambda j: j.lane)]
 
 
@@ -117,9 +118,9 @@ def halves(jobs: Sequence[Job]) -> tuple[Sequence[Job], Sequence[Job]]:
 
 
 def suspect_batches(jobs: Sequence[Job]) -> list[list[Job]]:
-    """The suspects among the jobs, in the batches that they are tried in.
+    """The suspects among the jobs, in the batches in which they are tried.
 
-    Suspects of several lanes are one batch once, after their first death; after that each lane is a batch.
+    After their first death suspects of several lanes are tried together; after later deaths each lane is a batch of its own.
     """
     suspects = [j for j in jobs if j.suspect]
     if all(j.lane is None or j.deaths == 1 for j in suspects):
@@ -128,9 +129,9 @@ def suspect_batches(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 class ProviderSuspects:
-    """Finds the job whose text makes a provider fail, which looks like a provider that is down.
+    """Tells a provider that is down from a provider that fails for the text of one job.
 
-    It remembers which jobs met a failure of the provider, and how many batches had succeeded by then.
+    It remembers with which jobs the provider failed, and how many batches had succeeded by then.
     """
 
     def __init__(self) -> None:
@@ -138,10 +139,10 @@ class ProviderSuspects:
         self._successes_at_failure: dict[int, int] = {}
 
     def separate(self, jobs: Sequence[Job]) -> list[list[Job]]:
-        """The jobs in the parts to try one after the other.
+        """The jobs in one or two parts, to be tried one after the other.
 
-        Of those that met the provider's failure often enough one half, chosen at random, comes last and apart. So the others
-        get through, and the one at fault is found by halving.
+        Of the jobs that were snoozed `SUSPECT_AFTER` times, a random half is the second part. So the first part succeeds if the
+        job at fault is not in it, and after some rounds the job at fault is in a part of its own.
         """
         suspects = [j for j in jobs if j.lane is None and j.snoozes >= SUSPECT_AFTER]
         last = set(random.sample([j.id for j in suspects], (len(suspects) + 1) // 2))
@@ -149,17 +150,18 @@ class ProviderSuspects:
         return [part for part in parts if part]
 
     def provider_failed(self, jobs: Sequence[Job]) -> bool:
-        """Notes that the provider failed with these jobs; True when it is not the provider that is down, but the job's fault.
+        """Notes that the provider failed with these jobs. Whether a job is the reason, and not a provider that is down.
 
-        That is when there is one job alone, it met the failure often, and others succeeded since it first did.
+        True for a single job that was snoozed `SUSPECT_AFTER` times, if other batches succeeded since the provider first failed
+        with it.
         """
         if len(self._successes_at_failure) > MAX_REMEMBERED:
             self._successes_at_failure.clear()
         for job in jobs:
             self._successes_at_failure.setdefault(job.id, self._successes)
         first = jobs[0]
-        alone = len(jobs) == 1 and first.snoozes >= SUSPECT_AFTER
-        return alone and self._successes > self._successes_at_failure[first.id]
+        suspected = len(jobs) == 1 and first.snoozes >= SUSPECT_AFTER
+        return suspected and self._successes > self._successes_at_failure[first.id]
 
     def succeeded(self, jobs: Sequence[Job]) -> None:
         """Notes that a batch of these jobs succeeded."""

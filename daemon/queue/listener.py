@@ -2,7 +2,7 @@
 
 Promise: a lost notification costs latency, never work. The connection is pinged every five seconds with a timeout, has
 a termination listener, reconnects with jittered backoff, and wakes every topic after each (re)connect; a slow poll is
-always on. Behind a transaction pooler, where LISTEN is of no use, the poll does the work alone.
+always on. Behind a transaction pooler, where LISTEN receives nothing, only the poll finds work.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Listener:
             else:
                 reason = "closed by the server"
             finally:
-                # Or others would take back, again and again, what this daemon claims meanwhile.
+                # Otherwise other daemons would take over, again and again, what this daemon claims meanwhile.
                 self._listens_on(None)
                 if connection is not None and not connection.is_closed():
                     connection.terminate()

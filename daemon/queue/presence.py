@@ -1,8 +1,8 @@
-"""Who lives: a daemon's listener is a process of the server; when that is gone, what the daemon had claimed is anybody's.
+"""Take-over: when the server process of a daemon's listener is gone, another daemon releases the claims of that daemon.
 
-Promise: a daemon that was killed delays its jobs by seconds, not by the time that its claims hold. One that lost no more than
-its listener, and is slow to come back, loses nothing but work: its claims are fenced by (id, attempt) and by the lane's token.
-Behind a transaction pooler no server process is a daemon's own, and the claim's end alone counts.
+Promise: when a daemon is killed, its jobs wait for seconds, not until its claims expire. A daemon that lost only its listener,
+and is slow to get a new one, does some work twice and writes nothing twice: (id, attempt) and the token of the lane are fencing
+tokens. Behind a transaction pooler a daemon has no server process of its own: there claims only expire.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from daemon.logs import describe
 
 LOOK_SECONDS = 1.0
 GONE_SECONDS = 3.0
-"""A daemon that lives has a new listener, and has said so, before this."""
+"""A running daemon has a new listener, written into its row, sooner than this."""
 
 GONE = """
 select d.id, d.backend
@@ -28,8 +28,8 @@ where d.backend is not null and d.id <> $1
   and not exists (select from pg_stat_get_activity(d.backend))
 """
 
-# Once for each death: of those who look, one finds the backend that it saw.
-TAKE_BACK = """
+# Only one daemon takes over: the first one sets `backend` to null, and the others then find no row.
+TAKE_OVER = """
 with dead as (
     update memoryd.daemons set backend = null where id = $1 and backend = $2 returning number
 ), jobs as (
@@ -51,7 +51,7 @@ from dead
 
 
 class Presence:
-    """Looks after the other daemons until cancelled."""
+    """Takes over the claims of daemons that died, until cancelled."""
 
     def __init__(
         self, *, database: Database, daemon_id: UUID, wake: Callable[[], None], logger: FilteringBoundLogger
@@ -63,13 +63,13 @@ class Presence:
         self._missed: dict[tuple[UUID, int], float] = {}
 
     async def run(self) -> None:
-        """Looks once a second."""
+        """Checks the other daemons once a second."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 await self._look()
             except DATABASE_FAULTS as error:
-                # After a restart of the server all listeners are new ones.
+                # If the server was restarted, every daemon gets a new listener first.
                 self._missed.clear()
                 if not is_gone(error):
                     self._log.warning("presence_failed", error=describe(error))
@@ -80,11 +80,11 @@ class Presence:
         gone = {(r["id"], r["backend"]) for r in await self._database.fetch(GONE, self._daemon_id)}
         self._missed = {one: self._missed.get(one, now) for one in gone}
         for daemon, backend in [one for one, since in self._missed.items() if now - since >= GONE_SECONDS]:
-            row = await self._database.fetchrow(TAKE_BACK, daemon, backend)
+            row = await self._database.fetchrow(TAKE_OVER, daemon, backend)
             if row is None:
                 continue
             if row["jobs"] or row["lanes"]:
                 self._log.warning(
-                    "claims_taken_back", daemon=str(daemon), jobs=row["jobs"], lanes=row["lanes"]
+                    "claims_taken_over", daemon=str(daemon), jobs=row["jobs"], lanes=row["lanes"]
                 )
             self._wake()

@@ -1,13 +1,17 @@
-"""The queue in Postgres: claim, settle, release, postpone, bury. One function a statement, the statement beside it.
+"""The queue in Postgres: one function for each step in the life of a job, with its statement.
 
-Promise: a job's effects are written once. Whoever settles holds (id, attempt), and in a lane the lane's token; who lost
-either deletes nothing and so may write nothing. All times are the database's now().
+    waiting --claim--> claimed --complete---> deleted, in the transaction that writes its effects
+                          |  \\--snooze-----> waiting, the attempt not counted: a provider is down, rows are locked by another
+                          |  |               transaction, the database has an outage, the daemon stops
+                          |  \\--retry------> waiting for a backoff, the attempt counted: the job failed
+                          |  \\--hand_back--> waiting, the attempt counted: the connection was lost, or a provider fails for
+                          |  |               this job and not for others
+                          |  \\--discard----> a dead letter --requeue--> waiting, as a new job
+                          \\--(its worker dies; the claim expires or is taken over)--> waiting, the attempt counted
 
-    enqueued --claim--> in flight --settle--> gone
-                          |  \\--release--> enqueued, the attempt uncounted (provider down, daemon stopping)
-                          |  \\--postpone-> enqueued after a backoff, the attempt counted
-                          |  \\--bury-----> dead_letters
-                          \\--(worker dies; the claim runs out)--> enqueued, the attempt counted
+Promise: a job's effects are written once. A job is completed only by the worker that still has its fencing tokens: (id,
+attempt), and in a lane the token of the lane's lease. A worker that lost them deletes nothing, and so may write nothing. All
+times are the database's now().
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from handlers.shared.ports import AnyConnection, Job
 MAX_ERROR_LENGTH = 2000
 """Characters of an error that are kept."""
 
-# Jobs that did not come back are never in one company with fresh ones, nor with those that have seen more deaths than they.
+# Suspects are never in one batch with fresh jobs, nor with suspects that have seen more deaths.
 CLAIM = """
 with due as materialized (
     select id, attempt - snoozes as deaths from memoryd.jobs
@@ -54,19 +58,21 @@ select id, lane, ref, payload, attempt, snoozes, solo_attempts, created_at, toke
 from memoryd.claim_lanes($1, $2, $3, make_interval(secs => $4), $5, $6)
 """
 
-# Said before it begins: whether a death was this job's, or that of others that it was claimed with, is seen by this alone.
-BEGIN_ALONE = "update memoryd.jobs set solo_attempts = solo_attempts + 1 where id = $1 and attempt = $2"
+# Written before the attempt begins. Only this shows whether the worker died of this job, or of another one of its batch.
+BEGIN_SOLO_ATTEMPT = (
+    "update memoryd.jobs set solo_attempts = solo_attempts + 1 where id = $1 and attempt = $2"
+)
 
-SETTLE = """
+COMPLETE = """
 delete from memoryd.jobs j
 using unnest($1::bigint[], $2::integer[]) as s(id, attempt)
 where j.id = s.id and j.attempt = s.attempt
 returning j.id
 """
 
-# The lease is given up in the same transaction: the next holder can only begin once these effects are visible.
-SETTLE_LANES = """
-with held as (
+# The lane is returned in the same transaction: the next worker can only begin once these effects are visible.
+COMPLETE_LANES = """
+with leased as (
     update memoryd.lanes l
     set leased_until = case when $6 then '-infinity' else l.leased_until end
     from unnest($3::text[], $4::bigint[]) as h(lane, token)
@@ -74,12 +80,13 @@ with held as (
     returning l.lane
 )
 delete from memoryd.jobs j
-using unnest($1::bigint[], $2::integer[]) as s(id, attempt), held
-where j.id = s.id and j.attempt = s.attempt and j.lane = held.lane
+using unnest($1::bigint[], $2::integer[]) as s(id, attempt), leased
+where j.id = s.id and j.attempt = s.attempt and j.lane = leased.lane
 returning j.id
 """
 
-RELEASE = """
+# $4 is 1 where the attempt is not counted (a snooze), else 0.
+HAND_BACK = """
 update memoryd.jobs j
 set visible_at = now() + make_interval(secs => $3), snoozes = j.snoozes + $4::integer,
     solo_attempts = case when $4::integer > 0 then 0 else j.solo_attempts end, claimed_by = null,
@@ -88,22 +95,22 @@ from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
 where j.id = s.id and j.attempt = s.attempt
 """
 
-POSTPONE = """
+RETRY = """
 update memoryd.jobs j
 set visible_at = now() + make_interval(secs => $3), solo_attempts = 0, claimed_by = null,
     last_error = coalesce($4, j.last_error)
 where j.id = $1 and j.attempt = $2
 """
 
-UNLEASE = """
+RETURN_LANES = """
 update memoryd.lanes l
 set leased_until = '-infinity', not_before = greatest(l.not_before, now() + make_interval(secs => $4))
 from unnest($2::text[], $3::bigint[]) as h(lane, token)
 where l.topic = $1 and l.lane = h.lane and l.token = h.token
 """
 
-# What somebody holds is being settled or erased just now: it needs no renewal, and waiting for it in another order than theirs
-# would be a deadlock.
+# A row that is locked is being completed or erased just now. It needs no renewal, and to wait for it could be a deadlock, since
+# the other transaction may lock in another order.
 RENEW = """
 update memoryd.jobs j
 set visible_at = now() + make_interval(secs => $3)
@@ -124,7 +131,7 @@ from (select k.topic, k.lane from unnest($2::text[], $3::bigint[]) as h(lane, to
 where l.topic = mine.topic and l.lane = mine.lane
 """
 
-BURY = """
+DISCARD = """
 with gone as (
     delete from memoryd.jobs j
     where j.id = $1 and j.attempt = $2
@@ -134,7 +141,8 @@ insert into memoryd.dead_letters (id, topic, lane, ref, payload, attempts, error
 select id, topic, lane, ref, payload, attempt - snoozes, coalesce($4 || last_error, $3), created_at from gone
 """
 
-# Ordered, so that the indexes are taken: a mere `exists` reads a backlog whole to find that another topic has no part in it.
+# Ordered, so that the indexes are used: `exists` without an order would read a whole backlog to find that a topic has no job in
+# it.
 TOPICS_WITH_WORK = """
 select t.topic
 from unnest($1::text[]) as t(topic)
@@ -158,7 +166,7 @@ with back as (
     select topic, lane, ref, payload, clock_timestamp() from back order by id
     returning topic
 ), asked_again as (
-    -- Whoever asked was told that it failed.
+    -- These requests were answered with the failure.
     update public.memory_requests r
     set status = 'pending', error = null, finished_at = null
     from back b
@@ -177,7 +185,7 @@ async def claim(
     max_attempts: int = 5,
     daemon: int | None = None,
 ) -> list[Job]:
-    """Up to `limit` fresh jobs, and a company of suspects, of a topic without lanes: whose turn is next; returned by id."""
+    """Up to `limit` fresh jobs and one batch of suspects, of a topic without lanes. Claimed by fair turn, returned by id."""
     return _jobs(topic, await database.fetch(CLAIM, topic, limit, seconds, max_attempts, daemon))
 
 
@@ -199,58 +207,65 @@ async def claim_lanes(
     return _jobs(topic, rows)
 
 
-async def begin_alone(database: Database, job: Job) -> None:
-    """Notes that a suspect runs with no other from here on, until it is handed back."""
-    await database.execute(BEGIN_ALONE, job.id, job.attempt)
+async def begin_solo_attempt(database: Database, job: Job) -> None:
+    """Notes that from here on, until it is handed back, a suspect runs in a batch of its own."""
+    await database.execute(BEGIN_SOLO_ATTEMPT, job.id, job.attempt)
 
 
-async def settle(connection: AnyConnection, jobs: Sequence[Job], *, unlease: bool = True) -> list[Job]:
-    """Deletes the jobs that are still ours, in the effects' own transaction; returns those, in the order given."""
+async def complete(connection: AnyConnection, jobs: Sequence[Job], *, return_lanes: bool = True) -> list[Job]:
+    """Deletes the jobs whose claim is still ours, in the transaction of their effects; returns those, in the order given."""
     ids, attempts = [j.id for j in jobs], [j.attempt for j in jobs]
     if jobs[0].lane is None:
-        rows = await connection.fetch(SETTLE, ids, attempts)
+        rows = await connection.fetch(COMPLETE, ids, attempts)
     else:
         lanes = leases(jobs)
         rows = await connection.fetch(
-            SETTLE_LANES, ids, attempts, list(lanes), list(lanes.values()), jobs[0].topic, unlease
+            COMPLETE_LANES, ids, attempts, list(lanes), list(lanes.values()), jobs[0].topic, return_lanes
         )
     ours = {r["id"] for r in rows}
     return [j for j in jobs if j.id in ours]
 
 
-async def release(
+async def snooze(
+    database: Database, jobs: Sequence[Job], *, seconds: float = 0.0, error: str | None = None
+) -> None:
+    """Hands jobs back without counting the attempt: they can be claimed again after `seconds`. `error` as in `hand_back`."""
+    await hand_back(database, jobs, counted=False, seconds=seconds, error=error)
+
+
+async def hand_back(
     database: Database,
     jobs: Sequence[Job],
     *,
+    counted: bool,
     seconds: float = 0.0,
-    uncounted: bool = True,
     error: str | None = None,
 ) -> None:
-    """Hands jobs back after `seconds`; `uncounted`: the attempt is not counted. Their lanes are left alone: see `unlease`.
+    """Hands jobs back: they can be claimed again after `seconds`. Their lanes stay leased: see `return_lanes`.
 
-    `error` is why the attempt failed, where it did.
+    `counted`: the attempt counts, as if the worker had died in it. `error` is why it failed, where it did.
     """
     said = None if error is None else error[:MAX_ERROR_LENGTH]
     await database.execute(
-        RELEASE, [j.id for j in jobs], [j.attempt for j in jobs], seconds, int(uncounted), said
+        HAND_BACK, [j.id for j in jobs], [j.attempt for j in jobs], seconds, int(not counted), said
     )
 
 
-async def postpone(database: Database, job: Job, *, seconds: float, error: str | None = None) -> None:
-    """Hands a failed job back after `seconds`, the attempt counted; `error` is kept with it."""
+async def retry(database: Database, job: Job, *, seconds: float, error: str | None = None) -> None:
+    """Hands a failed job back, the attempt counted: it can be claimed again after `seconds`. `error` is kept with it."""
     said = None if error is None else error[:MAX_ERROR_LENGTH]
-    await database.execute(POSTPONE, job.id, job.attempt, seconds, said)
+    await database.execute(RETRY, job.id, job.attempt, seconds, said)
 
 
-async def unlease(database: Database, jobs: Sequence[Job], *, seconds: float = 0.0) -> None:
-    """Gives the lanes of these jobs up; nobody leases them before `seconds` are over."""
+async def return_lanes(database: Database, jobs: Sequence[Job], *, seconds: float = 0.0) -> None:
+    """Ends the leases of these jobs' lanes: the lanes can be leased again after `seconds`."""
     lanes = leases(jobs)
     if lanes:
-        await database.execute(UNLEASE, jobs[0].topic, list(lanes), list(lanes.values()), seconds)
+        await database.execute(RETURN_LANES, jobs[0].topic, list(lanes), list(lanes.values()), seconds)
 
 
 async def renew(database: Database, jobs: Sequence[Job], *, seconds: float) -> None:
-    """Holds on to claims of one topic for another `seconds`."""
+    """Renews claims of one topic: they expire in `seconds`."""
     lanes = leases(jobs)
     if lanes:
         await database.execute(RENEW_LANES, jobs[0].topic, list(lanes), list(lanes.values()), seconds)
@@ -258,9 +273,9 @@ async def renew(database: Database, jobs: Sequence[Job], *, seconds: float) -> N
         await database.execute(RENEW, [j.id for j in jobs], [j.attempt for j in jobs], seconds)
 
 
-async def bury(database: Database, job: Job, *, error: str, before_last: str | None = None) -> None:
-    """Moves a job to dead_letters with `error`, or where it has a last error with `before_last` and that."""
-    await database.execute(BURY, job.id, job.attempt, error[:MAX_ERROR_LENGTH], before_last)
+async def discard(database: Database, job: Job, *, error: str, before_last: str | None = None) -> None:
+    """Makes a job a dead letter, with `error`; or with `before_last` and its last error, where it has both."""
+    await database.execute(DISCARD, job.id, job.attempt, error[:MAX_ERROR_LENGTH], before_last)
 
 
 async def topics_with_work(database: Database, topics: Sequence[str]) -> list[str]:
@@ -269,12 +284,12 @@ async def topics_with_work(database: Database, topics: Sequence[str]) -> list[st
 
 
 async def requeue(database: Database, *, ids: Sequence[int] | None = None, topic: str | None = None) -> int:
-    """Brings dead jobs back, as new ones; returns how many."""
+    """Makes jobs of dead letters again; returns how many."""
     return int(await database.fetchval(REQUEUE, None if ids is None else list(ids), topic))
 
 
 def leases(jobs: Sequence[Job]) -> dict[str, int]:
-    """Lane -> token of the jobs that stand in lanes."""
+    """Lane -> token of its lease, of the jobs that are in lanes."""
     return {j.lane: j.token for j in jobs if j.lane is not None and j.token is not None}
 
 

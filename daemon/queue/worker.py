@@ -1,7 +1,7 @@
 """The worker of one topic: claims batches and has them run, until it is told to stop.
 
-Promise: it survives the loss of the database; a daemon that stops hands its claims back at once; a worker that lost its claim
-writes nothing. What becomes of jobs that fail: see `batch.py`.
+Promise: it goes on after the loss of the database; a daemon that stops hands its claims back at once; a worker that lost its
+claim writes nothing. What becomes of jobs that fail: see `batch.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Worker:
         retry_max_seconds: float = failures.BACKOFF_MAX_SECONDS,
         daemon: int | None = None,
     ) -> None:
-        """`daemon` is the number of the daemon, by which others know whose the claims are."""
+        """`daemon` is the number of the daemon, which is written to each claim (`claimed_by`)."""
         self.topic = topic
         self._database = database
         self._claim_seconds = claim_seconds
@@ -92,7 +92,7 @@ class Worker:
                 self._woken.set()
 
     async def renew_claims(self) -> None:
-        """Holds on to all claims in flight; run it every third of the claim's time."""
+        """Renews the claims of all running batches; call it at a third of the time in which a claim expires."""
         for jobs in list(self._batches.values()):
             await queue.renew(self._database, jobs, seconds=self._claim_seconds)
 
@@ -102,7 +102,7 @@ class Worker:
         self._woken.set()
         loop = asyncio.get_running_loop()
         until = loop.time() + grace_seconds
-        # A claim under way still brings jobs: they are waited for, or handed back, like all others.
+        # A claim that has begun still brings jobs: they are waited for, or handed back, like all others.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._claiming.acquire(), max(grace_seconds, LAST_CLAIM_SECONDS))
         if self._batches:
@@ -120,14 +120,14 @@ class Worker:
     def _batch_done(self, task: asyncio.Task[None]) -> None:
         self._batches.pop(task, None)
         self._slots.release()
-        # Jobs that arrived in a lane while it was leased to this batch were passed over by every claim since.
+        # Every claim since then has skipped the jobs that arrived in a lane while it was leased to this batch.
         if self.topic.lanes:
             self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.error("batch_lost", error=describe(error), at=frames(error))
 
     def _may_be_more(self, jobs: Sequence[Job]) -> bool:
-        """Whether a claim left work behind that no notification will tell of: it took all it could, or a suspect."""
+        """Whether there may be more jobs, for which no wake-up will come: the claim took as many as it may, or suspects."""
         if self.topic.lanes:
             return len({j.lane for j in jobs}) >= self.topic.lanes
         return len(jobs) >= self.topic.batch or any(j.suspect for j in jobs)

@@ -54,7 +54,7 @@ class Dreamer:
         return await lease.is_due(self._store, self._when)
 
     async def end_dead(self) -> None:
-        """Ends a dream whose daemon died: until then it stands as running."""
+        """Ends a dream whose daemon died: until then its row says running."""
         if await lease.end_dead(self._store):
             self._log.warning("dream_interrupted", reason="its daemon died")
 
@@ -66,7 +66,7 @@ class Dreamer:
         self._log.info("dream_started", dream=str(dream_id), trigger=trigger)
         report = DreamReport(dream_id, "interrupted")
         try:
-            async with lease.held(self._store, dream_id) as lost:
+            async with lease.renewed(self._store, dream_id) as lost:
                 report = await self._dream(dream_id, lost)
         finally:
             await lease.finish(self._store, report)

@@ -1,4 +1,4 @@
-"""Somebody asked for a dream by inserting a row into memory_requests: dream at once, and answer with the report."""
+"""A dream was requested by a row of memory_requests: dream at once, and answer with the report."""
 
 from __future__ import annotations
 

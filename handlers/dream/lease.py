@@ -1,6 +1,6 @@
 """Which dream runs: a row of dream_sessions under a unique index, with a lease.
 
-Promise: one dream at a time across daemons, so that neither a pooler nor a kill -9 can break it. An idle dream ends when a
+Promise: one dream at a time across daemons, also behind a pooler and after a kill -9. An idle dream ends when a
 command or a load arrives.
 """
 
@@ -36,8 +36,8 @@ _DUE = """
 """
 DUE = f"select {_DUE}"
 
-# Beginnings and ends read the clock once they hold this: one that waits for another to be committed is dated after it.
-ALONE = "select memoryd.lock('dream_sessions')"
+# Begins and ends of dreams take this lock and then read the clock, so a dream that begins after another one has a later time.
+LOCK = "select memoryd.lock('dream_sessions')"
 
 END_DEAD = """
 update public.dream_sessions
@@ -64,8 +64,8 @@ on conflict do nothing
 returning id
 """
 
-# False when the dream is no longer ours, or when it was an idle one and somebody has work for the fleet.
-HOLD = """
+# No row when the dream is no longer ours, or when it is an idle dream and there is work for the fleet.
+RENEW = """
 update public.dream_sessions d
 set lease_until = now() + make_interval(secs => $2)
 where d.id = $1
@@ -106,18 +106,18 @@ async def is_due(store: Store, when: When) -> bool:
 
 
 async def end_dead(store: Store) -> bool:
-    """Ends a dream whose daemon died: until then it stands as running. Whether there was one."""
+    """Ends a dream whose daemon died: until then its row says running. Whether there was one."""
     if not await store.fetchval(FIND_DEAD):
         return False
     async with store.transaction() as connection:
-        await connection.execute(ALONE)
+        await connection.execute(LOCK)
         return bool(await connection.fetch(f"{END_DEAD} returning id"))
 
 
 async def begin(store: Store, trigger: Trigger, when: When) -> UUID | None:
     """The id of a dream that is ours now; None when another dream is running, or an idle one is not due."""
     async with store.transaction() as connection:
-        await connection.execute(ALONE)
+        await connection.execute(LOCK)
         await connection.execute(END_DEAD)
         if trigger == "manual":
             dream_id: UUID | None = await connection.fetchval(BEGIN, LEASE_SECONDS)
@@ -127,29 +127,29 @@ async def begin(store: Store, trigger: Trigger, when: When) -> UUID | None:
 
 
 @asynccontextmanager
-async def held(store: Store, dream_id: UUID) -> AsyncIterator[asyncio.Event]:
+async def renewed(store: Store, dream_id: UUID) -> AsyncIterator[asyncio.Event]:
     """Renews the lease; the event is set when the dream must end."""
     lost = asyncio.Event()
 
-    async def hold() -> None:
-        while await store.fetchval(HOLD, dream_id, LEASE_SECONDS):
+    async def renew() -> None:
+        while await store.fetchval(RENEW, dream_id, LEASE_SECONDS):
             await asyncio.sleep(RENEW_SECONDS)
         lost.set()
 
-    holding = asyncio.create_task(hold())
-    holding.add_done_callback(lambda _task: lost.set())
+    renewing = asyncio.create_task(renew())
+    renewing.add_done_callback(lambda _task: lost.set())
     try:
         yield lost
     finally:
-        holding.cancel()
+        renewing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await holding
+            await renewing
 
 
 async def finish(store: Store, report: DreamReport) -> None:
-    """Writes how a dream ended, if nobody has ended it before."""
+    """Writes how a dream ended, unless it was ended before."""
     async with store.transaction() as connection:
-        await connection.execute(ALONE)
+        await connection.execute(LOCK)
         await connection.execute(
             FINISH,
             report.dream_id,

@@ -31,7 +31,8 @@ set agent_id = excluded.agent_id,
     dream_id = excluded.dream_id
 """
 
-# Locked, so that none of them is gone when the link's keys are checked. What a model said is not made anew from words alone.
+# Locked, so that none of them is gone when the links' foreign keys are checked. These links are from a model, so not
+# `automatic`.
 WRITE_CAUSES = """
 with memories as materialized (
     select m.id from public.agent_memory m where m.id = any($1::uuid[] || $2::uuid[]) order by m.id for key share

@@ -1,1 +1,1 @@
-"""How rows are made findable: those that stand for themselves, messages with their windows, words."""
+"""How rows are made findable: rows that are indexed by their own text, messages with their windows, words."""

@@ -23,8 +23,8 @@ from memory.vectors import mean
 # What a window is computed from: the words of its messages `n`, their places, and the session that they are of.
 VERSION = "sum(hashtextextended(n.content, uuid_hash_extended(n.session_id, (w.weight * 2)::bigint))::numeric)::text"
 
-# Of a session the messages in whose windows one of $1 stands: it, two before it and three after it; so also around the
-# places that messages have left: $3, of the sessions $2. Of $4 their own windows alone.
+# The messages whose windows contain one of $1: itself, two before it and three after it in its session. The same around the
+# places $3, of the sessions $2, where messages were deleted. Of the messages $4 only their own windows.
 WINDOWS = f"""
 with refs as (
     select m.id as ref, m.session_id, m.message_index as first, m.message_index as last
@@ -35,7 +35,7 @@ with refs as (
 ), targets as materialized (
     select m.id, m.id as ref from public.conversation_messages m where m.id = any($1::uuid[] || $4::uuid[])
     union
-    -- Also those that have no index yet: whoever is writing it may have looked before this one was there.
+    -- Also those that have no index yet: a transaction that is writing it may have read before this message was there.
     select b.id, r.ref
     from refs r
     cross join lateral (
@@ -62,8 +62,8 @@ select m.id, left(m.content, 32768) as text, hashtextextended(m.content, 0) as h
 from public.conversation_messages m where m.id = any($1)
 """
 
-# Of one session one index at a time is written, each seeing the last one's messages: no older view of a window ever
-# overwrites a newer one.
+# Only one transaction at a time writes the index of one session, and it sees the messages of the one before: an older state of
+# a window never overwrites a newer one.
 LOCK = """
 with windows as materialized (
     select from memoryd.locks l
@@ -105,7 +105,7 @@ with given as materialized (
     join memoryd.weigh_messages(array(select id from locked)) w using (id)
     where m.id = l.id
 )
-select u.id, l.id is null as held from unchanged u left join locked l using (id)
+select u.id, l.id is null as locked_elsewhere from unchanged u left join locked l using (id)
 """  # noqa: S608
 
 
@@ -151,8 +151,8 @@ class MessageIndex:
                 asked["sessions"].append(job.ref)
                 asked["places"].append(payload["gone"])
             else:
-                asked["alone" if payload.get("alone") else "ids"].append(job.ref)
-        rows = await reader.fetch(WINDOWS, *(asked[key] for key in ("ids", "sessions", "places", "alone")))
+                asked["only" if payload.get("only_this_row") else "ids"].append(job.ref)
+        rows = await reader.fetch(WINDOWS, *(asked[key] for key in ("ids", "sessions", "places", "only")))
         around = list({n for r in rows for n in r["neighbours"]})
         texts = {r["id"]: r for r in await reader.fetch(TEXTS, around)} if around else {}
         # What changed between the two has a job of its own.

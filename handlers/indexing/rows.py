@@ -1,4 +1,4 @@
-"""Indexing rows that stand for themselves: memories, chunks, knowledge, insights."""
+"""Indexing rows by their own text: memories, chunks, knowledge, insights."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ with unchanged as materialized (
     where t.id = l.id
     returning t.id{", t.agent_id, t.user_id, t.created_at" if associated else ""}
 ){ASSOCIATE if associated else ""}
-select u.id, l.id is null as held from unchanged u left join locked l using (id)
+select u.id, l.id is null as locked_elsewhere from unchanged u left join locked l using (id)
 """  # noqa: S608
 
     async def read(self, reader: Reader, jobs: Sequence[Job]) -> Rows:

@@ -1,7 +1,7 @@
 """Words of the texts that are indexed, for the lexicon: recall also finds what says the same in other words.
 
-Promise: a word is learnt in the transaction that writes a row which is found by it, and by nobody else. So whoever erases the
-row erases the word with it, and a fragment that no row is found by is never learnt.
+Promise: a word is learnt only in the transaction that writes a row which is found by it. So the word is erased with the last
+such row, and a fragment by which no row is found is never learnt.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that somebody's transaction holds: they are asked for again, each alone, and the others of the batch do not wait."""
+"""Rows that another transaction has locked: each gets a new job for later, so that the rest of the batch does not wait."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from uuid import UUID
 
 from handlers.shared.ports import AnyConnection, Job
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
-"""Seconds after which such a row is asked for again."""
+MIN_PAUSE, MAX_PAUSE = 1.0, 10.0
+"""Seconds until the job for such a row may be claimed."""
 
-# The age is kept, so that `memoryd status` tells of rows that have long been held.
+# created_at is kept, so that `memoryd status` shows for how long rows have been waiting.
 ASK_AGAIN = """
 insert into memoryd.jobs (topic, ref, payload, created_at, visible_at, fair_at, tenant)
-select $1, h.id, $2::jsonb, h.since, now() + make_interval(secs => h.pause), clock_timestamp() + make_interval(secs => h.pause),
-       case when $1 = 'context' then (select memoryd.tenant_of(c.user_id) from public.agent_commands c where c.id = h.id) end
-from unnest($3::uuid[], $4::timestamptz[], $5::double precision[]) as h(id, since, pause)
+select $1, r.id, $2::jsonb, r.since, now() + make_interval(secs => r.pause), clock_timestamp() + make_interval(secs => r.pause),
+       case when $1 = 'context' then (select memoryd.tenant_of(c.user_id) from public.agent_commands c where c.id = r.id) end
+from unnest($3::uuid[], $4::timestamptz[], $5::double precision[]) as r(id, since, pause)
 """
 
 
-async def ask_again(
-    connection: AnyConnection, topic: str, held: Sequence[UUID], jobs: Sequence[Job], *, payload: str | None
+async def enqueue_for_later(
+    connection: AnyConnection, topic: str, locked: Sequence[UUID], jobs: Sequence[Job], *, payload: str | None
 ) -> set[float]:
-    """Makes new jobs for the rows `held` of these `jobs`, later the longer one has waited. Returns the pauses, in seconds."""
+    """Makes new jobs for the `locked` rows of these `jobs`, after pauses that grow with the time waited. Returns the pauses."""
     now = datetime.now(UTC)
-    since = dict.fromkeys(held, now)
+    since = dict.fromkeys(locked, now)
     for job in jobs:
         if job.ref in since:
             since[job.ref] = min(since[job.ref], job.created_at)
     pauses = [
-        min(LONGEST_PAUSE, max(SHORTEST_PAUSE, round((now - one).total_seconds() / 4)))
-        for one in since.values()
+        min(MAX_PAUSE, max(MIN_PAUSE, round((now - one).total_seconds() / 4))) for one in since.values()
     ]
     await connection.execute(ASK_AGAIN, topic, payload, list(since), list(since.values()), pauses)
     return set(pauses)

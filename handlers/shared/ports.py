@@ -1,8 +1,8 @@
-"""What a handler is: the seam between the queue and the story of an event.
+"""What a handler is: the interface between the queue and what is done for an event.
 
-A handler's work has two halves. `prepare` is the slow half: it reads, computes and calls providers, with no transaction
-held. It returns the commit half, which runs in ONE transaction together with the settling of its jobs: it writes the
-effects of those jobs that are still the worker's own, and of no others.
+A handler's work has two halves. `prepare` is the slow half: it reads, computes and calls providers, with no transaction open.
+It returns the commit half, which runs in the transaction that completes the jobs: it writes the effects of those jobs whose
+claim is still the worker's, and of no others.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class Job:
     created_at: datetime
     token: int | None = None
     solo_attempts: int = 0
-    """Times it was begun alone and did not come back."""
+    """Times it was in a batch of its own and its worker died."""
 
     @property
     def deaths(self) -> int:
-        """Attempts before this one that counted: it did not come back, or failed."""
+        """Counted attempts before this one: the job failed, or its worker died."""
         return self.attempt - self.snoozes - 1
 
     @property
     def suspect(self) -> bool:
-        """Claimed before and never come back: perhaps it kills its worker, so it runs with no fresh one."""
+        """Whether an earlier attempt was counted: the job may kill its worker, so it is never in a batch with fresh jobs."""
         return self.deaths > 0
 
 
 Commit = Callable[[AnyConnection, Sequence[Job]], Awaitable[Iterable[float] | None]]
-"""The commit half: writes the effects of the jobs given, which are settled in the same transaction. Returns in how many
-seconds there is more to do, if it made jobs for later.
+"""The commit half: writes the effects of the jobs given, which are completed in the same transaction. If it made jobs that may
+be claimed only later, it returns in how many seconds.
 """
 
 
@@ -57,7 +57,7 @@ class Handler(Protocol):
     """What happens on the events of one topic."""
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """The slow half, for a whole batch. An exception fails the batch; it is then split until the culprit stands alone."""
+        """The slow half, for a whole batch. An exception fails the batch, which is then split to find the job at fault."""
         ...
 
 
@@ -95,10 +95,10 @@ class Indexed(Protocol):
     def writes(
         self, vectors: Mapping[str, Any], *, only: Collection[UUID] | None
     ) -> Iterator[tuple[str, list[object]]]:
-        """The statements that write the index of `only` (None: of all), given each text's vector, or of its words alone.
+        """The statements that write the index of the rows `only` (None: all). A text without a vector is indexed by its words.
 
-        They return the rows' ids and whether somebody's transaction holds them (`held`): those are not written, nor waited
-        for, lest a batch of many users' stand still for one.
+        They return the rows' ids and whether another transaction has locked the row (`locked_elsewhere`). Locked rows are
+        neither written nor waited for, because a batch has rows of many users, and one must not delay the others.
         """
         ...
 
@@ -112,11 +112,11 @@ class Index(Protocol):
 
 
 class Poison(Exception):  # noqa: N818 - a verdict on the job
-    """This one job can never succeed: it is buried at once, with this message."""
+    """This job can never succeed: it is discarded at its first failure, with this message."""
 
 
-class Held(Exception):  # noqa: N818 - a state of rows
-    """Somebody's transaction holds what the jobs need: they are tried again in a moment, no attempt counted."""
+class RowsLocked(Exception):  # noqa: N818 - a state of rows
+    """Lock contention: another transaction has locked rows that the jobs need. They are snoozed."""
 
 
 async def nothing(_connection: AnyConnection, _jobs: Sequence[Job]) -> None:

@@ -1,7 +1,7 @@
 """Asking recall as well as it can be asked: with the question's embedding, and the words near to words that are new here.
 
-recall() called directly goes by words alone unless the caller brings an embedding; this is what `memoryd recall` and the
-requests add.
+recall() called directly searches only by words, unless the caller gives an embedding; `memoryd recall` and the requests add it
+here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""memoryd dead: what was given up, and the way back."""
+"""memoryd dead: lists the dead letters, and makes jobs of them again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUEUED = "select array_agg(topic order by id) from memoryd.jobs"
 
 async def test_without_dead_letters_dead_says_so(memoryd: Commands) -> None:
     shown = await memoryd("dead")
-    assert (shown.code, shown.out) == (0, "No job is dead.\n")
+    assert (shown.code, shown.out) == (0, "There is no dead letter.\n")
 
 
 async def test_dead_letters_are_listed_newest_first(
@@ -34,7 +34,7 @@ async def test_dead_letters_are_listed_newest_first(
     assert "2 h ago" in lines[3]
     assert [row["id"] for row in (await memoryd("dead", "--topic", "index", "--json")).json] == [13, 12]
     assert "... and 2 more" in (await memoryd("dead", "--limit", "1")).out
-    assert (await memoryd("dead", "--topic", "dream")).out == "No job of topic dream is dead.\n"
+    assert (await memoryd("dead", "--topic", "dream")).out == "There is no dead letter of topic dream.\n"
 
 
 async def test_requeue_without_a_choice_is_refused(memoryd: Commands, connection: asyncpg.Connection) -> None:
@@ -80,7 +80,7 @@ async def test_a_requeued_job_is_done(
         " insert into memoryd.dead_letters (id, topic, ref, attempts, error, created_at)"
         " select id, topic, ref, 5, 'refused', created_at from gone"
     )
-    await daemons.start(poll_seconds=3600)  # woken by the listener alone
+    await daemons.start(poll_seconds=3600)  # only the listener wakes it
     assert (await memoryd("dead", "requeue", "--topic", "index")).code == 0
     await until(connection, IDLE)
     assert await connection.fetchval("select embedding is not null from agent_memory")

@@ -219,7 +219,7 @@ POOLERS = [
 def test_a_transaction_pooler_is_reported_with_the_setting(
     heard: bool, settings: dict[str, Any], verdict: str, words: str
 ) -> None:
-    found = checks.check_doorbell(Settings.model_construct(**settings), heard=heard)
+    found = checks.check_wake_up(Settings.model_construct(**settings), heard=heard)
     assert found.verdict == verdict
     assert words in f"{found.found} {found.advice}"
 
@@ -265,8 +265,8 @@ def test_every_check_of_a_server_gives_advice_unless_it_is_ok(
 
 
 def test_too_few_connections_and_wrong_clocks_are_warnings() -> None:
-    assert checks.check_connections({"most": 97, "used": "85"}, 10).verdict == "ok"
-    assert checks.check_connections({"most": 97, "used": "86"}, 10).verdict == "warning"
+    assert checks.check_connections({"maximum": 97, "used": "85"}, 10).verdict == "ok"
+    assert checks.check_connections({"maximum": 97, "used": "86"}, 10).verdict == "warning"
     assert [checks.check_clock(seconds).verdict for seconds in (-3.0, -1.0, 0.0, 1.0, 3.0)] == [
         "warning",
         "ok",

@@ -52,7 +52,7 @@ async def test_context_prints_what_the_task_would_get(
     assert "disk is still full" in shown.out
     assert "★" in shown.out
     assert "Bertha" not in shown.out
-    # The message was embedded: by its words alone the memory that shares the fewest has a lower score.
+    # The message was embedded: only by its words the memory that shares the minimum would have a lower score.
     embedded = await scores_shown(connection)
     await connection.execute("delete from memory_queries")
     await connection.execute("select build_context('alice', $1)", MESSAGE)
@@ -79,9 +79,9 @@ async def test_an_empty_context_is_reported_on_stderr(memoryd: Commands) -> None
 async def test_an_unknown_agent_is_refused_with_the_known_agents(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
-    alone = await memoryd("context", "mallory", MESSAGE)
-    assert alone.code == 1
-    assert "no agent had a command or a memory yet" in alone.err
+    unknown = await memoryd("context", "mallory", MESSAGE)
+    assert unknown.code == 1
+    assert "no agent had a command or a memory yet" in unknown.err
     await connection.execute("insert into agents (agent_id) values ('alice'), ('bob')")
     ended = await memoryd("context", "mallory", MESSAGE)
     assert ended.code == 1

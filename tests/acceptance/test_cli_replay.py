@@ -191,7 +191,7 @@ async def test_until_done_waits_for_the_daemon(
     assert done.code == 0
     assert daemon.process.returncode is None
     assert done.json["tasks"] == 600
-    assert done.json["given_up"] == 0
+    assert done.json["discarded"] == 0
     assert done.json["remembered_seconds"] >= done.json["load_seconds"] > 0
     assert await connection.fetchval("select count(*) from agent_memory where embedding is not null") == 600
     assert await connection.fetchval("select count(*) from memoryd.jobs") == 0

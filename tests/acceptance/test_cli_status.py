@@ -51,7 +51,7 @@ async def test_without_a_daemon_the_lag_is_the_age_of_the_waiting_work(
     await connection.execute(
         "update memoryd.jobs set created_at = now() - interval '1 hour', visible_at = now() - interval '1 hour'"
     )
-    # One lane is held: its jobs are some worker's, not claimable.
+    # One lane is leased: its jobs belong to a worker, and are not claimable.
     await connection.execute(
         "insert into memoryd.lanes (topic, lane, leased_until) values ('capture', 'bob', now() + interval '1 hour')"
     )

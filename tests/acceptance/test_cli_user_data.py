@@ -19,13 +19,13 @@ LARGE = "select sum(length(content)) from agent_memory"
 
 
 def text_of(file: Path) -> str:
-    """What a file holds, and that it stands alone: no half of it lies beside it."""
+    """The contents of a file; there must be no unfinished file beside it."""
     assert [f.name for f in file.parent.glob(f"{file.name}*")] == [file.name]
     return file.read_text("utf-8")
 
 
 def is_private(file: Path) -> bool:
-    """Whether nobody but its owner may read a file."""
+    """Whether only its owner may read a file."""
     return file.stat().st_mode & 0o777 == 0o600
 
 

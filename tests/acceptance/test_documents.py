@@ -100,7 +100,7 @@ async def test_commands_and_options_in_the_documents_exist(tmp_path: Path) -> No
     memoryd = Commands(None, tmp_path)
     for line in sorted(line for line in lines if line[0] == "memoryd"):
         words = list(takewhile(lambda word: re.fullmatch("[a-z]+", word), line[1:3]))
-        # A second word is a subcommand of `dead` alone; elsewhere it is an argument.
+        # Only after `dead` a second word is a subcommand; elsewhere it is an argument.
         shown = await memoryd(*words[: 2 if words[:1] == ["dead"] else 1], "--help")
         assert shown.code == 0, line
         assert {word for word in line if word.startswith("-")} <= options_of(shown.out), line

@@ -22,7 +22,7 @@ IDLY: dict[str, Any] = {"heartbeat_seconds": 0.1, "dream_idle_hours": 0.0001}
 
 @pytest.fixture
 async def awake(connection: asyncpg.Connection) -> None:
-    """There was something to do a moment ago: nobody dreams unless asked to."""
+    """There was work a moment ago, so there is no dream unless one is requested."""
     await ask(connection, "stay awake", status="cancelled")
 
 

@@ -90,7 +90,7 @@ async def test_content_that_providers_echo_is_not_logged(
         await insert(connection, "memory_requests", {"kind": "dream"})
         await until(connection, DONE)
         await until(connection, IDLE)
-        assert await daemon.event("job_buried")
+        assert await daemon.event("job_discarded")
         assert await daemon.event("insight_by_rule")
         assert set(server.keys) == {KEY}
     await daemon.stop()
@@ -109,8 +109,8 @@ async def test_content_that_the_database_refuses_is_not_logged(
     )
     daemon = await daemons.start(log_level="debug", max_attempts=1)
     await ask(connection, MARKER, status="completed", output=MARKER)
-    buried = await daemon.event("job_buried")
-    assert buried["topic"] == "capture"
+    discarded = await daemon.event("job_discarded")
+    assert discarded["topic"] == "capture"
     assert MARKER in await connection.fetchval("select error from memoryd.dead_letters")
     await connection.execute("drop trigger refuse_marker on agent_memory")
     await connection.execute(

@@ -1,4 +1,4 @@
-"""A remote embedder that is down holds nothing up, costs no attempts, and is paid once for each text."""
+"""A remote embedder that is down delays nothing else, costs no attempts, and is paid once for each text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_commands_and_recall_work_while_the_embedder_is_down_and_embedding
     await until(connection, "select count(*) = 20 from agent_memory where command_id is not null")
     assert await connection.fetchval("select count(*) from recall('deploy service', 'alice')") == 10
     await daemon.event("provider_lost")
-    # It comes back, and is not well yet: each time somebody asks it, and all wait again.
+    # It is back, and fails once more: each time one call is made, and all jobs wait again.
     for fault in (Fault.status(500), Fault.status(429, retry_after="0.2")):
         server.always = fault
         asked = len(server.requests)
@@ -147,4 +147,4 @@ async def test_the_one_text_that_the_embedder_refuses_becomes_the_only_dead_lett
     assert not daemon.events("provider_lost")
     assert await daemon.stop() == 0
     assert SECRET not in daemon.text()
-    assert (await daemon.event("job_buried"))["ref"] == str(dead[0]["ref"])
+    assert (await daemon.event("job_discarded"))["ref"] == str(dead[0]["ref"])

@@ -16,7 +16,7 @@ from tests.support.waiting import FINISHED, IDLE, until
 
 MEMORY = "select * from agent_memory where command_id = $1"
 
-# Until somebody lets it go; half a minute at most.
+# Until the test removes the file; half a minute at most.
 WAIT = "for i in $(seq 1500); do [ -e {go} ] && break; sleep 0.02; done"
 
 MAX_PER_AGENT = """
@@ -248,7 +248,7 @@ async def test_a_command_whose_daemon_died_is_run_again_and_remembered_once(
     await first.kill()
     second = await daemons.start(executor_command=program, claim_seconds=1)
     await until(connection, "select tries = 2 from memoryd.executions")
-    assert (await second.event("executions_rescued"))["again"] == 1
+    assert (await second.event("commands_taken_over"))["again"] == 1
     (tmp_path / "go").touch()
     row = await finished(connection, command)
     # The first run may have died before its first line, since nothing but the daemon's lease tells of it.
@@ -284,7 +284,7 @@ async def test_a_daemon_whose_claim_was_taken_over_stops_its_program_and_writes_
     other = await daemons.start(executor_command=program, claim_seconds=1)
     slow.process.send_signal(19)
     await connection.execute("update memoryd.executions set lease_until = now() - interval '1 second'")
-    await other.event("executions_rescued")
+    await other.event("commands_taken_over")
     await until(connection, "select tries = 2 from memoryd.executions")
     slow.process.send_signal(18)
     (tmp_path / "go").touch()

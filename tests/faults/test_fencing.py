@@ -20,13 +20,13 @@ LEASES_OVER = "select bool_and(leased_until <= now()) from memoryd.lanes"
 DONE_TWICE = "select job from done group by job having count(*) > 1"
 
 
-async def settle(database: Database, jobs: Sequence[Job]) -> list[int]:
-    """Settles in a transaction of its own; returns the ids that were still ours."""
+async def complete(database: Database, jobs: Sequence[Job]) -> list[int]:
+    """Completes jobs in a transaction of its own; returns the ids whose claim was still ours."""
     async with database.transaction() as connection:
-        return [job.id for job in await queue.settle(connection, jobs)]
+        return [job.id for job in await queue.complete(connection, jobs)]
 
 
-async def test_an_expired_claim_settles_nothing_once_another_worker_has_it(
+async def test_an_expired_claim_completes_nothing_once_another_worker_has_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 3)
@@ -41,28 +41,28 @@ async def test_an_expired_claim_settles_nothing_once_another_worker_has_it(
     assert all(job.suspect for job in heirs)
     before = await connection.fetch("select * from memoryd.jobs order by id")
 
-    assert await settle(database, zombie) == []
-    await queue.release(database, zombie)
+    assert await complete(database, zombie) == []
+    await queue.snooze(database, zombie)
     await queue.renew(database, zombie, seconds=3600)
-    await queue.postpone(database, zombie[0], seconds=3600)
-    await queue.bury(database, zombie[1], error="should not happen")
+    await queue.retry(database, zombie[0], seconds=3600)
+    await queue.discard(database, zombie[1], error="should not happen")
     assert await connection.fetch("select * from memoryd.jobs order by id") == before
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
-    assert await settle(database, heirs) == ids
-    assert await settle(database, heirs) == []
+    assert await complete(database, heirs) == ids
+    assert await complete(database, heirs) == []
 
 
-async def test_an_expired_claim_still_settles_when_no_other_worker_took_it(
+async def test_an_expired_claim_still_completes_when_no_other_worker_took_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 2)
     slow = await queue.claim(database, "test", limit=2, seconds=0.1)
     await until(connection, CLAIMS_OVER)
-    assert await settle(database, slow) == ids
+    assert await complete(database, slow) == ids
 
 
-async def test_an_expired_lease_settles_nothing_once_another_worker_has_it(
+async def test_an_expired_lease_completes_nothing_once_another_worker_has_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     ids = await enqueue(connection, "test", [None] * 3, lanes=["a"] * 3)
@@ -73,16 +73,16 @@ async def test_an_expired_lease_settles_nothing_once_another_worker_has_it(
     await until(connection, LEASES_OVER)
 
     heir = await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30)
-    assert [job.id for job in heir] == ids[:2], "what did not come back once is tried by halves"
+    assert [job.id for job in heir] == ids[:2], "after a death the jobs are tried in halves"
     before = await connection.fetch("select * from memoryd.lanes")
 
-    assert await settle(database, zombie) == []
+    assert await complete(database, zombie) == []
     await queue.renew(database, zombie, seconds=3600)
-    await queue.unlease(database, zombie)
+    await queue.return_lanes(database, zombie)
     assert await connection.fetch("select * from memoryd.lanes") == before
     assert await connection.fetchval("select count(*) from memoryd.jobs") == 3
 
-    assert await settle(database, heir) == ids[:2]
+    assert await complete(database, heir) == ids[:2]
     rest = await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30)
     assert [job.id for job in rest] == ids[2:]
 
@@ -91,10 +91,10 @@ async def test_a_lane_stays_leased_until_its_effects_are_visible(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     first, second = await enqueue(connection, "test", [None, None], lanes=["a", "a"])
-    held = await queue.claim_lanes(database, "test", lanes=4, limit=1, seconds=30)
-    assert [job.id for job in held] == [first]
+    claimed = await queue.claim_lanes(database, "test", lanes=4, limit=1, seconds=30)
+    assert [job.id for job in claimed] == [first]
     async with database.transaction() as unfinished:
-        await queue.settle(unfinished, held)
+        await queue.complete(unfinished, claimed)
         assert await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30) == []
     after = await queue.claim_lanes(database, "test", lanes=4, limit=4, seconds=30)
     assert [job.id for job in after] == [second]
@@ -114,7 +114,7 @@ async def test_a_worker_that_stalls_past_its_claim_writes_nothing(
     zombie = worker_on(database, Doing("zombie", before=stall), lanes=lanes, claim_seconds=0.2)
     running = asyncio.create_task(zombie.run())
     await asyncio.wait_for(stalled.wait(), 30)
-    # Nobody renews the zombie's claims: it stands still as a whole, as a suspended machine does.
+    # The claims of the zombie are not renewed: it does nothing at all, like a suspended machine.
     async with working(worker_on(database, Doing("heir"), lanes=lanes)):
         await until(connection, IDLE)
     go_on.set()
@@ -174,7 +174,7 @@ async def test_order_is_kept_in_every_lane_by_workers_that_fail_and_stall(
     async with open_database(database_url) as other:
         one = worker_on(database, trouble("one"), batch=12, lanes=3, claim_seconds=0.3)
         two = worker_on(other, trouble("two"), batch=12, lanes=3, claim_seconds=0.3, parallel=2)
-        # No renewals: who stalls loses its lanes to the other.
+        # Leases are not renewed: a worker that stalls loses its lanes to the other.
         async with working(one, two, claim_seconds=3600):
             await until(connection, IDLE)
     assert not fail_once

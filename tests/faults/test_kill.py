@@ -27,7 +27,7 @@ async def test_a_load_is_done_once_although_daemons_are_killed_at_random(
         "claim_seconds": 1,
         "poll_seconds": 0.3,
         "heartbeat_seconds": 0.3,
-        # More than there are kills: a job that was in flight at each of them is not to blame.
+        # More than there are kills: a job that was claimed at each of them is not at fault.
         "max_attempts": KILLS + 2,
         "executor_command": "cat",
         "executor_parallel": 3,
@@ -76,7 +76,7 @@ async def test_a_daemon_that_was_stopped_past_its_claims_writes_nothing_when_it_
     async with load_on(database_url, rounds=ROUNDS, pause=0.1) as load:
         for _ in range(3):
             sleeper.process.send_signal(signal.SIGSTOP)
-            # Longer than any claim holds.
+            # Longer than any claim is valid.
             await asyncio.sleep(1.3)
             sleeper.process.send_signal(signal.SIGCONT)
             await asyncio.sleep(0.2)

@@ -15,7 +15,7 @@ REASON = "select error from memoryd.dead_letters"
 
 
 class Failing:
-    """Always fails of the same."""
+    """Fails with the same error each time."""
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """See `Handler`."""
@@ -32,7 +32,7 @@ async def test_a_job_whose_last_attempt_died_becomes_a_dead_letter_with_the_last
         worker = worker_on(database, Failing(), lanes=lanes, max_attempts=2)
         async with working(worker):
             await until(connection, "select last_error is not null from memoryd.jobs")
-    # Claimed once more and begun alone, and its worker died.
+    # Claimed once more, in a batch of its own, and its worker died.
     await connection.execute("update memoryd.jobs set attempt = 2, solo_attempts = 1, visible_at = now()")
     await connection.execute("update memoryd.lanes set not_before = now()")
     async with open_database(database_url) as database:
@@ -42,5 +42,6 @@ async def test_a_job_whose_last_attempt_died_becomes_a_dead_letter_with_the_last
     reason = await connection.fetchval(REASON)
     assert (
         reason
-        == "given up after 2 attempts; the last one that came back said: ArithmeticError: 1 cannot be halved"
+        == "discarded after 2 attempts, the last of which ended with its worker; the error before that: "
+        "ArithmeticError: 1 cannot be halved"
     )

@@ -31,7 +31,7 @@ async def test_a_listener_whose_server_process_was_ended_reconnects(
     for times in range(1, 4):
         seen = len(daemon.lines)
         assert await connection.fetchval(END_LISTENER)
-        # While nobody listens: the round after the reconnection finds it.
+        # While no listener is connected: the workers are woken after the reconnection, and find it.
         missed = await ask(connection, "deploy the server")
         await daemon.event("listener_back", after=seen)
         await picked_up(connection, missed)

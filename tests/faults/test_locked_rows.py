@@ -1,4 +1,4 @@
-"""A transaction that somebody leaves open on a row delays that row alone, not its batch."""
+"""A transaction that a client leaves open on a row delays only that row, not its batch."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ INDEXED = " and ".join(
 )
 
 
-@pytest.mark.parametrize("hold", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
+@pytest.mark.parametrize("lock", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
 async def test_a_locked_row_is_indexed_later_and_the_others_now(
-    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, hold: str
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, lock: str
 ) -> None:
-    held = await one_of_each(connection, "boats in May")
+    locked = await one_of_each(connection, "boats in May")
     free = await one_of_each(connection, "blue fish")
     async with second.transaction():
         for source, (table, _) in TABLES.items():
-            await second.execute(hold.format(table), held[source])
+            await second.execute(lock.format(table), locked[source])
         await daemons.start(poll_seconds=0.2)
         await until(connection, f"select {INDEXED}", list(free.values()))
-        assert await connection.fetchval(f"select not ({INDEXED})", list(held.values()))
+        assert await connection.fetchval(f"select not ({INDEXED})", list(locked.values()))
     await until(connection, IDLE)
-    if "delete" not in hold:
-        assert await connection.fetchval(f"select {INDEXED}", list(held.values()))
+    if "delete" not in lock:
+        assert await connection.fetchval(f"select {INDEXED}", list(locked.values()))
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
@@ -51,25 +51,25 @@ async def test_a_locked_session_does_not_keep_the_daemon_busy(
         await connection.execute(say, session, "boats in May")
         await until(connection, "select bool_and(lexemes is not null) from conversation_messages")
         for _ in range(3):
-            rung = await connection.fetchval("select coalesce(max(id), 0) from memoryd.jobs")
-            await until(connection, "select min(id) > $1 from memoryd.jobs", rung)
+            last = await connection.fetchval("select coalesce(max(id), 0) from memoryd.jobs")
+            await until(connection, "select min(id) > $1 from memoryd.jobs", last)
         assert await connection.fetchval("select count(*) from memoryd.jobs") <= 5
     await until(connection, IDLE)
-    assert daemon.events("job_buried") == []
+    assert daemon.events("job_discarded") == []
 
 
-@pytest.mark.parametrize("hold", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
+@pytest.mark.parametrize("lock", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
 async def test_other_memories_are_linked_while_one_is_locked(
-    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, hold: str
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, lock: str
 ) -> None:
     daemon = await daemons.start(poll_seconds=3600)
-    held, _, other = [
+    locked, _, other = [
         await remember(connection, f"boats in {month}", agent_id=agent)
         for month, agent in (("May", "alice"), ("June", "alice"), ("May", "bob"))
     ]
     await until(connection, IDLE)
     async with second.transaction():
-        await second.execute(hold.format("agent_memory"), held)
+        await second.execute(lock.format("agent_memory"), locked)
         hers = await remember(connection, "boats in July", agent_id="alice")
         await daemon.event("jobs_wait_for_lock")
         his = await remember(connection, "boats in July", agent_id="bob")
@@ -77,18 +77,18 @@ async def test_other_memories_are_linked_while_one_is_locked(
         assert await column(connection, LINKED, his) == [other]
         assert await column(connection, LINKED, hers) == []
     await until(connection, IDLE)
-    assert (held in await column(connection, LINKED, hers)) == ("delete" not in hold)
-    assert len(await column(connection, LINKED, hers)) == 2 - ("delete" in hold)
+    assert (locked in await column(connection, LINKED, hers)) == ("delete" not in lock)
+    assert len(await column(connection, LINKED, hers)) == 2 - ("delete" in lock)
 
 
 async def test_locked_commands_do_not_delay_other_agents_contexts(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """More of them than go into one batch; those are tried again by themselves, no attempt counted."""
-    held = [await ask(connection, f"sail to island {n}", agent_id="alice") for n in range(17)]
+    locked = [await ask(connection, f"sail to island {n}", agent_id="alice") for n in range(17)]
     ready = READY
     async with second.transaction():
-        await second.execute("select from agent_commands where id = any($1) for update", held)
+        await second.execute("select from agent_commands where id = any($1) for update", locked)
         daemon = await daemons.start(poll_seconds=3600, max_attempts=1)
         for n in range(3):
             await until(connection, ready, await ask(connection, f"row to island {n}", agent_id="bob"))
@@ -97,10 +97,10 @@ async def test_locked_commands_do_not_delay_other_agents_contexts(
         await until(connection, "select min(id) > $1 from memoryd.jobs", last)
         waiting = "select count(*) = 17 and max(attempt - snoozes) <= 1 from memoryd.jobs"
         await until(connection, waiting)
-    for command in held:
+    for command in locked:
         await until(connection, ready, command)
     await until(connection, IDLE)
-    assert daemon.events("job_buried") == daemon.events("job_postponed") == []
+    assert daemon.events("job_discarded") == daemon.events("job_retried") == []
 
 
 async def test_an_agents_name_in_an_open_transaction_delays_no_other_command(
@@ -131,11 +131,11 @@ async def test_one_users_locked_memories_do_not_delay_another_users_links(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     daemon = await daemons.start(poll_seconds=3600)
-    held = await remember(connection, "boats in May", user_id=ANN)
+    locked = await remember(connection, "boats in May", user_id=ANN)
     other = await remember(connection, "boats in May", user_id=BOB)
     await until(connection, IDLE)
     async with second.transaction():
-        await second.execute("select from agent_memory where id = $1 for update", held)
+        await second.execute("select from agent_memory where id = $1 for update", locked)
         hers = await remember(connection, "boats in July", user_id=ANN)
         await daemon.event("jobs_wait_for_lock")
         his = await remember(connection, "boats in July", user_id=BOB)
@@ -143,7 +143,7 @@ async def test_one_users_locked_memories_do_not_delay_another_users_links(
         assert await column(connection, LINKED, his) == [other]
         assert await column(connection, LINKED, hers) == []
     await until(connection, IDLE)
-    assert await column(connection, LINKED, hers) == [held]
+    assert await column(connection, LINKED, hers) == [locked]
     lanes = await column(connection, "select lane from memoryd.lanes where topic = 'associate'")
     assert len(lanes) == 2
     assert not any(str(user) in str(lane) or user.hex in str(lane) for user in (ANN, BOB) for lane in lanes)

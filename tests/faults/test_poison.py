@@ -1,4 +1,4 @@
-"""A bad row alone becomes a dead letter, with an error that says what happened and holds no content; its batch is done."""
+"""Only the bad row becomes a dead letter, with an error that says what happened and has no content; its batch is done."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_the_one_job_for_which_the_provider_fails_becomes_a_dead_letter(
     handler = raising(Unavailable("HTTP 500", provider="fake", retry_in=0.02))
     async with working(worker_on(database, handler, batch=64)):
         await until(connection, IDLE)
-    dead = await buried(connection)
+    dead = await dead_letter(connection)
     assert dead["id"] == ids[9]
     assert "HTTP 500" in dead["error"]
     assert await connection.fetchval("select count(*) from done") == 29
@@ -66,8 +66,8 @@ class Down:
             raise Unavailable("down", provider="fake", retry_in=0.01)
 
 
-async def buried(connection: asyncpg.Connection) -> asyncpg.Record:
-    """The one dead job."""
+async def dead_letter(connection: asyncpg.Connection) -> asyncpg.Record:
+    """The only dead letter."""
     rows = await connection.fetch("select * from memoryd.dead_letters")
     assert len(rows) == 1
     row: asyncpg.Record = rows[0]
@@ -84,11 +84,11 @@ async def test_a_job_that_can_never_succeed_becomes_a_dead_letter_at_once_and_al
     handler = raising(Poison("the document is encrypted"))
     async with working(worker_on(database, handler, lanes=lanes)):
         await until(connection, IDLE)
-    dead = await buried(connection)
+    dead = await dead_letter(connection)
     assert (dead["id"], dead["attempts"]) == (ids[5], 1)
     assert dead["error"] == "Poison: the document is encrypted"
     assert await connection.fetchval("select array_agg(job order by place) from done") == ids[:5] + ids[6:]
-    # 13 -> 6 + 7 -> ... -> 1: the search for the culprit halves.
+    # 13 -> 6 + 7 -> ... -> 1: the search for the bad job splits in halves.
     assert len(handler.batches) <= 1 + 2 * 4
 
 
@@ -100,7 +100,7 @@ async def test_a_job_becomes_a_dead_letter_when_its_attempts_are_used_up(
     ids = await enqueue(connection, "test", [None, BAD, None], lanes=["a"] * 3 if lanes else ())
     async with working(worker_on(database, raising(error), lanes=lanes, max_attempts=2)):
         await until(connection, IDLE)
-    dead = await buried(connection)
+    dead = await dead_letter(connection)
     assert (dead["id"], dead["attempts"]) == (ids[1], 2)
     assert dead["error"] == f"{type(error).__name__}: {error}"
     done = await connection.fetchval("select array_agg(job order by place) from done")
@@ -129,7 +129,7 @@ async def test_a_job_whose_statements_the_server_cancels_becomes_a_dead_letter(
     ids = await enqueue(connection, "test", [None, BAD, None])
     async with working(worker_on(database, Doing(within=within), max_attempts=2)):
         await until(connection, IDLE)
-    assert (await buried(connection))["id"] == ids[1]
+    assert (await dead_letter(connection))["id"] == ids[1]
     assert await connection.fetchval("select array_agg(job order by job) from done") == [ids[0], ids[2]]
 
 
@@ -149,11 +149,11 @@ async def test_a_row_that_the_database_refuses_becomes_a_dead_letter_without_its
     )
     daemon = await daemons.start()
     await until(connection, IDLE)
-    dead = await buried(connection)
+    dead = await dead_letter(connection)
     assert dead["topic"] == "capture"
     assert "no_secrets" in dead["error"]
     assert SECRET not in dead["error"]
     assert await connection.fetchval("select count(*) from agent_memory") == 19
-    event = await daemon.event("job_buried")
+    event = await daemon.event("job_discarded")
     assert (event["job"], event["hint"]) == (dead["id"], "memoryd dead")
     assert SECRET not in daemon.text()

@@ -106,7 +106,7 @@ async def test_a_second_signal_ends_the_daemon_at_once(
         daemon.process.send_signal(signal.SIGTERM)
         await daemon.event("stopping")
         assert await daemon.stop(signal.SIGINT) == 128 + signal.SIGINT
-        await daemon.event("leaving_at_once", signal="SIGINT")
+        await daemon.event("stopping_at_once", signal="SIGINT")
     await daemons.start(claim_seconds=1, poll_seconds=0.2)
     await all_done(connection)
     assert await connection.fetchval("select count(*) from agent_memory") == 1
@@ -167,7 +167,7 @@ async def test_without_a_grace_period_nothing_stays_claimed(
 
 
 class Answering:
-    """A database whose answers come late: what was done there is done, and nobody here knows of it yet."""
+    """A database whose answers come late: what was done there is done, and the daemon does not know it yet."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""The daemon keeps its own Postgres alive: killed, stopped or out of disk, work goes on without anybody's help."""
+"""The daemon keeps its own Postgres alive: killed, stopped or out of disk, work goes on without help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of a dead worker: tried by halves, then alone; a dead letter only by their own fault; released at once."""
+"""Jobs of a dead worker: tried in halves, then one by one; a dead letter only by their own fault; taken over soon."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def claim(database: Database, *, lanes: int, max_attempts: int = 5) -> lis
 
 
 @pytest.mark.parametrize("lanes", [0, 1])
-async def test_jobs_of_dead_workers_are_tried_by_halves_then_eighths_then_alone(
+async def test_jobs_of_dead_workers_are_tried_in_halves_then_eighths_then_one_by_one(
     database: Database, connection: asyncpg.Connection, lanes: int
 ) -> None:
     await enqueue(connection, "test", [None] * 64, lanes=["a"] * 64 if lanes else ())
@@ -88,15 +88,15 @@ async def test_a_job_that_never_ran_alone_does_not_become_a_dead_letter(
     assert sorted(await connection.fetchval("select array_agg(job) from done")) == ids
 
 
-async def test_claims_of_a_killed_daemon_are_released_before_they_expire(
+async def test_claims_of_a_killed_daemon_are_taken_over_before_they_expire(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
-    """The claim holds for an hour, the heart beats once in ten minutes: it is its connection that is missed."""
+    """The claim is valid for an hour, the heartbeat comes every ten minutes: the daemon is missed by its connection."""
     settings: dict[str, Any] = {"claim_seconds": 3600, "heartbeat_seconds": 600, "poll_seconds": 0.2}
     victim = await daemons.start(**settings)
     await until(connection, "select count(*) = 1 from memoryd.daemons where backend is not null")
-    held = second.transaction()
-    await held.start()
+    blocked = second.transaction()
+    await blocked.start()
     # The capture waits within its commit half, its lane leased; the context is claimed and waits too.
     await second.execute("lock table agent_memory, memory_queries in share row exclusive mode")
     done = await ask(connection, "sail to the island", status="completed", output="landed", exit_code=0)
@@ -108,8 +108,8 @@ async def test_claims_of_a_killed_daemon_are_released_before_they_expire(
     await until(connection, both)
     await victim.kill()
     heir = await daemons.start(**settings)
-    await held.rollback()
-    event = await heir.event("claims_taken_back")
+    await blocked.rollback()
+    event = await heir.event("claims_taken_over")
     assert (event["jobs"], event["lanes"]) == (1, 1)
     await until(connection, IDLE)
     assert await connection.fetchval("select count(*) from agent_memory where command_id = $1", done) == 1
@@ -128,5 +128,5 @@ async def test_a_daemon_that_gets_a_new_connection_keeps_its_claims(
         await connection.execute(cut)
         after = f"select ({pids.replace('having', 'having min(backend) <> all ($1) and')})"
         before = await until(connection, after, before)
-    assert daemon.events("claims_taken_back") == other.events("claims_taken_back") == []
+    assert daemon.events("claims_taken_over") == other.events("claims_taken_over") == []
     assert await connection.fetchval("select count(backend) from memoryd.daemons") == 2

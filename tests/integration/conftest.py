@@ -44,7 +44,7 @@ async def served(shared_url: str, shared_daemon: DaemonProcess) -> AsyncIterator
 
 @pytest.fixture
 async def scratch(shared_url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection whose transaction is undone: for tests that need neither a daemon nor anybody else to see their rows."""
+    """A connection whose transaction is undone: for tests whose rows neither a daemon nor another session needs to see."""
     opened = await asyncpg.connect(shared_url)
     transaction = opened.transaction()
     await transaction.start()

@@ -1,4 +1,5 @@
-"""One statement over thousands of rows costs as much as its rows, not as their square: nobody holds a processor with it.
+"""One statement over thousands of rows costs as much as its rows, not as their square: no caller can keep a processor busy with
+it.
 
 Triggers compare the rows before a statement with those after it. Their plans are kept from the first statement of a session,
 which may have had one row; so the plans of that one are looked at, as the server prints them.

@@ -25,7 +25,7 @@ async def heard(connection: asyncpg.Connection, database_url: str) -> AsyncItera
         yield notifications
 
 
-async def write_of_everybody(owner: asyncpg.Connection) -> None:
+async def write_of_all_users(owner: asyncpg.Connection) -> None:
     """Memories of two users, inserted, changed and deleted; a task and a question of one of them."""
     await owner.execute(
         "insert into agent_memory (agent_id, user_id, memory_type, content) "
@@ -46,7 +46,7 @@ async def write_of_everybody(owner: asyncpg.Connection) -> None:
 async def test_a_listening_login_receives_no_user_ids(
     connection: asyncpg.Connection, heard: Notifications
 ) -> None:
-    await write_of_everybody(connection)
+    await write_of_all_users(connection)
     said = await heard.until_now(connection)
     assert {name for name, _ in said} == {"memory_updated", "request_done", "command_ready", "memoryd"}
     assert not [one for one in said if str(ANN) in one[1] or str(BOB) in one[1]]

@@ -1,4 +1,4 @@
-"""A data folder or a `.env` file that somebody else prepared is refused, also when memoryd runs as root."""
+"""A data folder or a `.env` file that another user prepared is refused, also when memoryd runs as root."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_another_users_link_to_a_folder_is_refused(folder: Path) -> None:
     (folder / "roots").mkdir(mode=0o700)
     (folder / "data").symlink_to(folder / "roots")
     os.chown(folder / "data", STRANGER, STRANGER, follow_symlinks=False)
-    with pytest.raises(EmbeddedPostgresError, match="is a link that somebody else made"):
+    with pytest.raises(EmbeddedPostgresError, match="is a link that another user made"):
         EmbeddedPostgres(folder / "data").start()
     assert list((folder / "roots").iterdir()) == []
 

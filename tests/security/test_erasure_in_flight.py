@@ -1,4 +1,4 @@
-"""An erasure holds against everything that is under way: of whatever a daemon or an agent was writing nothing comes back."""
+"""An erasure also covers everything that is under way: of whatever a daemon or an agent was writing nothing comes back."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_words_are_erased_while_they_are_counted_or_compared(
         erasing = await meanwhile(third, connection, ERASE, ANN)
     await erasing
     await nothing_left(connection)
-    assert daemon.events("job_postponed") == []
+    assert daemon.events("job_retried") == []
     assert "wombat" in await column(connection, "select word from memoryd.lexicon")
 
 
@@ -217,7 +217,7 @@ async def test_a_dream_under_way_writes_nothing_of_erased_memories(
 async def test_erased_rows_are_removed_from_answers_to_others(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
-    """A recall by the service finds everybody's: one that was answered, and one that is being answered."""
+    """A recall by the service finds rows of all users: one that was answered, and one that is being answered."""
     await pausing(
         connection,
         "create trigger pause before update on memory_requests for each row execute function public.pause()",
@@ -297,7 +297,7 @@ async def test_an_outcome_that_cannot_be_written_yet_is_retried(
         await second.execute("select from agent_commands where id = $1 for update", asked)
         (tmp_path / "go").touch()
         for _ in range(2):
-            await daemon.event("outcome_waits", after=len(daemon.lines))
+            await daemon.event("outcome_delayed", after=len(daemon.lines))
         assert await connection.fetchval("select tries from memoryd.executions") == 1
     await until(connection, FINISHED, asked)
     assert daemon.events("execution_failed") == []
@@ -320,7 +320,7 @@ async def test_words_deleted_while_they_are_compared_cause_no_error(
         erasing = await meanwhile(third, connection, ERASE, ANN)
     await erasing
     await until(connection, IDLE)
-    assert daemon.events("job_postponed") == daemon.events("batch_split") == []
+    assert daemon.events("job_retried") == daemon.events("batch_split") == []
     assert await connection.fetchval("select count(*) from agent_memory where id = $1", gone) == 0
     assert await connection.fetchval("select count(*) from memoryd.lexicon") == 0
     assert await connection.fetchval("select count(*) from memoryd.lexeme_neighbours") == 0

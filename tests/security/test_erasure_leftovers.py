@@ -149,7 +149,7 @@ async def test_an_agent_erased_meanwhile_is_registered_again(
 async def test_words_of_rows_inserted_and_deleted_between_two_counts_are_erased(
     connection: asyncpg.Connection,
 ) -> None:
-    """Their sums are nothing, and no count ever held them."""
+    """Their sums are nothing, and no count ever included them."""
     rows = [await remember(connection, f"wombat w{chr(97 + n)}zq") for n in range(20)]
     await connection.execute(
         "update agent_memory t set lexemes = w.lexemes from agent_memory m "

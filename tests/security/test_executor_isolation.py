@@ -56,11 +56,11 @@ import asyncio, ctypes, os, sys
 from daemon.executor.confinement import confine, seal
 from daemon.executor.program import Output, run_program
 def run(user):
-    held = confine(user=user, folder=None, also=frozenset(), environment={"PATH": os.environ["PATH"]}, forbidden={})
+    confinement = confine(user=user, folder=None, also=frozenset(), environment={"PATH": os.environ["PATH"]}, forbidden={})
     output = Output(10_000)
     script = 'cat "/proc/$PPID/environ" >/dev/null 2>&1 && echo OPEN || echo closed; grep NoNewPrivs /proc/self/status'
     asyncio.run(
-        run_program(["sh", "-c", script], given="", environment={}, confinement=held, timeout_seconds=60, output=output)
+        run_program(["sh", "-c", script], given="", environment={}, confinement=confinement, timeout_seconds=60, output=output)
     )
     return output.text()
 if os.geteuid() == 0:

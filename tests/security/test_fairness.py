@@ -21,7 +21,7 @@ from tests.support.workers import open_database
 RECALLS = "insert into memory_requests (kind, user_id, query) select 'recall', $1, 'deploy ' || n from generate_series(1, $2) n"
 COMMANDS = "insert into agent_commands (agent_id, user_id, message) select 'alice', $1, 'go' from generate_series(1, $2)"
 MANY = 400
-"""More than a user may ask for alone: agents ask for them."""
+"""More than a user may have pending: agents insert them."""
 A_FEW_BATCHES = 100
 """Of 16 each, two at once, one of which may overtake the other."""
 LIMIT = "53400"
@@ -122,8 +122,8 @@ async def test_a_user_with_many_requests_is_not_starved_by_new_users(
             for _ in range(2):
                 await ask(connection, RECALLS, next(newcomers), 1)
             jobs = await queue.claim(database, "request", limit=2, seconds=30)
-            async with database.transaction() as settling:
-                assert await queue.settle(settling, jobs) == jobs
+            async with database.transaction() as transaction:
+                assert await queue.complete(transaction, jobs) == jobs
     assert await connection.fetchval("select count(*) from memoryd.jobs") > 0
 
 
@@ -235,7 +235,7 @@ async def test_the_result_of_an_export_is_kept_for_an_hour(
         await answered(kind, minutes) for kind, minutes in (("export", 55), ("erase", 55), ("recall", 5000))
     ]
     daemon = await daemons.start(cleanup_seconds=1)
-    said = await daemon.event("answers_forgotten")
+    said = await daemon.event("answers_expired")
     assert said["requests"] == len(old)
     row = await one_row(
         connection,

@@ -1,4 +1,4 @@
-"""A notification queue that is full fails no insert, whoever filled it; the daemon then finds its work by the poll."""
+"""A full notification queue fails no insert, whatever filled it; the daemon then finds its work by the poll."""
 
 from __future__ import annotations
 
@@ -113,11 +113,11 @@ async def test_with_a_full_notification_queue_rows_are_written_and_processed_by_
     await until(connection, IDLE)
     assert await connection.fetchval(USAGE) > 0.5
     assert (await daemon.event("daemon_started"))["wake_up"] == "listen"
-    assert not daemon.events("job_postponed")
+    assert not daemon.events("job_retried")
     await connection.close()
 
 
-async def test_dead_jobs_are_requeued(url: str, full: None) -> None:
+async def test_dead_letters_are_requeued(url: str, full: None) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute(
         "insert into memoryd.dead_letters (id, topic, attempts, error, created_at) values (1, 'index', 1, 'x', now())"

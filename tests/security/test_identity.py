@@ -1,4 +1,4 @@
-"""Who somebody is: by the claims that a gateway sets, or, for a login of their own, by the map."""
+"""Which user a caller is: by the claims that a gateway sets, or, for a login of their own, by memoryd.logins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAP = "insert into memoryd.logins (login, user_id) values ($1, $2)"
 
 
 async def pretend(connection: asyncpg.Connection, user: object) -> None:
-    """Says to be somebody, by both settings and for the whole session, as a login that nobody checks can."""
+    """Claims to be a user, by both settings and for the whole session, as any login can."""
     await connection.execute(
         "select set_config('request.jwt.claims', $1, false)", json.dumps({"sub": str(user)})
     )
@@ -52,7 +52,7 @@ async def test_a_mapped_login_is_its_user_whatever_its_claims_say(
         assert (
             await direct.fetchval("select user_id from conversation_sessions where id = $1", session) == ANN
         )
-        # Not in the map any more, it is whom it says again: what the doctor warns of.
+        # Without its row in the map it is again the user that it claims to be: the doctor warns of that.
         await connection.execute("delete from memoryd.logins")
         await pretend(direct, BOB)
         assert await column(direct, "select content from agent_memory") == ["not mine"]

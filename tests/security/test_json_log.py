@@ -53,7 +53,7 @@ async def test_output_of_libraries_while_they_are_loaded_is_a_json_event(
     daemon = await daemons.start()
     assert await daemon.stop() == 0
     assert daemon.events("not_json") == []
-    assert daemon.events("library_said")[0]["said"].startswith("Core: ")
+    assert daemon.events("library_warning")[0]["said"].startswith("Core: ")
 
 
 async def test_a_library_that_does_not_run_on_this_machine_is_a_json_event(

@@ -1,4 +1,4 @@
-"""No login can hold memoryd's own locks, and waiting for a lock that it can hold is not counted as an attempt."""
+"""No login can take memoryd's own locks, and waiting for a lock that it can take is not counted as an attempt."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from unnest(array[7233173838382854000, 30792287825786212,
 
 @asynccontextmanager
 async def squatting(connection: asyncpg.Connection) -> AsyncIterator[None]:
-    """An end user's session holds what names it knows."""
+    """An end user's session takes the locks whose names it knows."""
     async with acting_as(connection, BOB):
         await connection.execute(SQUAT, str(ANN))
     yield
@@ -74,7 +74,7 @@ async def test_advisory_locks_of_an_end_user_do_not_stop_the_build_of_an_ivfflat
         """
     )
     async with squatting(second), open_database(database_url) as database:
-        await asyncio.gather(*(build_dense_indexes(database, get_logger(), smallest=100) for _ in range(3)))
+        await asyncio.gather(*(build_dense_indexes(database, get_logger(), min_rows=100) for _ in range(3)))
     built = "select index_name from memoryd.dense_indexes"
     assert await column(connection, built) == ["agent_memory_lists_100"]
 
@@ -125,7 +125,7 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
 ) -> None:
     """More often than there are attempts; its neighbours are done meanwhile."""
     await connection.execute(CREATE_DONE)
-    ids = await enqueue(connection, "test", [None, '{"held": true}', None, None])
+    ids = await enqueue(connection, "test", [None, '{"locked": true}', None, None])
 
     async def take(locked: AnyConnection, jobs: Sequence[Job]) -> None:
         if any(job.payload for job in jobs):

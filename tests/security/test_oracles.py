@@ -1,4 +1,4 @@
-"""Nobody learns by trying which ids there are: what is another's is refused like what is not there, and nothing is made."""
+"""No caller learns by trying which ids there are: rows of others are refused like rows that do not exist, and none is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pg_class c join pg_attribute a on a.attrelid = c.oid
 where c.relnamespace = 'public'::regnamespace and a.attnum > 0 and not a.attisdropped
   and has_column_privilege('memoryd_user', c.oid, a.attnum, $1) and {}
 """
-# Unique indexes and foreign keys whose every column end users may write: what they bring is held against others' rows.
+# Unique indexes and foreign keys whose every column end users may write: what they write is compared with others' rows.
 COMPARED = """
 select c.conrelid::regclass::text || ' ' || array_to_string(array(
     select a.attname from unnest(c.conkey) k join pg_attribute a on a.attrelid = c.conrelid and a.attnum = k order by 1), ', ')
@@ -36,7 +36,7 @@ OVERWRITE = " on conflict ({}) do update set {} = excluded.{}"
 
 
 class Others:
-    """Sessions and documents that are not BOB's: ANN's, nobody's, and ids that are free."""
+    """Sessions and documents that are not BOB's: ANN's, those without a user, and ids that are free."""
 
     def __init__(self, sessions: list[UUID], documents: list[UUID]) -> None:
         self.sessions, self.documents = sessions, documents

@@ -83,7 +83,7 @@ async def test_an_outcome_survives_a_full_disk(connection: asyncpg.Connection, d
     await until(connection, IDLE)
     remembered = "select count(*) from agent_memory where command_id = $1"
     assert await connection.fetchval(remembered, command) == 1
-    assert daemon.events("job_buried") == []
+    assert daemon.events("job_discarded") == []
 
 
 async def test_a_database_that_is_read_only_for_a_while_makes_no_dead_letters(
@@ -103,7 +103,7 @@ async def test_a_database_that_is_read_only_for_a_while_makes_no_dead_letters(
     await connection.execute(f"alter database {name} reset default_transaction_read_only")
     await until(connection, IDLE)
     assert await connection.fetchval("select count(*) from agent_memory where command_id = $1", command) == 1
-    assert daemon.events("job_buried") == []
+    assert daemon.events("job_discarded") == []
 
 
 def test_other_failures_are_retried_for_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ async def talk(connection: asyncpg.Connection, *, owner: UUID | None, title: str
         await connection.execute(
             "update conversation_sessions set user_id = $1 where id = $2", owner, session
         )
-        # Given to a user, a session takes its messages along; a service may write some that are of nobody all the same.
+        # Given to a user, a session takes its messages along; a service may still write messages without a user.
         nobodys = "update conversation_messages set user_id = null where session_id = $1 and content <> $2"
         await connection.execute(nobodys, session, WORDS["mine"])
     return session
@@ -160,7 +160,7 @@ async def test_a_services_steps_in_a_users_session_are_not_exported(connection: 
     assert {row["user_id"] for row in logs} == {str(ANN)}
     assert "wombat" not in json.dumps(tables)
     assert not {str(one) for one in hidden} & {row["id"] for row in logs}
-    # They go with the run that they are steps of, and are counted for nobody.
+    # They go with the run that they are steps of, and are counted for no user.
     own = await connection.fetchval("select count(*) from agent_execution_logs where user_id = $1", ANN)
     counts = await erase(connection, ANN)
     assert counts["agent_execution_logs"] == own

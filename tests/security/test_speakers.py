@@ -43,7 +43,7 @@ async def test_of_many_similar_speakers_those_named_in_full_are_removed_from_the
     text = await connection.fetchval("select text from memoryd.read_question($1, null, $2)", asked, ANN)
     assert text.startswith("What did  and  and")
     assert not [name for name in ("Carol", "O'Hara") if name in text]
-    # Whoever is not named whole stays.
+    # A speaker who is not named in full stays.
     assert "nam1x nam2x" in text
 
 
@@ -67,7 +67,7 @@ async def test_named_speakers_are_removed_from_an_ordinary_question(connection: 
 
 
 async def test_a_speaker_of_other_users_costs_no_extra_page(connection: asyncpg.Connection) -> None:
-    """However many scopes know somebody of that name, one look-up a scope of one's own is all there is."""
+    """However many scopes know a speaker of that name, there is only one look-up for each scope of the caller."""
     await connection.execute(
         "insert into memoryd.lexeme_statistics (scope, lexeme, rows) "
         "select n, '@carolin Caroline', 1 from generate_series(1, 20000) n"

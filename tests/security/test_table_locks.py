@@ -1,4 +1,4 @@
-"""End users delete their own rows, by function; a lock that would stop others is nobody's to take."""
+"""End users delete their own rows, by function; no end user can take a lock that would stop others."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_users_have_no_rights_on_whole_tables(connection: asyncpg.Connecti
 async def test_a_users_row_locks_do_not_stop_others(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
-    """ANN holds all the rows that she can; BOB and the service go on."""
+    """ANN locks all the rows that she can; BOB and the service go on."""
     mine = await rows_of(connection, ANN, level=None)
     theirs = await rows_of(connection, BOB)
     async with acting_as(connection, ANN):

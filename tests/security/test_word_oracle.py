@@ -27,7 +27,7 @@ EVE = UUID(int=0xE)
 """Ann asks; of Bob's words none is hers to find; Eve is granted what is shared."""
 
 THERE, SHARED, FRESH, NOWHERE = "zorblat", "murvano", "vexorit", "wibnixo"
-"""A word of Bob's own, one of what he shares, one whose rows are not counted in yet, and one that nobody has."""
+"""A word of Bob's own, one of what he shares, one whose rows are not counted yet, and one that is in no row."""
 
 ROWS = """
 insert into agent_memory (agent_id, user_id, content)

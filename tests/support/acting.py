@@ -1,7 +1,7 @@
-"""Acting as somebody other than the database's owner: the one way in which a test becomes an end user, a service or support.
+"""Acting as another role than the database's owner: the one way in which a test becomes an end user, a service or support.
 
 `acting_as` does what a gateway such as PostgREST does: in a transaction, it takes a role and sets the claims of a token.
-Somebody who connects without a gateway, under a login of their own, is `tests.support.logins.login`.
+For a caller who connects without a gateway, under a login of their own, see `tests.support.logins.login`.
 
 A test sets a role or claims by hand only where the form of the claims, or the setting of them, is what it tests.
 """

@@ -1,4 +1,4 @@
-"""Calls of every function that an end user, or support, may execute: with others' ids, others' scopes and everybody's words.
+"""Calls of every function that an end user, or support, may execute: with others' ids, others' scopes and words of all users.
 
 In angle brackets stands what differs: <me>, <other>, <words>, <vector>, and a table's name for the ids of all its rows.
 """
@@ -36,7 +36,7 @@ PURE = frozenset(
         "weigh_text", "weigh_texts",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
-"""Computed from the arguments alone."""
+"""Computed only from the arguments."""
 
 _SCOPES = (
     "null",
@@ -72,11 +72,11 @@ def _each(call: str, table: str) -> tuple[str, ...]:
 
 
 _CALLERS = ("memoryd.current_caller()", "row('<other>', false, false)", "row('<me>', true, true)")
-"""As who calls, as another, and as somebody with all rights."""
+"""As the caller, as another user, and as a role with all rights."""
 
 
 def _rows(function: str, arguments: str, *, order: str = "1, 2") -> tuple[str, ...]:
-    """A function over the ids of all rows of each source, by whoever the caller claims to be."""
+    """A function over the ids of all rows of each source, whichever user the caller claims to be."""
     return tuple(
         f"select * from memoryd.{function}({caller}::memoryd.caller, {before}"
         f"array_fill('{source}'::text, array[cardinality(<{table}>)]), <{table}>, {after}) order by {order}"

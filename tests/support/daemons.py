@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.support.repository import ROOT
 
-# A limit for what never comes. A busy machine takes half a minute for the imports alone.
+# A limit for what never comes. On a busy machine the imports take half a minute.
 START_SECONDS = 120.0
 STOP_SECONDS = 90.0
 

@@ -76,7 +76,7 @@ class World:
 
 
 def grants(access: Row | None, row: Row) -> bool:
-    """Whether a row of user_memory_access opens a shared chunk or message: the rule of source design 001."""
+    """Whether a row of user_memory_access opens a shared chunk or message: by its role, scope, level, tags and contexts."""
     level = row["access_level"]
     if access is None or level is None or access["visibility_scope"] == "own":
         return False
@@ -180,7 +180,7 @@ async def read_world(connection: asyncpg.Connection) -> World:
 
 
 async def build_world(connection: asyncpg.Connection) -> World:
-    """Rows of ANN, BOB and nobody in every table, indexed. ANN is granted level 1, tag red, context work; BOB nothing."""
+    """Indexed rows of ANN, BOB and no user in every table. ANN is granted level 1, tag red, context work; BOB nothing."""
     memories = {owner: await _rows_of(connection, owner) for owner in OWNERS}
     for one, other in ((ANN, BOB), (BOB, ANN), (ANN, None), (BOB, None)):
         await insert(connection, "memory_associations", _link(memories[one], memories[other]))

@@ -11,7 +11,7 @@ import asyncpg
 
 
 async def closed(url: str) -> None:
-    """Lets nobody connect to the database but whom it is granted."""
+    """Lets only roles connect to the database that have the right granted."""
     opened = await asyncpg.connect(url)
     try:
         await opened.execute(f'revoke connect on database "{urlsplit(url).path[1:]}" from public')

@@ -1,7 +1,7 @@
 """A server that speaks the OpenAI protocol on a local port: embeddings, chat completions, faults on demand.
 
 Promise: everything a client sees is real HTTP, and every answer is the same on every run: a vector depends on
-its text and its dimensions alone, and a fault happens because a test asked for it.
+only its text and its dimensions, and a fault happens because a test asked for it.
 
     with OpenAIServer(dimensions=8) as server:
         server.script(Fault.status(429, retry_after="7"))  # the next request gets it, the one after is well
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 POISON = "POISON"
-"""A text that holds this word is refused with 400, and its whole request with it."""
+"""A text with this word is refused with 400, and its whole request with it."""
 
 Kind = Literal["status", "hang", "drop", "garbage", "dimensions", "count", "indexes", "nan"]
 
@@ -69,11 +69,11 @@ class OpenAIServer:
     """The server, in threads of its own. Use it as a context manager."""
 
     def __init__(
-        self, *, dimensions: int = 8, base64_known: bool = True, most_bytes: int | None = None
+        self, *, dimensions: int = 8, base64_known: bool = True, max_bytes: int | None = None
     ) -> None:
         self.dimensions = dimensions
         self.base64_known = base64_known
-        self.most_bytes = most_bytes
+        self.max_bytes = max_bytes
         self.always: Fault | None = None
         self.chat: Callable[[dict[str, Any]], str] = lambda _: "{}"
         self.requests: list[dict[str, Any]] = []
@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(404, {"error": {"message": "no such path"}})
 
     def _refuses(self, text: str) -> bool:
-        most = self.server.owner.most_bytes
+        most = self.server.owner.max_bytes
         return not text or POISON in text or (most is not None and len(text.encode()) > most)
 
     def _reply(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:

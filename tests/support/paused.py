@@ -14,7 +14,7 @@ from tests.support.waiting import until
 GATE = 4711
 Moment = Literal["before", "after"]
 
-# Only of daemons, by the name that their connections have. A job is settled before its effects are written; deferred, the
+# Only of daemons, by the name that their connections have. A job is deleted before its effects are written; deferred, the
 # trigger waits at the commit.
 TRIGGERS = f"""
 create function public.pause() returns trigger language plpgsql as $$
@@ -40,25 +40,25 @@ WAITING = "select wait_event_type in ('Lock', 'Timeout') from pg_stat_activity w
 
 
 async def pausing(connection: asyncpg.Connection, moment: Moment | str) -> None:
-    """From now on daemons stop at this moment of every job, or where this trigger says, while somebody holds the gate."""
+    """From now on daemons stop at this moment of every job, or where this trigger says, while the gate is locked."""
     await connection.execute(TRIGGERS)
     await connection.execute(AT.get(moment, moment))
 
 
 @asynccontextmanager
-async def gate_closed(holder: asyncpg.Connection) -> AsyncIterator[None]:
+async def gate_closed(owner: asyncpg.Connection) -> AsyncIterator[None]:
     """While this lasts daemons stop."""
-    await holder.execute(f"select pg_advisory_lock({GATE})")
+    await owner.execute(f"select pg_advisory_lock({GATE})")
     try:
         yield
     finally:
-        await holder.execute(f"select pg_advisory_unlock({GATE})")
+        await owner.execute(f"select pg_advisory_unlock({GATE})")
 
 
 async def meanwhile(
     connection: asyncpg.Connection, watcher: asyncpg.Connection, sql: str, *args: object
 ) -> asyncio.Task[str]:
-    """Begins a statement; returns once it is done, or waits for somebody."""
+    """Begins a statement; returns once it is done, or waits for a lock."""
     pid = connection.get_server_pid()
     task = asyncio.create_task(connection.execute(sql, *args))
     await asyncio.sleep(0)

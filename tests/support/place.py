@@ -1,4 +1,4 @@
-"""Somebody in the world of tests/support/isolation.py: acts in a transaction that is undone, and is watched."""
+"""A caller in the world of tests/support/isolation.py: acts in a transaction that is undone, and is watched."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Place:
         )
 
     async def seen(self, relation: str) -> set[str]:
-        """Keys of the rows that whoever this is sees; of a relation that is closed, none."""
+        """Keys of the rows that the caller sees; of a relation that is closed, none."""
         await self.connection.execute("savepoint before")
         try:
             return set(
@@ -101,7 +101,7 @@ class Place:
     def _right(self, now: World, user: UUID | None, role: str, table: str, key: str) -> bool:
         was, row = self.world.tables[table].get(key), now.tables[table].get(key)
         if was is None and row is not None and table == "agent_execution_logs":
-            # The trail is written whatever one does: by support about anybody's rows, by others about themselves.
+            # The trail is written whatever one does: by support about rows of all users, by others about themselves.
             return row["user_id"] == str(user) or (
                 role == "memoryd_admin" and row["action_type"] == "admin_read"
             )
@@ -111,7 +111,7 @@ class Place:
             return False
         if row is None or (was is not None and table == "memory_anchors"):
             return True
-        # It still is theirs, and nobody is shown what they were not shown before.
+        # It is still theirs, and no caller sees what they did not see before.
         others = [other for other in (ANN, BOB, None) if other != user]
         return now.is_mine(user, table, key) and not any(
             key in now.readable(other, table)
@@ -121,7 +121,7 @@ class Place:
 
 
 def foreign_marks(user: UUID | None) -> list[str]:
-    """The marks of everybody else's rows."""
+    """The marks of all other users' rows."""
     return [mark for owner, mark in MARKS.items() if owner != user or owner is None]
 
 

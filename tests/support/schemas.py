@@ -1,4 +1,4 @@
-"""A database brought up to date by whoever connects to it, and the proof that it works."""
+"""A database brought up to date by the role that connects to it, and the proof that it works."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class ServerLog:
         self._from = path.stat().st_size
 
     def text(self) -> str:
-        """All that was written since, by whomever."""
+        """All that was written since, by every session."""
         with self._path.open("rb") as log:
             log.seek(self._from)
             return log.read().decode("utf-8", "replace")

@@ -14,7 +14,7 @@ import asyncpg
 from tests.support.servers import Server
 
 EMPTY = "template0"
-"""Nobody connects to it, so it can always be copied; template1 only while nobody, not even autovacuum, is in it."""
+"""It has no connections, so it can always be copied; template1 only while no session, not even autovacuum, is in it."""
 
 TIMES = 3
 Result = TypeVar("Result")
@@ -27,7 +27,7 @@ async def make_once(
     *,
     source: str = EMPTY,
 ) -> None:
-    """A database of that name, filled, and open to nobody any longer. Others that want it meanwhile wait."""
+    """A database of that name, filled, and closed to connections. Others that want it meanwhile wait."""
     admin = await asyncpg.connect(server.admin_url)
     try:
         await admin.execute("select pg_advisory_lock(hashtext($1))", name)
@@ -41,7 +41,7 @@ async def make_once(
             await fill(connection)
         finally:
             await connection.close()
-        # Not to autovacuum either: who copies a database must be alone in it.
+        # Not to autovacuum either: a database can only be copied while no other session is in it.
         await admin.execute(f"alter database {name}_half allow_connections false")
         await unless_in_use(lambda: admin.execute(f"alter database {name}_half rename to {name}"))
     finally:

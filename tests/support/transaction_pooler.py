@@ -1,8 +1,8 @@
 """A transaction pooler as the managed services put one before their Postgres, in one small file.
 
-Promise: what breaks behind the real ones breaks here. A client holds a server connection from its first message until the
+Promise: what breaks behind the real ones breaks here. A client keeps a server connection from its first message until the
 server is idle again (ReadyForQuery `I`), and then the other server connection is next; a notification that arrives at a
-server connection which no client holds is lost; a startup parameter that PgBouncer does not know is refused.
+server connection which no client has is lost; a startup parameter that PgBouncer does not know is refused.
 
     async with TransactionPooler(url) as pooler:
         await asyncpg.connect(pooler.url)

@@ -1,4 +1,4 @@
-"""End users' rows: one in every table that can hold one, and looking for what is left of it."""
+"""End users' rows: one in every table that can have one, and looking for what is left of it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
 
 
 async def kept_of(connection: asyncpg.Connection, user: UUID) -> dict[str, int]:
-    """How many rows each table holds that name the user."""
+    """How many rows of each table name the user."""
     tables = await connection.fetch(
         "select distinct table_name from information_schema.columns "
         "where table_schema = 'public' and column_name = 'user_id' and table_name in "

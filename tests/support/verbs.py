@@ -1,4 +1,4 @@
-"""Statements that try every verb on a table or view: whatever one could think of to get at, or into, somebody's rows."""
+"""Statements that try every verb on a table or view: all ways to read, or write to, rows of others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DDL = (
     "refresh materialized view {name}",
     "cluster {name}",
 )
-"""None of these is anybody's but the owner's."""
+"""Only the owner may use these."""
 
 
 def writes(
@@ -38,7 +38,7 @@ def writes(
     row: Row,
     users: Sequence[UUID | None],
 ) -> Iterator[str]:
-    """Statements that write; `row` is somebody else's, `allowed` the columns that the writer may select, insert, update."""
+    """Statements that write; `row` is another user's, `allowed` the columns that the writer may select, insert, update."""
     theirs = _literal(row[key])
     for column in columns:
         yield f"update {name} set {column} = {column}"

@@ -38,7 +38,7 @@ ANSWERED = "select status <> 'pending' from memory_requests where id = $1"
 """A request has its answer."""
 
 IDLE = "select not exists (select from memoryd.jobs)"
-"""Every job is settled or dead."""
+"""Every job is completed or a dead letter."""
 
 BLOCKED = """
 select exists (
@@ -48,7 +48,7 @@ select exists (
 """Another session of this database waits for a lock."""
 
 RESCHEDULED = "select exists (select from memoryd.jobs where topic = 'index' and attempt = 0 and visible_at > created_at)"
-"""An index met a row that somebody holds, and will come back for it."""
+"""The index met a row that another transaction has locked, and has a job for later."""
 
 MUCH_WORK = "insert into memoryd.jobs (topic) select 'of nobody' from generate_series(1, 1000)"
 """So many jobs that what has time waits; no daemon takes them."""

@@ -1,6 +1,6 @@
 """Workers with handlers of a test's own, on a real queue: in this process, or as a script that may be killed.
 
-Promise: what they did is a fact of the database. Table `done` holds a row for each effect, in the order of the effects.
+Promise: what they did is a fact of the database. Table `done` has a row for each effect, in the order of the effects.
 
     python -m tests.support.workers <url> <topic> <lanes> <claim_seconds> <max_attempts>
 

@@ -25,7 +25,7 @@ from daemon.queue.failures import (
     reason_of,
     suspect_batches,
 )
-from handlers.shared.ports import Held, Job, Poison
+from handlers.shared.ports import Job, Poison, RowsLocked
 from providers.ports import Rejected, Unavailable
 
 NOW = datetime(2026, 5, 6, tzinfo=UTC)
@@ -43,8 +43,8 @@ def ids(batches: list[list[Job]]) -> list[list[int]]:
     ("error", "fault"),
     [
         (Unavailable("away", provider="p"), Fault.PROVIDER),
-        (Held(), Fault.LOCK_CONTENTION),
-        (asyncpg.LockNotAvailableError("held"), Fault.LOCK_CONTENTION),
+        (RowsLocked(), Fault.LOCK_CONTENTION),
+        (asyncpg.LockNotAvailableError("locked"), Fault.LOCK_CONTENTION),
         (asyncpg.DeadlockDetectedError("deadlock"), Fault.LOCK_CONTENTION),
         (asyncpg.DiskFullError("full"), Fault.OUTAGE),
         (asyncpg.ReadOnlySQLTransactionError("standby"), Fault.OUTAGE),
@@ -129,7 +129,7 @@ def test_in_a_lane_or_before_that_nothing_is_separated() -> None:
 
 def test_a_job_is_at_fault_when_it_fails_alone_and_often_while_others_succeed() -> None:
     suspects, often = ProviderSuspects(), job(1, snoozes=SUSPECT_AFTER)
-    assert not suspects.provider_failed([often])  # perhaps nobody gets an answer
+    assert not suspects.provider_failed([often])  # perhaps the provider is down for all
     suspects.succeeded([job(2)])
     assert not suspects.provider_failed([often, job(3)])  # perhaps it was the other
     assert suspects.provider_failed([often])

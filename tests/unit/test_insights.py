@@ -198,7 +198,7 @@ def test_core_keywords_are_the_most_shared_and_come_first_in_the_task() -> None:
         memory(3, keywords="test retry other files 2026"),
     )
     assert core_keywords(cluster) == ["retry", "files", "worker"]
-    assert core_keywords(cluster, most=1) == ["retry"]
+    assert core_keywords(cluster, maximum=1) == ["retry"]
 
 
 def test_common_keywords_are_named_only_when_there_are_no_others() -> None:

@@ -1,4 +1,4 @@
-"""Associations: the source design's formula, the strongest five, batches equal to one by one."""
+"""Associations: the formula of `memory.linking.link`, the strongest five, batches equal to one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line for machines, a readable line for people, and no word of anybody's content."""
+"""Logs: one JSON object a line for machines, a readable line for people, and no word of any content."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_away_from_a_terminal_each_line_is_a_json_object(style: str) -> None:
         id=UUID(int=7),
         listed=[1, "two"],
     )
-    log.bind(topic="index").warning("job_postponed", retry_in=0.5)
+    log.bind(topic="index").warning("job_retried", retry_in=0.5)
     first, odd, last = lines(stream)
     assert (first["event"], first["level"], first["daemon"], first["jobs"], first["ms"]) == (
         "batch_done",

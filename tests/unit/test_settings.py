@@ -117,7 +117,7 @@ def test_all_wrong_values_are_reported_at_once(monkeypatch: pytest.MonkeyPatch) 
 def test_a_sentence_says_what_the_setting_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORYD_MAX_ATTEMPTS", "0")
     assert told() == [
-        "MEMORYD_MAX_ATTEMPTS is '0'; it must be a whole number from 1 to 100. Attempts before a job is buried."
+        "MEMORYD_MAX_ATTEMPTS is '0'; it must be a whole number from 1 to 100. Attempts before a job is discarded."
     ]
 
 

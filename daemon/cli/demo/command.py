@@ -29,7 +29,7 @@ ENDED = "select exit_code, output from agent_commands where id = $1 and status i
 READY = "select context from agent_commands where id = $1 and status not in ('pending', 'cancelled')"
 IDLE = "select true where not exists (select from memoryd.jobs)"
 
-# The same outcomes, at the times that they are played at: everything is captured, embedded and linked anew.
+# The same outcomes, at the times that they are played at: everything is captured, embedded and linked again.
 READ_HISTORY = """
 select c.agent_id, c.message, c.output, c.exit_code, c.status
 from unnest($1::uuid[]) with ordinality as h(id, place)
@@ -72,7 +72,7 @@ def demo() -> None:
 
     show = Show()
     with sentences():
-        show.step("Starting a Postgres and a daemon in a temporary folder, for this demo alone")
+        show.step("Starting a Postgres and a daemon in a temporary folder, only for this demo")
         with demo_world() as world:
             show.started(world)
             try:
@@ -177,7 +177,7 @@ async def _next_task(connection: asyncpg.Connection, show: Show) -> None:
     show.step(f"The next task for {NEXT.agent}, and what it is told before it starts")
     command = await connection.fetchval(GIVE, NEXT.agent, NEXT.message)
     context = (await _until(connection, READY, command))["context"]
-    _require("Insights:" in context and "★" in context, "The context holds neither insight nor memory.")
+    _require("Insights:" in context and "★" in context, "The context has neither insight nor memory.")
     show.context(NEXT, context)
     row = await _until(connection, ENDED, command)
     show.command(NEXT, exit_code=row["exit_code"], output=row["output"] or "")

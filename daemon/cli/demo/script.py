@@ -1,7 +1,7 @@
 """What happens in the demo: three agents, their folder, and real commands for `sh`, some of which fail.
 
-Promise: every command works the same on Linux and macOS, with git installed or without, and touches the demo's
-folder alone.
+Promise: every command works the same on Linux and macOS, with git installed or without, and changes files only
+in the demo's folder.
 """
 
 from __future__ import annotations

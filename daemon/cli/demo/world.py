@@ -41,7 +41,7 @@ class World:
 
 @contextmanager
 def demo_world() -> Iterator[World]:
-    """Everything up and running; all of it gone afterwards. Raises Failure or EmbeddedPostgresError."""
+    """A server and a daemon that run; both are removed afterwards. Raises Failure or EmbeddedPostgresError."""
     before = {number: signal.getsignal(number) for number in _ENDINGS}
     for number in _ENDINGS:
         signal.signal(number, signal.default_int_handler)
@@ -64,7 +64,7 @@ def demo_world() -> Iterator[World]:
 
 
 def run_interruptibly(main: Coroutine[Any, Any, None]) -> None:
-    """Runs it; being told to end cancels it in good order, and raises KeyboardInterrupt.
+    """Runs it; a signal to stop cancels it in order, and raises KeyboardInterrupt.
 
     While the event loop comes up and goes down the signals wait, or they would tear it in the middle.
     """

@@ -62,7 +62,7 @@ class Replayed:
     load_rate: float
     remembered_seconds: float | None = None
     remembered_rate: float | None = None
-    given_up: int = 0
+    discarded: int = 0
 
 
 def replay(
@@ -89,7 +89,7 @@ def replay(
         as_json(asdict(done))
     else:
         _show(done)
-    if done.skipped or done.given_up:
+    if done.skipped or done.discarded:
         raise typer.Exit(1)
 
 
@@ -157,7 +157,7 @@ async def _replay(
         done.load_rate,
         remembered_seconds=seconds,
         remembered_rate=loaded / seconds,
-        given_up=max(0, dead_after - dead_before),
+        discarded=max(0, dead_after - dead_before),
     )
 
 
@@ -181,7 +181,7 @@ def _batches(tasks: Iterator[Task]) -> Iterator[list[Task]]:
 async def _load(database: Database, tasks: Sequence[Task]) -> list[tuple[Task, str]]:
     """Inserts the tasks in one statement; returns those that the database refused, with its reason.
 
-    A refused batch is halved until those that cannot be stored stand alone.
+    A refused batch is split in halves until the tasks that cannot be stored are found.
     """
     import asyncpg
 
@@ -231,7 +231,7 @@ async def _until_remembered(database: Database, heartbeats: float) -> None:
 
 
 async def _watch(database: Database, heartbeats: float) -> tuple[bool, int]:
-    """Whether a daemon lives, and how many jobs are dead."""
+    """Whether a daemon runs, and how many dead letters there are."""
     (row,) = await database.fetch(WATCHED, heartbeats)
     return bool(row["by_daemon"]), int(row["dead"])
 
@@ -257,5 +257,5 @@ def _show(done: Replayed) -> None:
         say(f"Remembered in {done.remembered_seconds:.2f} s: {done.remembered_rate:,.0f} a second.")
     if done.skipped:
         remark(f"{number(done.skipped, 'line')} skipped.")
-    if done.given_up:
-        remark(f"{number(done.given_up, 'job')} given up. See: memoryd dead")
+    if done.discarded:
+        remark(f"{number(done.discarded, 'job')} discarded. See: memoryd dead")

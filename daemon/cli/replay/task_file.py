@@ -23,7 +23,7 @@ _AGENT_LENGTH = 200
 _INTEGERS = range(-(2**31), 2**31)
 
 Complain = Callable[[int, str], None]
-"""Told the number of a line and what is wrong with it."""
+"""Called with the number of a line and what is wrong with it."""
 
 
 class BadLineError(ValueError):

@@ -106,7 +106,7 @@ async def test_an_invalid_message_is_refused_with_advice(
     assert await scratch.fetchval("select count(*) from conversation_sessions") == 0
 
 
-# --- Places, whoever writes at once.
+# --- Places, also with several writers at once.
 
 
 async def test_a_statement_of_a_thousand_rows_takes_a_thousand_places_in_order(
@@ -136,7 +136,7 @@ async def test_copied_rows_get_places(scratch: asyncpg.Connection) -> None:
 
 
 async def test_writing_many_sessions_does_not_take_a_lock_for_each(scratch: asyncpg.Connection) -> None:
-    # More than the server's table of locks would hold.
+    # More than fit into the server's table of locks.
     await scratch.execute(
         "insert into conversation_messages (session_id, role, content) "
         "select md5(n::text)::uuid, 'user', 'only turn' from generate_series(1, 30000) n"
@@ -386,7 +386,7 @@ async def test_a_shared_text_cannot_be_changed_by_its_owner(scratch: asyncpg.Con
         assert await scratch.fetchval("select forget($1, 'message')", [shared]) == 1
 
 
-# --- Under the names of source design 001.
+# --- Columns and functions under their other names.
 
 
 async def test_the_history_view_has_the_columns_of_its_design(scratch: asyncpg.Connection) -> None:

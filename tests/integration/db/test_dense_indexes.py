@@ -52,13 +52,13 @@ async def test_a_big_table_is_searched_by_an_ivfflat_index(
     connection: asyncpg.Connection, database: Database
 ) -> None:
     await remember(connection, 1, 400)
-    await build_dense_indexes(database, get_logger(), smallest=500)
+    await build_dense_indexes(database, get_logger(), min_rows=500)
     assert await column(connection, INDEXES) == []
     assert await connection.fetchval(NEAREST, "number 300", "agent 0") == "number 300"
 
     with capture_logs() as lines:
-        await build_dense_indexes(database, get_logger(), smallest=400)
-        await build_dense_indexes(database, get_logger(), smallest=400)
+        await build_dense_indexes(database, get_logger(), min_rows=400)
+        await build_dense_indexes(database, get_logger(), min_rows=400)
     assert [(x["event"], x["source"], x["rows"]) for x in lines] == [("dense_index_built", "memory", 400)]
     assert [tuple(r) for r in await connection.fetch(NOTED)] == [
         ("memory", "agent_memory_lists_400", 50, 400)
@@ -76,15 +76,15 @@ async def test_the_index_is_built_later_while_many_jobs_wait(
 ) -> None:
     await remember(connection, 1, 100)
     await connection.execute(MUCH_WORK)
-    await build_dense_indexes(database, get_logger(), smallest=51)
+    await build_dense_indexes(database, get_logger(), min_rows=51)
     assert await column(connection, INDEXES) == []
-    await build_dense_indexes(database, get_logger(), smallest=50)
+    await build_dense_indexes(database, get_logger(), min_rows=50)
     assert await column(connection, INDEXES) == ["agent_memory_lists_100"]
     await remember(connection, 101, 399)
-    await build_dense_indexes(database, get_logger(), smallest=50)
+    await build_dense_indexes(database, get_logger(), min_rows=50)
     assert await column(connection, INDEXES) == ["agent_memory_lists_100"]
     await connection.execute("delete from memoryd.jobs")
-    await build_dense_indexes(database, get_logger(), smallest=50)
+    await build_dense_indexes(database, get_logger(), min_rows=50)
     assert await column(connection, INDEXES) == ["agent_memory_lists_399"]
 
 
@@ -92,14 +92,14 @@ async def test_the_index_is_rebuilt_when_the_table_has_doubled(
     connection: asyncpg.Connection, database: Database
 ) -> None:
     await remember(connection, 1, 100)
-    await build_dense_indexes(database, get_logger(), smallest=100)
+    await build_dense_indexes(database, get_logger(), min_rows=100)
     await remember(connection, 101, 199)
-    await build_dense_indexes(database, get_logger(), smallest=100)
+    await build_dense_indexes(database, get_logger(), min_rows=100)
     assert await column(connection, INDEXES) == ["agent_memory_lists_100"]
     await remember(connection, 200, 200)
     # As a daemon leaves it that was killed while it built.
     await connection.execute("create index agent_memory_lists_200 on agent_memory (id)")
-    await build_dense_indexes(database, get_logger(), smallest=100)
+    await build_dense_indexes(database, get_logger(), min_rows=100)
     assert await column(connection, INDEXES) == ["agent_memory_lists_200"]
     assert [tuple(r)[1:] for r in await connection.fetch(NOTED)] == [("agent_memory_lists_200", 50, 200)]
     assert (
@@ -123,7 +123,7 @@ async def test_a_role_that_may_not_build_the_index_logs_that_and_continues(
             database_url.replace("postgres@", "lodger@"), size=3, pooled=False, logger=get_logger()
         )
         with capture_logs() as lines:
-            await build_dense_indexes(lodger, get_logger(), smallest=100)
+            await build_dense_indexes(lodger, get_logger(), min_rows=100)
         await lodger.close()
         assert [(x["event"], x["hint"]) for x in lines] == [
             ("dense_index_not_built", "run one daemon as the owner of the tables")

@@ -195,7 +195,7 @@ async def test_triggers_and_policies_come_and_go_with_their_file(
 async def test_functions_are_replaced_while_tables_are_in_use(
     database_url: str, connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
-    """Only what hangs on tables locks them, and that is left alone unless it changed."""
+    """Only what hangs on tables locks them, and those files are not applied again unless they changed."""
     async with connection.transaction():
         await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'x')")
         await apply(database_url, files=with_files(numbers=ONE))
@@ -209,7 +209,7 @@ async def test_an_upgrade_that_cannot_lock_the_tables_lets_others_work_and_tries
     await reading.start()
     await connection.execute("select count(*) from agent_memory")
     upgrade = asyncio.create_task(apply(database_url, files=with_files(tables_more=HANGING)))
-    # Whoever comes meanwhile waits for less than half a second, however long the reader stays.
+    # Transactions that come meanwhile wait for less than half a second, however long the reader stays.
     await second.execute("set lock_timeout = '500ms'")
     for number in range(20):
         await second.execute("insert into agent_memory (agent_id, content) values ('alice', $1)", str(number))

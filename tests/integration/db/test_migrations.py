@@ -115,7 +115,7 @@ async def test_a_file_that_fails_leaves_nothing_behind(empty_url: str) -> None:
 
 
 def test_numbered_files_are_as_they_were_released() -> None:
-    """Whoever changes one of them gets databases that no memoryd can migrate: write a new file."""
+    """If one of them is changed, no memoryd can migrate a database that has the old one: write a new file."""
     checksums = {f"{migration}.sql": migration.checksum for migration in load_files().schema}
     frozen = frozen_checksums()
     assert {name: checksums.get(name) for name in frozen} == frozen
@@ -170,7 +170,7 @@ async def test_a_daemon_refuses_to_start_on_a_schema_that_does_not_fit(
 
 
 async def test_other_dimensions_are_refused(database_url: str) -> None:
-    with pytest.raises(MigrationError, match="holds embeddings of 256 dimensions, the embedder gives 64"):
+    with pytest.raises(MigrationError, match="has embeddings of 256 dimensions, the embedder gives 64"):
         await apply(database_url, dimensions=64)
 
 

@@ -1,4 +1,4 @@
-"""As whom memoryd may be installed and run: superuser, an ordinary owner, less than that, beside Supabase's roles."""
+"""Roles that memoryd may be installed and run as: superuser, an ordinary owner, less than that, beside Supabase's roles."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ SEEN = "select chunk_text from memory_chunks order by chunk_text"
 
 
 async def write(connection: asyncpg.Connection, title: str = "Handbook", **columns: object) -> UUID:
-    """A document, nobody's unless told otherwise."""
+    """A document, without a user unless one is given."""
     return await insert(connection, "documents", {"title": title} | columns)
 
 

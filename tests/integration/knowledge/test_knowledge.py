@@ -1,4 +1,4 @@
-"""What a team knows: entries kept right whoever writes them, found by embedding, forgotten when nobody used them."""
+"""What a team knows: entries kept right for every writer, found by embedding, archived when they are not used."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ async def test_a_resolved_entry_has_resolved_at_until_it_is_reopened(scratch: as
 async def test_references_to_deleted_entries_are_removed(scratch: asyncpg.Connection) -> None:
     one, two, three = [await know(scratch, f"entry {n}") for n in range(3)]
     outcome = await know(scratch, "outcome", related_ids=[two, one, three])
-    alone = await know(scratch, "alone", related_ids=[one])
+    single = await know(scratch, "single", related_ids=[one])
     await scratch.execute("delete from shared_knowledge where id = any($1)", [one, three])
     assert (await entry(scratch, outcome))["related_ids"] == [two]
-    assert (await entry(scratch, alone))["related_ids"] == []
+    assert (await entry(scratch, single))["related_ids"] == []
 
 
 # --- Of use, or not.

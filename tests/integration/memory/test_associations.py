@@ -58,7 +58,7 @@ async def shared_by_all(served: asyncpg.Connection) -> AsyncIterator[None]:
         ("red green blue white", "red green brown black", 5, ("related", 0.6)),
         ("red green blue white", "red green brown black", 10, ("related", 0.5)),
         ("red green blue white", "one two three four", 0.5, ("sequential", 0.2)),
-        ("red green blue white", "one two three four", 5, None),  # 0.1 alone is too weak
+        ("red green blue white", "one two three four", 5, None),  # 0.1 is too weak
         ("red green blue white", "red two three four five six seven eight nine ten", 5, ("related", 0.2)),
         ("red green blue white", "red two three four five six seven eight nine ten", 10, None),
         (

@@ -66,9 +66,9 @@ async def test_there_is_no_block_without_relevant_memories(scratch: asyncpg.Conn
     assert logged["useful"] is None
 
 
-@pytest.mark.parametrize("alone", ["an insight", "a memory"])
-async def test_a_part_without_lines_has_no_heading(scratch: asyncpg.Connection, alone: str) -> None:
-    if alone == "a memory":
+@pytest.mark.parametrize("only", ["an insight", "a memory"])
+async def test_a_part_without_lines_has_no_heading(scratch: asyncpg.Connection, only: str) -> None:
+    if only == "a memory":
         await remember(scratch, "upgrade staging", created_at=LONG_AGO)
         lines = ["Memories, oldest first (★ most relevant):", "- [2025-06-01 09:30 note] upgrade staging"]
     else:

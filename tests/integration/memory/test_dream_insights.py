@@ -21,7 +21,7 @@ INSIGHTS = "select * from dream_insights order by category, agent_id"
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def sleeper(served: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to an empty database, where something was asked for a moment ago: nobody dreams unless told to."""
+    """A connection to an empty database, where a command was written a moment ago: only tests begin dreams."""
     await ask(served, "stay awake", status="cancelled")
     yield served
     await until(served, IDLE)
@@ -139,12 +139,12 @@ async def test_corrected_failures_become_a_pattern(sleeper: asyncpg.Connection) 
 async def test_users_are_never_mixed(sleeper: asyncpg.Connection) -> None:
     users = [None, UUID(int=1), UUID(int=2)]
     sources = {user: set(await failures(sleeper, 3, user_id=user)) for user in users}
-    alone = await failures(sleeper, 1, user_id=UUID(int=3))
+    single = await failures(sleeper, 1, user_id=UUID(int=3))
     await until(sleeper, IDLE)
     await dream(sleeper)
     rows = await sleeper.fetch("select user_id, source_memories from dream_insights")
     assert {row["user_id"]: set(row["source_memories"]) for row in rows} == sources
-    assert not any(set(alone) & set(row["source_memories"]) for row in rows)
+    assert not any(set(single) & set(row["source_memories"]) for row in rows)
 
 
 async def test_expired_and_older_memories_are_not_dreamt_of(sleeper: asyncpg.Connection) -> None:

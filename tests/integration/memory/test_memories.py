@@ -1,4 +1,4 @@
-"""A memory's life: indexed and associated whoever wrote it, indexed anew when its words change, forgotten in time."""
+"""A memory's life: indexed and associated for every writer, indexed anew when its words change, forgotten in time."""
 
 from __future__ import annotations
 

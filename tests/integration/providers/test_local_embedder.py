@@ -96,10 +96,10 @@ async def test_any_text_gets_a_finite_unit_vector(embedder: Embedder, text: str)
 
 
 async def test_a_text_without_tokens_has_the_same_vector_beside_any_others(embedder: Embedder) -> None:
-    alone = await embedder.embed([""])
+    single = await embedder.embed([""])
     among = await embedder.embed(["first", "", *made_up(20), ""])
 
-    np.testing.assert_array_equal(among[[1, -1]], np.repeat(alone, 2, axis=0))
+    np.testing.assert_array_equal(among[[1, -1]], np.repeat(single, 2, axis=0))
 
 
 async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
@@ -109,9 +109,9 @@ async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
 async def test_order_and_batch_make_no_difference(embedder: Embedder) -> None:
     texts = [*made_up(70), *TEXTS, *made_up(5)]
     together = await embedder.embed(texts)
-    alone = np.concatenate([await embedder.embed([text]) for text in texts])
+    single = np.concatenate([await embedder.embed([text]) for text in texts])
 
-    np.testing.assert_allclose(together, alone, atol=1e-6)
+    np.testing.assert_allclose(together, single, atol=1e-6)
     np.testing.assert_array_equal(together[:5], together[-5:])
 
 
@@ -147,10 +147,10 @@ async def test_small_batches_run_on_the_event_loop_and_big_ones_in_a_thread() ->
 
 async def test_concurrent_batches_do_not_mix(embedder: Embedder) -> None:
     batches = [made_up(40, seed=seed) for seed in range(8)]
-    alone = [await embedder.embed(batch) for batch in batches]
+    single = [await embedder.embed(batch) for batch in batches]
     together = await asyncio.gather(*(embedder.embed(batch) for batch in batches))
 
-    for one, other in zip(alone, together, strict=True):
+    for one, other in zip(single, together, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -203,7 +203,7 @@ def test_a_fresh_process_has_a_small_footprint_and_no_side_effects() -> None:
     )
     many_texts, huge_texts, modules, root_logger = run.stdout.splitlines()
 
-    # The tokenizer's cache alone would be 80 MB by now.
+    # The tokenizer's cache would be 80 MB by now.
     assert float(many_texts) < 60
     assert float(huge_texts) < 90
     assert modules == "[]"

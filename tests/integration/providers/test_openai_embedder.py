@@ -217,11 +217,11 @@ async def test_a_refused_text_rejects_its_batch_and_no_other(embedder: OpenAIEmb
     assert len(await embedder.embed(["good"])) == 1
 
 
-@pytest.mark.parametrize(("most_bytes", "tries"), [(8_000, 2), (2_000, 3)])
-async def test_a_text_with_too_many_tokens_is_cut_shorter(most_bytes: int, tries: int) -> None:
+@pytest.mark.parametrize(("max_bytes", "tries"), [(8_000, 2), (2_000, 3)])
+async def test_a_text_with_too_many_tokens_is_cut_shorter(max_bytes: int, tries: int) -> None:
     # Two bytes a character, at odd places: a cut through the middle of one must not break it.
     text = "x" + "é" * 50_000
-    with OpenAIServer(dimensions=8, most_bytes=most_bytes) as server:
+    with OpenAIServer(dimensions=8, max_bytes=max_bytes) as server:
         embedder = embedder_of(server)
         [vector] = await embedder.embed([text])
         await embedder.close()

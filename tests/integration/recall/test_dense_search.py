@@ -12,7 +12,7 @@ from daemon.db.migrator import migrate
 from tests.support.rows import DIMENSIONS, column
 from tests.support.schemas import connected
 
-# Each nearest to itself, and then to those beside it. Of one dimension there are two directions alone.
+# Each nearest to itself, and then to those beside it. With one dimension there are only two directions.
 REMEMBER = """
 insert into agent_memory (agent_id, content, embedding)
 select 'alice', 'number ' || n,

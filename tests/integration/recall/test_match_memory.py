@@ -1,4 +1,4 @@
-"""match_memory of source design 000: nearest first, only what lives, and nobody else's whatever the caller names."""
+"""match_memory: nearest first, only what is not expired, and no rows of other users whatever the caller names."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_unexpired_memories_are_found_most_similar_first(remembered: async
     assert await column(remembered, brand, embedding(1)) == ["bob nearly"]
 
 
-async def test_a_user_finds_only_their_own_whoever_is_named(remembered: asyncpg.Connection) -> None:
+async def test_a_user_finds_only_their_own_whichever_user_is_named(remembered: asyncpg.Connection) -> None:
     async with acting_as(remembered, ANN):
         own = ["ann exactly", "ann nearly"]
         assert await column(remembered, MATCH.format(""), embedding(1)) == own

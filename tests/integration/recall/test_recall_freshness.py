@@ -48,7 +48,7 @@ async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(
     # By neighbours of the words: no row says bird, nor is there an embedding in this question.
     near = await memoryd("recall", "--json", "-n", "5", "--", "bird beacon", url=daemons.url, folder=tmp_path)
     assert {row["id"] for row in near.json} == {str(key) for key in ids.values()}
-    # By meaning alone: none of its words is said, or near one that is.
+    # Only by meaning: it has none of the words, and no word near to one.
     [vector] = await LocalEmbedder().embed(["where does the heron nest"])
     meant = "select id from recall('', query_embedding => $1::text::vector, match_count => 5)"
     assert set(await column(connection, meant, str(vector.tolist()))) == set(ids.values())
@@ -67,8 +67,10 @@ async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(
     assert await found(connection, "otters swimming") == NONE
     await until(connection, IDLE)
     assert await found(connection, "otters swimming") == NONE
-    held = "select count(*) from memoryd.lexeme_statistics where lexeme in ('otter', 'swim', 'heron', 'nest')"
-    assert await connection.fetchval(held) == 0
+    counted = (
+        "select count(*) from memoryd.lexeme_statistics where lexeme in ('otter', 'swim', 'heron', 'nest')"
+    )
+    assert await connection.fetchval(counted) == 0
     words = "select count(*) from memoryd.lexicon where word in ('otter', 'swims', 'heron', 'nest')"
     assert await connection.fetchval(words) == 0
     # Words that come back are learnt again.
@@ -80,8 +82,8 @@ async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(
 async def test_rows_are_found_between_their_index_and_their_statistics(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
-    held = second.transaction()
-    await held.start()
+    unfinished = second.transaction()
+    await unfinished.start()
     await second.execute("select memoryd.lock('lexeme_statistics')")
     ids = await one_of_each(connection, "The heron built a nest near the lighthouse.")
     agents = [f"agent {n}" for n in range(15)]
@@ -94,7 +96,7 @@ async def test_rows_are_found_between_their_index_and_their_statistics(
     assert await found(connection, "a heron's nests") == all_of(ids)
     assert len((await found(connection, "quails"))["memory"]) == len(agents)
     assert len((await found(connection, "quails", agents[0]))["memory"]) == 1
-    await held.rollback()
+    await unfinished.rollback()
     await until(connection, IDLE)
     assert await found(connection, "a heron's nests") == all_of(ids)
 

@@ -47,7 +47,7 @@ async def test_a_recall_is_answered_with_the_rows_of_recall(served: asyncpg.Conn
     assert result[0]["score"] > result[1]["score"]
     assert set(result[0]) == {"source", "id", "content", "score", "similarity", "metadata", "created_at"}
     assert result[0]["content"] == "the car engine is in for repair"
-    # By words alone it would be found as a neighbour at most: the daemon gave the query its embedding.
+    # Only by words it would at most be found as a neighbour: the daemon gave the query its embedding.
     assert min(row["similarity"] for row in result[:2]) > 0.5
 
 
@@ -251,7 +251,7 @@ async def test_each_request_of_a_batch_is_answered_as_its_own_user(served: async
 
 
 async def test_rows_that_a_user_may_not_select_are_not_found_for_them(served: asyncpg.Connection) -> None:
-    """By the rights of the role, not by a condition that memoryd remembers to write: a policy of the operator's own holds."""
+    """By the rights of the role, not by a condition that memoryd remembers to write: a policy of the operator's own applies."""
     user = uuid4()
     for text in ("a macaw for all to see", "a macaw under seal"):
         await remember(served, text, user_id=user, kind="fact")
@@ -274,7 +274,7 @@ async def test_rows_that_a_user_may_not_select_are_not_found_for_them(served: as
 async def test_a_daemon_that_may_not_act_for_users_fails_the_request_with_advice(
     connection: asyncpg.Connection, database_url: str, daemons: Daemons
 ) -> None:
-    """Rather than answer with its own rights. The roles were made by somebody who did not grant this one."""
+    """Rather than answer with its own rights. The roles were made by an administrator who did not grant this one."""
     name = f"keeper_{uuid4().hex[:8]}"
     await connection.execute(
         f"create role {name} login password 'keeper'; grant memoryd_service to {name}; "

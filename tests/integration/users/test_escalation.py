@@ -41,11 +41,11 @@ async def test_only_listed_security_definer_functions_may_be_called(connection: 
         """
     )
     assert {row["proname"] for row in callable_by_others} == OPEN
-    to_everybody = await connection.fetch(
+    to_public = await connection.fetch(
         "select p.proname from pg_proc p cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a "
         "where p.pronamespace in ('memoryd'::regnamespace, 'public'::regnamespace) and p.prosecdef and a.grantee = 0"
     )
-    assert to_everybody == []
+    assert to_public == []
 
 
 async def test_memoryds_trigger_functions_cannot_be_attached_to_a_users_table(

@@ -1,4 +1,4 @@
-"""Whose rows anybody sees and changes: every table and view, every verb, every role, against a model in Python.
+"""Whose rows each caller sees and changes: every table and view, every verb, every role, against a model in Python.
 
 Tables, views and columns come from the catalog: a new table without a rule in tests/support/isolation.py fails here.
 """
@@ -142,7 +142,7 @@ CLAIMS: tuple[tuple[str | None, str | None, UUID | None], ...] = (
     ('{"sub": "{BOB}"}', None, BOB),
     ('{"sub": "{ann}", "sub": "{bob}"}', None, BOB),
     ('{"sub": "{ann}"}', "", ANN),
-    # The older setting is the one that counts, and one that names nobody is nobody's.
+    # The older setting is the one that counts, and claims without a user id are of no user.
     ('{"sub": "{ann}"}', "{bob}", BOB),
     ('{"sub": "{ann}"}', "{cat}", CAT),
     ('{"sub": "{ann}"}', "admin", None),
@@ -225,7 +225,7 @@ async def test_shared_rows_are_visible_to_users_with_a_grant(place: Place, table
 
 
 async def shared_rows(connection: asyncpg.Connection, table: str) -> dict[UUID, dict[str, object]]:
-    """One row of somebody's for each level, tags and metadata."""
+    """One row of another user for each level, tags and metadata."""
     owner = UUID(int=2**100)
     name, parent, text = {
         "conversation_messages": (
@@ -301,9 +301,9 @@ async def test_users_lock_only_their_own_rows(place: Place, relation: str, share
                 except asyncpg.PostgresError:
                     continue
                 free = await column(owner, f"select {key}::text from public.{source} for update skip locked")
-            held = place.world.tables[source].keys() - set(free)
+            there = place.world.tables[source].keys() - set(free)
             assert role == "memoryd_user", strength
-            assert all(place.world.is_mine(user, source, k) for k in held), strength
+            assert all(place.world.is_mine(user, source, k) for k in there), strength
 
 
 REFUSED_COPY = (

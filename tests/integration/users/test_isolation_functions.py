@@ -1,5 +1,5 @@
 """What comes back from functions depends on rows that the caller may read, and on no others: every function that end users
-or support may execute, found in the catalog, is asked twice, with all rows there and with the caller's alone.
+or support may execute, found in the catalog, is asked twice, with all rows there and with only the caller's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 CODE = re.compile(r"(?<=CONTEXT )[0-9a-f]{12}\b|(?<=code )[0-9a-f]{12}\b")
 VECTOR = f"{embedding(0.8, 0.6)!r}::vector"
 
-# What one of BOB's rows alone says, and a word of ANN's that is near to it. The index is one that a big table would have.
+# What only one of BOB's rows says, and a word of ANN's that is near to it. The index is one that a big table would have.
 NEAR = """
 insert into agent_memory (agent_id, user_id, content) values
     ('alice', '{bob}', 'pregnancy of markbob'), ('alice', '{ann}', 'the baby of markann');
@@ -41,7 +41,7 @@ select memoryd.fold_lexeme_changes();
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(shared_url: str) -> AsyncIterator[Place]:
-    """The world, and somebody in it."""
+    """The world, and a caller in it."""
     async with open_place(shared_url, also=NEAR.format(ann=ANN, bob=BOB)) as made:
         yield made
 

@@ -81,7 +81,7 @@ async def test_the_planners_statistics_are_closed(place: Place) -> None:
 
 
 async def refusal(place: Place, statement: str) -> dict[str, str]:
-    """What somebody is told, but for the place in our source."""
+    """What a caller is told, without the place in our source."""
     with pytest.raises(asyncpg.PostgresError) as raised:
         await place.connection.execute(statement)
     said: dict[str, str] = raised.value.as_dict()
@@ -89,7 +89,7 @@ async def refusal(place: Place, statement: str) -> dict[str, str]:
 
 
 async def test_another_users_parent_row_is_refused_like_a_missing_one(place: Place) -> None:
-    """By the same words, so that nobody learns by trying which ids there are."""
+    """By the same words, so that no caller learns by trying which ids there are."""
     message = "session_id, role, content) values ('{id}', 'user', 'x')"
     for table, parent, rest in (
         ("conversation_messages", "conversation_sessions", message),

@@ -30,7 +30,7 @@ NAMELESS = [
     "' or true --",
     '{"sub": "00000000-0000-0000-0000-000000000009"}',
 ]
-"""Claims under which nobody is anybody that has rows."""
+"""Claims that name no user who has rows."""
 
 
 async def rows_of(connection: asyncpg.Connection, user: UUID | None) -> dict[str, UUID]:
@@ -54,7 +54,7 @@ async def rows_of(connection: asyncpg.Connection, user: UUID | None) -> dict[str
 
 @pytest.fixture
 async def rows(scratch: asyncpg.Connection) -> dict[UUID | None, dict[str, UUID]]:
-    """The rows of two users and of nobody."""
+    """The rows of two users, and rows without a user."""
     return {user: await rows_of(scratch, user) for user in (ANN, BOB, None)}
 
 

@@ -104,7 +104,7 @@ async def rows_of(connection: asyncpg.Connection, user: UUID | None) -> dict[str
 
 @pytest.fixture(scope="module")
 def rows(project: Project) -> dict[UUID | None, dict[str, UUID]]:
-    """Rows of two users and of nobody, written with the service key."""
+    """Rows of two users, and rows without a user, written with the service key."""
 
     async def write() -> dict[UUID | None, dict[str, UUID]]:
         async with project.client("service_role") as service:
@@ -154,7 +154,7 @@ async def test_anon_is_refused_every_statement_and_function(
 ) -> None:
     async with connected(project.url()) as owner:
         relations = await column(owner, RELATIONS)
-    # A claim to be somebody makes nobody of anon.
+    # A claim with a user id gives anon no rows.
     async with project.client("anon", {"sub": str(ANN)}) as anon:
         for relation in relations:
             for statement in ("select * from {}", "delete from {}", "truncate {}"):

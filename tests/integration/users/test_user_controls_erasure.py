@@ -1,4 +1,4 @@
-"""Erasure: nothing of a user is left, in any column of any table, whatever daemons were doing; nobody else misses anything."""
+"""Erasure: nothing of a user is left, in any column of any table, whatever daemons were doing; all other rows stay."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ async def test_a_daemon_that_is_indexing_does_not_restore_erased_rows(remote: Re
     await until(connection, IDLE)
     assert await found(connection, SECRET) == {}
     assert await found(connection, str(ANN)) == {}
-    # Nor its vector, which is known by the hash of the text alone.
+    # Nor its vector, which is known only by the hash of the text.
     hashes = await column(connection, "select content_hash from memoryd.embeddings")
     erased = await column(connection, "select content_hash from memoryd.erased_texts")
     assert erased
