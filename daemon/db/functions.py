@@ -24,7 +24,9 @@ create table if not exists memoryd.function_files (
     objects text[] not null,
     applied_by text not null,
     applied_at timestamptz not null default now()
-)
+);
+comment on table memoryd.function_files is
+    'The files of migrations/functions/ that this database has, and what each of them made.';
 """
 READ_FILES = "select name, checksum, objects, applied_by from memoryd.function_files"
 _WRITE_FILE = """

@@ -1,13 +1,14 @@
 -- Links between memories: their jobs, linking again what has changed, and what reads or strengthens links.
 
 -- The lane of jobs that link memories: links of one agent and user are written in order, and a transaction
--- that keeps one of their memories locked delays nobody else's links. The user is a hash, so that a lane does
--- not tell who it was after an erasure.
+-- that keeps one of their memories locked delays only their links. The user is a hash, so that after an
+-- erasure the lane does not identify the user.
 create or replace function memoryd.associate_lane(p_agent text, p_user uuid) returns text
 language sql immutable parallel safe
 return p_agent || coalesce(' ' || left(encode(sha256(uuid_send(p_user)), 'hex'), 16), '');
 
--- Queues the links of these memories to be made again, because memories that they are linked to have changed.
+-- Queues the links of these memories to be made again, because memories that they are linked to have
+-- changed.
 create or replace function memoryd.associate_again(p_memories uuid[]) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -28,9 +29,9 @@ as $$
     ) u
 $$;
 
--- Deletes the links of memories whose text has changed, and queues new ones: for these memories and for those
--- that were linked to them. A link that is being made of the old text waits for this, or this for it (see
--- memoryd.stamp_memory).
+-- Deletes the links of memories whose text has changed, and queues new ones: for these memories and for
+-- those that were linked to them. A link that is being made of the old text waits for this, or this for it
+-- (see memoryd.stamp_memory).
 create or replace function memoryd.memories_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -96,7 +97,7 @@ begin
     update public.memory_queries q
     set useful = mark_useful.useful, reinforced = was_reinforced or coalesce(mark_useful.useful, false)
     where q.id = mark_useful.query_id;
-    -- Once for each query, however often it is judged.
+    -- Only once for each query, even if it is judged several times.
     if mark_useful.useful and not was_reinforced then
         update public.memory_associations a
         set strength = least(1, a.strength + 0.1), updated_at = now()
@@ -107,8 +108,9 @@ $$;
 comment on function public.mark_useful is
     'Judges a retrieval. Useful: the associations among what was retrieved gain 0.1, once.';
 
--- The memories that are linked to one of these memories by a strength of 0.3 or more, each with the strength
--- of its strongest link. A parsed body without SET: it is inlined, and reads with the caller's rights.
+-- The memories that are linked to one of these memories by a strength of 0.3 or more, each with the
+-- strength of its strongest link. A parsed body without SET: it is inlined, and reads with the caller's
+-- rights.
 create or replace function memoryd.linked_to(p_memories uuid[])
 returns table (id uuid, strength double precision)
 language sql stable

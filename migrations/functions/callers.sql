@@ -20,9 +20,9 @@ begin
 end
 $$;
 
--- The role that the caller acts as. Unlike current_user it stays the same within a SECURITY DEFINER function.
--- This and the next two functions have a parsed body and no SET: they are inlined, so that triggers may call
--- them for each row.
+-- The role that the caller acts as. Unlike current_user it stays the same within a SECURITY DEFINER
+-- function. This and the next two functions have a parsed body and no SET: they are inlined, so that
+-- triggers may call them for each row.
 create or replace function memoryd.caller_role() returns name
 language sql stable
 return coalesce(nullif(nullif(current_setting('role', true), ''), 'none'), session_user)::name;
@@ -33,7 +33,7 @@ language sql stable
 return pg_has_role(memoryd.caller_role(), 'memoryd_service', 'usage');
 
 -- The one rule of who is privileged: the service (agents) and support are, end users are not. Only roles
--- count: a right to a table, which may have been granted by mistake, makes nobody privileged.
+-- count: a caller with a right to a table, which may have been granted by mistake, is not privileged by it.
 create or replace function memoryd.caller_is_privileged() returns boolean
 language sql stable
 return memoryd.caller_is_service() or pg_has_role(memoryd.caller_role(), 'memoryd_admin', 'usage');
@@ -59,8 +59,8 @@ as $$
     select coalesce(current_setting('memoryd.importing', true), '') = 'on' and memoryd.caller_is_service()
 $$;
 
--- Raises an error unless the caller may act on this user's memory: an end user on their own only. p_action: a
--- verb for the messages.
+-- Raises an error unless the caller may act on this user's memory: an end user on their own only. p_action:
+-- a verb for the messages.
 create or replace function memoryd.check_own(p_user uuid, p_action text) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

@@ -1,8 +1,8 @@
 -- Conversations: writing messages, reading and deleting those of a session, and deleting what is older than
 -- its retention.
 
--- Writes a row of the view conversation_history as a message: its speaker is 'user' or 'agent', which becomes
--- the role, or a name, which needs a role beside it.
+-- Writes a row of the view conversation_history as a message: its speaker is 'user' or 'agent', which
+-- becomes the role, or a name, which needs a role beside it.
 create or replace function memoryd.turn_inserted() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -64,8 +64,8 @@ begin
         end loop;
     else
         -- An end user writes into sessions of their own. A session of another user and one that does not
-        -- exist are refused alike: neither is created, locked or waited for, so that a user does not learn
-        -- which ids exist.
+        -- exist are refused in the same way: no session is created, locked or waited for, so that a user
+        -- does not learn which ids exist.
         select s.user_id into session_user_id
         from public.conversation_sessions s
         where s.id = new.session_id and s.user_id = memoryd.caller_id()
@@ -95,8 +95,8 @@ begin
 end
 $$;
 
--- Whether a session is the caller's. Volatile, so that it sees a session that was created earlier in the same
--- statement.
+-- Whether a session is the caller's. Volatile, so that it sees a session that was created earlier in the
+-- same statement.
 create or replace function memoryd.owns_session(p_session uuid) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -156,7 +156,7 @@ begin
         select m.role, m.speaker, m.content, m.message_index, m.created_at, m.metadata
         from public.conversation_messages m
         where m.session_id = load_context.session_id
-          -- Nothing of users whose memory is switched off, older messages neither.
+          -- No messages of users who have switched memory off, also no older ones.
           and not exists (
               select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
         order by m.message_index desc

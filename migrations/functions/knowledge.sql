@@ -1,5 +1,5 @@
--- The team's knowledge: its times, entries that are deleted, entries that are used, and entries that nobody
--- uses.
+-- The team's knowledge: its times, entries that are deleted, entries that are used, and entries that are no
+-- longer used.
 
 -- Sets updated_at, resolved_at, and the expiry of learning entries of low confidence.
 create or replace function memoryd.stamp_knowledge() returns trigger

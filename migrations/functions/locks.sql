@@ -1,6 +1,6 @@
 -- Locks that only memoryd can take: rows of memoryd.locks, and the table memoryd.erased_texts. Each lasts
--- until the end of the transaction. Statements after the call see what the transaction committed that had the
--- lock before.
+-- until the end of the transaction. Statements after the call see what the transaction committed that had
+-- the lock before.
 
 create or replace function memoryd.lock(p_name text) returns void
 language plpgsql volatile
@@ -38,9 +38,9 @@ create or replace function memoryd.user_lock(p_user uuid) returns text
 language sql immutable parallel safe
 return 'user ' || (uuid_hash_extended(p_user, 0) & 255);
 
--- Called by whoever writes a copy of others' texts (an embedding, an answer): an erasure waits until that is
--- committed, and then finds the copy. Who calls it while an erasure runs waits for that, and then no longer
--- finds the text.
+-- Called before a copy of users' texts is written (an embedding, an answer): an erasure waits until the
+-- copy is committed, and then finds it. A call while an erasure runs waits for the erasure; after it, the
+-- text to copy does not exist any more.
 create or replace function memoryd.block_erasures() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,10 +1,10 @@
 -- Memories: when they expire, the jobs that new ones need, and deleting expired ones. What follows from a
 -- changed text is in associations.sql.
 
--- Sets ttl_hours and expires_at. Without ttl_hours a memory gets the default of its kind; without expires_at
--- it expires ttl_hours after it is stored. Where the user has set hours of their own, these replace the
--- default, and are the maximum. The same query tells whether the user's memory is switched off: then the new
--- row is dropped.
+-- Sets ttl_hours and expires_at. Without ttl_hours a memory gets the default of its kind; without
+-- expires_at it expires ttl_hours after it is stored. Where the user has set hours of their own, these
+-- replace the default, and are the maximum. The same query tells whether the user's memory is switched off:
+-- then the new row is dropped.
 create or replace function memoryd.stamp_expiry() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -46,9 +46,9 @@ begin
 end
 $$;
 
--- Sets updated_at where the text has changed, not where memoryd has written the search columns. It locks the
--- key first: whoever links memories has locked their keys (handlers/associate.py). So a link that is being
--- made from the old text is committed before this goes on, and memories_updated() deletes it.
+-- Sets updated_at where the text has changed, not where memoryd has written the search columns. It locks
+-- the key first: a daemon that links memories has locked their keys (handlers/associate.py). So a link that
+-- is being made from the old text is committed before this goes on, and memories_updated() deletes it.
 create or replace function memoryd.stamp_memory() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -60,8 +60,8 @@ begin
 end
 $$;
 
--- Registers the agents of new memories, and queues the links of those that have an embedding. The others are
--- linked once they are indexed.
+-- Registers the agents of new memories, and queues the links of those that have an embedding. The others
+-- are linked once they are indexed.
 create or replace function memoryd.memories_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,10 +1,11 @@
 -- What clients hear of: channel memory_updated, and Supabase's publication.
 
--- Sends a message of {"memory_type", "operation"} for each distinct combination in p_changed. Every login can
--- listen, so the user whose memories changed is named only where that is switched on (setting
+-- Sends a message of {"memory_type", "operation"} for each distinct combination in p_changed. Every login
+-- can listen, so the user whose memories changed is named only where that is switched on (setting
 -- notification_user_ids): then the message has "user_id", too. A statement over the memories of many users
 -- would fill the cluster's one queue of notifications: for more than 100 combinations there is one message,
--- with user_id and memory_type null and "many": true. It means: many changed, look for yourself.
+-- with user_id and memory_type null and "many": true. It means that many memories changed: clients read
+-- again what they show.
 create or replace function memoryd.announce_memories(p_changed jsonb, p_operation text) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -20,8 +21,8 @@ as $$
     ) p
 $$;
 
--- After each statement on agent_memory: tells clients which types of memory changed, and whose where that is
--- switched on.
+-- After each statement on agent_memory: tells clients which types of memory changed, and whose where that
+-- is switched on.
 create or replace function memoryd.memories_changed() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

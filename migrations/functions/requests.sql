@@ -1,6 +1,8 @@
--- Queues a job for each new request. What reads or deletes everything about a user takes long, so it has a
--- topic of its own: no recall waits behind it. A dream takes minutes: it has its own topic, too, and takes no
--- turns.
+-- Requests to memory (memory_requests): their jobs, their answers, and what clients are told of them.
+
+-- Queues a job for each new request. Requests that read or delete all rows of a user take long, so they
+-- have a topic of their own: no recall waits behind them. A dream takes minutes: dreams have their own
+-- topic, too. They do not take turns with other users' requests.
 create or replace function memoryd.requests_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -38,7 +40,7 @@ begin
 end
 $$;
 
--- Tells clients that a request has its answer, or failed.
+-- Tells clients that a request has its answer, or has failed.
 create or replace function memoryd.requests_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -52,7 +54,7 @@ begin
 end
 $$;
 
--- What a request is answered with, under the rights of whoever calls this. p_near: see memoryd.question().
+-- The answer to a request, with the caller's rights. p_near: see memoryd.question().
 create or replace function memoryd.answer(
     p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb
 ) returns jsonb
@@ -81,19 +83,19 @@ begin
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
                 coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) with ordinality f)
         when 'export' then public.export_user_memory(p_user)
-        -- The paths are left out: they are for whoever deletes the files, not for the user.
+        -- Without the paths: they are for the program that deletes the files, not for the user.
         when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'
     end;
     if p_kind = 'recall' then
-        perform memoryd.note_read(p_user, p_agent, 'recall', jsonb_array_length(result),
-                                  (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+        perform memoryd.note_read(
+            p_user, p_agent, 'recall', jsonb_array_length(result), memoryd.ms_since(began));
     end if;
     return result;
 end
 $$;
 
--- The same under a user's identity: with the role and the claims that the user's own login would bring. Both
--- are put back at the end of the call.
+-- The same with a user's identity: with the role and the claims that the user's own login would have. Both
+-- are reset at the end of the call.
 create or replace function memoryd.answer_as_user(
     p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb
 ) returns jsonb
@@ -101,8 +103,8 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Set and put back here, not as options of the function (`set role = ...`): for these, whoever creates
-    -- the function needs the rights already.
+    -- Set and reset here, not by options of the function (`set role = ...`): for these, the role that
+    -- creates the function would need the rights already.
     role_before constant text := current_setting('role');
     claims_before constant text := coalesce(current_setting('request.jwt.claims', true), '');
     sub_before constant text := coalesce(current_setting('request.jwt.claim.sub', true), '');
@@ -120,8 +122,8 @@ begin
 end
 $$;
 
--- A request whose job became a dead letter fails, with the job's error, so that whoever asked does not wait
--- for ever.
+-- If the job of a request becomes a dead letter, the request fails with the job's error, so that the client
+-- does not wait for ever.
 create or replace function memoryd.request_died() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,3 +1,5 @@
+-- Times: when a row was changed, and how long a call took.
+
 -- Sets updated_at of a row that is changed. For tables in which every change counts; where only some do, or
 -- more is to be set, the table has a function of its own (stamp_memory, stamp_knowledge, stamp_session).
 create or replace function memoryd.stamp_updated_at() returns trigger
@@ -9,3 +11,8 @@ begin
     return new;
 end
 $$;
+
+-- The milliseconds since a time. Inlined.
+create or replace function memoryd.ms_since(p_time timestamptz) returns integer
+language sql volatile
+return (extract(epoch from clock_timestamp() - p_time) * 1000)::integer;

@@ -31,12 +31,13 @@ from generate_series(1, 3);
 -- A job is a unit of the daemons' own work. There is no status column: claiming raises `attempt` and moves
 -- `visible_at` into the future, so that the claim of a worker that died expires by itself. (id, attempt) is
 -- the fencing token.
---   snoozes   attempts that are not counted: they ended through no fault of the job (a provider was down, the
---            daemon was stopping). A job with attempt > snoozes has failed, or its worker died: from then on
---            it is in no batch with fresh jobs.
---   solo_attempts how often its worker died while the job was the only one of its batch. Only such deaths make it
---            a dead letter, since otherwise another job of the batch may have killed the worker.
---   claimed_by the number of the daemon that has claimed it (memoryd.daemons.number).
+--   snoozes        attempts that are not counted: they ended through no fault of the job (a provider was
+--                  down, the daemon was stopping). A job with attempt > snoozes has failed, or its worker
+--                  died: from then on it is in no batch with fresh jobs.
+--   solo_attempts  how often its worker died while the job was the only one of its batch. Only such deaths
+--                  make it a dead letter, since otherwise another job of the batch may have killed the
+--                  worker.
+--   claimed_by     the number of the daemon that has claimed it (memoryd.daemons.number).
 -- Users take turns: the jobs of one user are a second apart (memoryd.next_fair_time).
 create table memoryd.jobs (
     id bigint generated always as identity primary key,

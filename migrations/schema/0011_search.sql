@@ -141,7 +141,8 @@ create index conversation_messages_terms on public.conversation_messages
     using gin (memoryd.search_terms(scope, lexemes)) with (fastupdate = off);
 create index conversation_messages_codes on public.conversation_messages (scope) include (id, code)
     where code is not null;
-create index conversation_messages_unindexed on public.conversation_messages (scope, id) where lexemes is null;
+create index conversation_messages_unindexed on public.conversation_messages (scope, id)
+    where lexemes is null;
 create index conversation_messages_unembedded on public.conversation_messages (scope, id)
     where code is null and lexemes is not null;
 
@@ -156,7 +157,8 @@ create index memory_chunks_unembedded on public.memory_chunks (scope, id)
 alter table public.shared_knowledge set (toast_tuple_target = 8160);
 create index shared_knowledge_terms on public.shared_knowledge
     using gin (memoryd.search_terms(scope, lexemes)) with (fastupdate = off);
-create index shared_knowledge_codes on public.shared_knowledge (scope) include (id, code) where code is not null;
+create index shared_knowledge_codes on public.shared_knowledge (scope) include (id, code)
+    where code is not null;
 create index shared_knowledge_unindexed on public.shared_knowledge (scope, id) where lexemes is null;
 create index shared_knowledge_unembedded on public.shared_knowledge (scope, id)
     where code is null and lexemes is not null;

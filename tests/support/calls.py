@@ -30,10 +30,9 @@ PURE = frozenset(
     f"memoryd.{name}"
     for name in (
         "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of", "grants_access", "is_asked_for",
-        "is_plain", "json_fits", "kind_weight", "lexemes_of", "list_fits", "one_line", "prior_of", "recency", "refuse",
-        "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_text", "sparse_index", "text_fits",
-        "time_fits", "unseen",
-        "weigh_text", "weigh_texts",
+        "is_plain", "json_fits", "keyword_part", "kind_weight", "lexemes_of", "list_fits", "ms_since", "one_line", "prior_of",
+        "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_text",
+        "sources_asked", "sparse_index", "text_fits", "time_fits", "unseen", "weigh_text", "weigh_texts",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """Computed only from the arguments."""
@@ -157,6 +156,18 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"array_fill('{source}'::text, array[cardinality(<{table}>)]), <{table}>) order by 1, 2"
             for source, table in SOURCES.items()
             for caller in _CALLERS
+        ),
+        "memoryd.row_keyword_part": tuple(
+            f"select i.id, k.part from unnest(<{table}>) as i(id) "
+            f"cross join lateral memoryd.row_keyword_part('{source}', i.id, '{{secret,recipe}}') k order by 1"
+            for source, table in SOURCES.items()
+        ),
+        "memoryd.linked_rows": tuple(
+            "select * from memoryd.linked_rows("
+            f"<agent_memory>, <vector>, '{{secret,recipe}}', {user}, {unowned}, {agent}, '{{}}') order by 1, 2"
+            for user in _USERS
+            for unowned in _YES_NO
+            for agent in ("'alice'", "null")
         ),
         "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>) order by 1",),
         "memoryd.best_memories": tuple(

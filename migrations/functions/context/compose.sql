@@ -1,15 +1,15 @@
--- The context block of a task: identity, insights, then at most ten memories in chronological order, a star
--- at a score of 0.5 and above, 3,000 characters in all; empty when there is nothing to say. Every retrieval
--- is logged.
+-- The context block of a task: the agent's identity, insights, then at most ten memories in chronological
+-- order. Memories with a score of 0.5 or more get a star. The block has at most 3,000 characters, and is
+-- empty when there is nothing to say. Every retrieval is logged.
 --
--- Its first and its last line have a code that is made now, after the message and whatever is remembered
--- were written: none of them can write these lines. All that stands between is cleaned, and each part of it
--- is one line.
+-- The first and the last line of the block contain a code that is made for this call. The message and the
+-- memories were written before, so their text cannot imitate these lines. All text between the two lines is
+-- cleaned, and each insight and each memory is one line.
 --
--- p_only_user: nothing but what the user p_user may read, so neither the agents' own memories nor their
--- identities.
+-- p_only_user: the block contains only what the user p_user may read. So it has no memories of the agents'
+-- own, and not the agent's identity.
 
--- The three insights that bear most on the task, a line each; null without any.
+-- The three insights that are most relevant to the task, a line each; null if there are none.
 create or replace function memoryd.insight_lines(
     p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector) returns text
 language plpgsql stable
@@ -38,7 +38,8 @@ begin
 end
 $$;
 
--- Memories that the indexes bring, however old: none where there is no more than the newest anyway.
+-- Memories of any age that the indexes find. It finds none where there are at most 250 memories: these are
+-- all among the newest, which are scored in any case.
 create or replace function memoryd.older_memories(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector) returns uuid[]
 language plpgsql stable
@@ -56,15 +57,16 @@ begin
     if memoryd.rows_in(scopes, 'memory') <= 250 then
         return '{}';
     end if;
-    return (select c.ids from memoryd.find_candidates(p_message, scopes, '{memory}', p_embedding, 40, null) c);
+    return (select c.ids
+            from memoryd.find_candidates(p_message, scopes, '{memory}', p_embedding, 40, null) c);
 end
 $$;
 
--- The ten best memories for the task that fit into so many characters: their lines in chronological order,
--- and which they are.
+-- The memories that are best for the task, at most ten and at most p_max_length characters: their lines in
+-- chronological order, and beside them their ids and scores.
 create or replace function memoryd.memory_lines(
-    p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_older uuid[], p_max_length integer,
-    out lines text, out ids uuid[], out scores double precision[])
+    p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_older uuid[],
+    p_max_length integer, out lines text, out ids uuid[], out scores double precision[])
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -92,6 +94,8 @@ begin
 end
 $$;
 
+-- The context block for an agent and a message. p_command: the command that it is for (null: none), which
+-- is logged with the retrieval.
 create or replace function memoryd.compose_context(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid
 ) returns text
@@ -109,7 +113,7 @@ declare
     insights text;
     memories record;
 begin
-    -- A user whose memory is off gets none, and nobody learns that it was asked for.
+    -- A user who has switched memory off gets no context, and no retrieval is logged.
     if memoryd.memory_is_off(p_user) then
         return '';
     end if;
@@ -129,10 +133,11 @@ begin
     if current_setting('transaction_read_only') = 'off' then
         insert into public.memory_queries (
             agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
-        values (left(p_agent, 200), p_user, p_command, asked, coalesce(memories.ids, '{}'), coalesce(memories.scores, '{}'));
+        values (left(p_agent, 200), p_user, p_command, asked,
+                coalesce(memories.ids, '{}'), coalesce(memories.scores, '{}'));
     end if;
-    perform memoryd.note_read(p_user, p_agent, 'context', coalesce(cardinality(memories.ids), 0),
-                              (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+    perform memoryd.note_read(
+        p_user, p_agent, 'context', coalesce(cardinality(memories.ids), 0), memoryd.ms_since(began));
 
     if insights is null and memories.lines is null then
         return '';
@@ -153,9 +158,10 @@ declare
 begin
     if build_context.agent_id is null or build_context.message is null then
         raise exception 'build_context needs an agent and a message'
-            using errcode = 'null_value_not_allowed', hint = 'select build_context(''agent'', ''what it is about to do'').';
+            using errcode = 'null_value_not_allowed',
+                  hint = 'select build_context(''agent'', ''what it is about to do'').';
     end if;
-    -- An end user without an id has no memory, and no retrieval is logged for them.
+    -- An end user without an id has no memory: nothing is found, and no retrieval is logged.
     if not caller.privileged and caller.user_id is null then
         return '';
     end if;
@@ -163,4 +169,6 @@ begin
         build_context.agent_id, build_context.message, caller.user_id, not caller.privileged, null, null);
 end
 $$;
-comment on function public.build_context is 'What the agent should know before this task, by keywords alone; empty when nothing. The daemon''s own contexts add embeddings.';
+comment on function public.build_context is
+    'What the agent should know before this task, by keywords alone; empty when nothing. '
+    'The daemon''s own contexts add embeddings.';

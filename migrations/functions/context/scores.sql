@@ -1,13 +1,13 @@
 -- The scores of memories for a task: score = min(1, relevance x kind_weight + recency + association),
 -- association = 0.2 x the strongest link (>= 0.3) to one of the best memories (relevance > 0.3).
--- p_only_user: memories of p_user alone; else also those of no user.
+-- p_only_user: only memories of p_user; otherwise also those without a user.
 
--- The best memories by relevance and recency, of the p_reach newest of each agent and of p_older: ids and,
+-- The best memories by relevance and recency, among the p_reach newest of each agent and p_older: ids and,
 -- beside them, relevances. Null where none is relevant. A generic plan does not know how small p_reach is:
--- without the settings it may read everything and sort.
+-- without the settings it may read and sort whole tables.
 create or replace function memoryd.best_memories(
-    p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer, p_count bigint,
-    p_older uuid[], out ids uuid[], out relevances double precision[])
+    p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer,
+    p_count bigint, p_older uuid[], out ids uuid[], out relevances double precision[])
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -43,9 +43,11 @@ begin
         cross join lateral (
             select m.id, m.kind, m.created_at, 1 - (m.embedding <=> p_embedding) as similarity,
                    case when m.keywords && p_asked
-                        then (select count(*) from unnest(p_asked) k where k = any(m.keywords)) else 0 end as hits
+                        then (select count(*) from unnest(p_asked) k where k = any(m.keywords))
+                        else 0 end as hits
         ) w
-        -- The offset keeps it, and the distance in it, from being computed at each of its mentions.
+        -- Because of the offset it is computed once, and with it the distance. Otherwise it would be
+        -- computed again at each place where it is used.
         cross join lateral (
             select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance offset 0
         ) r
@@ -56,9 +58,10 @@ begin
 end
 $$;
 
+-- The p_limit memories with the highest scores: of the best memories, and of those that are linked to them.
 create or replace function memoryd.score_memories(
-    p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer, p_limit integer,
-    p_older uuid[] default '{}'
+    p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer,
+    p_limit integer, p_older uuid[] default '{}'
 ) returns table (id uuid, kind text, content text, metadata jsonb, created_at timestamptz,
                  similarity double precision, relevance double precision, score double precision)
 language plpgsql stable
@@ -71,7 +74,8 @@ as $$
 #variable_conflict use_column
 declare
     best constant record := memoryd.best_memories(
-        p_agents, p_user, p_only_user, p_asked, p_embedding, p_reach, greatest(40, 2::bigint * p_limit), p_older);
+        p_agents, p_user, p_only_user, p_asked, p_embedding, p_reach,
+        greatest(40, 2::bigint * p_limit), p_older);
 begin
     if best.ids is null then
         return;

@@ -14,9 +14,9 @@ as $$
     order by s.lexeme collate "C", length(w.word), w.word
 $$;
 
--- Adds those of these words that are new and that a row of p_rows is indexed by (null: whatever rows there
--- are); a job embeds them. Returns how many it added. Called in the transaction that writes those rows, as
--- its last statement, since it waits for transactions that add or delete the same words.
+-- Adds those of these words that are new and that a row of p_rows is indexed by (p_rows null: the rows are
+-- not checked); a job embeds them. Returns how many it added. Called in the transaction that writes those
+-- rows, as its last statement, since it waits for transactions that add or delete the same words.
 create or replace function memoryd.learn_words(p_words text[], p_rows uuid[] default null) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -20,14 +20,14 @@ end
 $$;
 
 -- How far apart the turns of a statement's rows are. An end user's rows take turns with what others write
--- meanwhile: 4 ms, about ten times as long as it takes to index a row, so that thousands of them delay nobody
--- else's rows for long. The rows of privileged callers have no distance.
+-- meanwhile: 4 ms, about ten times as long as it takes to index a row, so that thousands of them do not
+-- delay other users' rows for long. The rows of privileged callers have no distance.
 create or replace function memoryd.fair_spacing() returns interval
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select case when memoryd.caller_is_privileged() then interval '0' else interval '4 milliseconds' end $$;
 
--- Queues a job for each row of a statement that has no index, whoever wrote it.
+-- Queues a job for each row of a statement that has no index, of end users and of privileged callers.
 create or replace function memoryd.rows_to_index() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -58,8 +58,8 @@ end
 $$;
 
 -- Queues a job for each place in a session that messages have left (they were deleted, or moved). Messages
--- are indexed with their neighbours, so the neighbours of that place must be indexed again. Which these are
--- is asked by the job, after the commit: messages that are being written meanwhile cannot be seen yet, and
+-- are indexed with their neighbours, so the neighbours of that place must be indexed again. The job finds
+-- out which these are, after the commit: messages that are being written meanwhile cannot be seen yet, and
 -- may be indexed with the one that leaves. Where the session is deleted too, no neighbour is left.
 create or replace function memoryd.messages_gone() returns trigger
 language plpgsql security definer

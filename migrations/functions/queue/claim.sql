@@ -8,10 +8,10 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select count(*) = 1000 from (select from memoryd.jobs where visible_at <= now() limit 1000) waiting $$;
 
--- How many jobs are retried in one batch after p_deaths of their workers (attempts that neither succeeded nor
--- were handed back): half a batch after the first, an eighth after the second, then each alone. So if the
--- worker was killed from outside, its jobs are retried with a few claims; and if one of them kills workers,
--- that job is found.
+-- How many jobs are retried in one batch after p_deaths of their workers (attempts that neither succeeded
+-- nor were handed back): half a batch after the first, an eighth after the second, then each alone. So if
+-- the worker was killed from outside, its jobs are retried with a few claims; and if one of them kills
+-- workers, that job is found.
 create or replace function memoryd.suspects_to_try(p_deaths integer, p_jobs integer, p_max_attempts integer)
 returns integer
 language sql immutable parallel safe
@@ -20,8 +20,8 @@ return case when p_deaths = 1 and p_max_attempts > 2 then greatest(1, p_jobs / 2
             else 1 end;
 
 -- Lanes that have work and may be leased. Up to p_lanes whose first job is fresh, the oldest first; up to
--- p_lanes whose first job is suspect (its worker died once); and where all suspect ones have died more often,
--- a single one of them.
+-- p_lanes whose first job is suspect (its worker died once); and where all suspect ones have died more
+-- often, a single one of them.
 create or replace function memoryd.free_lanes(p_topic text, p_lanes integer, p_max_attempts integer)
 returns text[]
 language sql volatile
@@ -101,13 +101,13 @@ $$;
 -- Leases lanes that have work and claims their first jobs, an equal share of p_jobs each. The jobs are read
 -- by a statement of their own after the lease, in a volatile function: its snapshot is younger than the
 -- lease, so it sees the last commit of the worker that had the lane before. The jobs of a lane that are
--- claimed together have the same number of deaths; after a death they are no more than memoryd.suspects_to_try()
--- allows.
+-- claimed together have the same number of deaths; after a death they are no more than
+-- memoryd.suspects_to_try() allows.
 create or replace function memoryd.claim_lanes(
     p_topic text, p_lanes integer, p_jobs integer, p_lease interval, p_max_attempts integer default 5,
     p_daemon integer default null)
-returns table (id bigint, lane text, ref uuid, payload jsonb, attempt integer, snoozes integer, solo_attempts integer,
-               created_at timestamptz, token bigint)
+returns table (id bigint, lane text, ref uuid, payload jsonb, attempt integer, snoozes integer,
+               solo_attempts integer, created_at timestamptz, token bigint)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$

@@ -3,10 +3,10 @@ create or replace function memoryd.tenant_of(p_user uuid) returns bigint
 language sql immutable parallel safe strict
 return hashtextextended('user ' || p_user::text, 0);
 
--- When it is a tenant's turn next, as far as others wait: now, or a second after the last turn of what it has
--- pending. Jobs are claimed in the order of their turns. So a tenant that asks for one thing gets it before
--- another tenant, which asked for hundreds, gets the rest of its own. If nobody else waits, no job waits for
--- its turn. Nobody waits for ever: a job that is queued after a turn has passed comes after that turn.
+-- When a tenant's next turn is: now, or a second after the last turn of its pending jobs. Jobs are claimed
+-- in the order of their turns. So a tenant that asks for one thing gets it before another tenant, which
+-- asked for hundreds, gets the rest of its own. If no other tenant waits, no job waits for its turn. No job
+-- waits for ever: a job that is queued after a turn has passed comes after that turn.
 create or replace function memoryd.next_fair_time(p_topic text, p_tenant bigint) returns timestamptz
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -18,8 +18,8 @@ as $$
 $$;
 
 -- Queues a job of p_topic for each of p_refs, in their order, and gives them turns: one a second for each
--- user, sixteen a second for what is the agents' own. p_users has the user of each ref, null for the agents'
--- own; p_users null: all are the agents' own.
+-- user, sixteen a second for what is the agents' own. p_users has the user of each ref, null for the
+-- agents' own; p_users null: all are the agents' own.
 create or replace function memoryd.queue_fairly(p_topic text, p_refs uuid[], p_users uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -42,9 +42,9 @@ begin
 end
 $$;
 
--- Ends a statement by which an end user would have more pending than MEMORYD_PENDING_PER_USER; agents have no
--- such limit. Called with how many jobs the statement adds, before they are queued. Statements that run at
--- the same time do not see each other's jobs.
+-- Ends a statement by which an end user would have more pending than MEMORYD_PENDING_PER_USER; agents have
+-- no such limit. Called with how many jobs the statement adds, before they are queued. Statements that run
+-- at the same time do not see each other's jobs.
 create or replace function memoryd.check_pending(p_added bigint) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

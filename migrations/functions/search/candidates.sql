@@ -1,33 +1,36 @@
 -- The rows that may answer a question, of all sources at once.
 --
--- They are found as the owner: under row-level security no index of words could be used at all, since its
--- operators are not known to be leakproof. What is found so is ids alone, of scopes that are open to the
--- caller, and of what is shared only what they are granted; the rows themselves are read with the caller's
--- own rights (memoryd.candidate_rows). Nothing here can be called by clients but memoryd.find_candidates(),
--- the last of it, which checks who calls.
+-- They are found with the owner's rights: under row-level security Postgres could use no index of words,
+-- since the operators of these indexes are not leakproof. Only ids are found this way: in scopes that are
+-- open to the caller, and in scope 0 (what is shared) only what the caller is granted. The rows themselves
+-- are read with the caller's own rights (memoryd.candidate_rows). Clients can call only the last function
+-- of this file, memoryd.find_candidates(), which checks who calls.
 
--- Whether a source has rows in these scopes (null: all). Most scopes have rows of one or two sources.
+-- Whether a source has rows in these scopes (null: all). Most scopes have rows in only one or two sources.
 create or replace function memoryd.has_rows(p_source text, p_scopes bigint[]) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 begin
-    -- By the indexes of rows with a code, of rows without an index, of rows without an embedding.
+    -- Three queries, one for each partial index: rows with a code, rows without lexemes, rows without an
+    -- embedding.
     return p_scopes is null
         or exists (select from memoryd.searchable t
                    where t.source = p_source and t.scope = any(p_scopes) and t.code is not null)
         or exists (select from memoryd.searchable t
                    where t.source = p_source and t.scope = any(p_scopes) and t.lexemes is null)
         or exists (select from memoryd.searchable t
-                   where t.source = p_source and t.scope = any(p_scopes) and t.code is null and t.lexemes is not null);
+                   where t.source = p_source and t.scope = any(p_scopes)
+                     and t.code is null and t.lexemes is not null);
 end
 $$;
 
--- How many lists of a source's IVFFlat index to probe: as many as hold 25,000 rows of these scopes, beside
--- others' rows. Null: look through the codes, which up to so many rows costs no more (a code costs two
--- fifths of a row in a list), and finds more. The daemon builds the indexes of big tables, and notes them
--- in memoryd.dense_indexes.
-create or replace function memoryd.lists_to_probe(p_caller memoryd.caller, p_source text, p_scopes bigint[]) returns integer
+-- How many lists of a source's IVFFlat index to probe: as many as contain about 25,000 rows of these
+-- scopes, beside the rows of other scopes. Null: compare all codes of the scopes instead. For few rows this
+-- costs no more (a code costs two fifths of a row in a list) and finds more. The daemon builds the indexes
+-- of big tables, and notes them in memoryd.dense_indexes.
+create or replace function memoryd.lists_to_probe(
+    p_caller memoryd.caller, p_source text, p_scopes bigint[]) returns integer
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -39,17 +42,19 @@ begin
     if not found then
         return null;
     end if;
-    rows := case when p_scopes is null then index.rows else memoryd.count_rows(p_caller, p_scopes, p_source) end;
+    rows := case when p_scopes is null then index.rows
+                 else memoryd.count_rows(p_caller, p_scopes, p_source) end;
     return case when rows > 250 * sqrt(index.rows)
                 then least(index.lists, ceil(index.lists * 25000.0 / rows))::integer end;
 end
 $$;
 
--- The nearest rows of one source by the lists of its IVFFlat index. Planned for each call: this index alone
--- gives rows in order, and only of the source's own view.
+-- The nearest rows of one source by the lists of its IVFFlat index. The query is planned for each call and
+-- without sorting, so that the plan reads this index: only this index returns the rows in order, and only
+-- for the view of one source.
 create or replace function memoryd.nearest_by_lists(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_probes integer, p_scopes bigint[],
-    p_embedding vector, p_count integer)
+    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_probes integer,
+    p_scopes bigint[], p_embedding vector, p_count integer)
 returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -75,9 +80,9 @@ begin
 end
 $$;
 
--- The nearest rows of one source by code alone, which an index holds: no row is read. Up to hundreds of
--- thousands of codes are compared here: it pays that each source's table has a statement of its own,
--- without the union of all.
+-- The nearest rows of one source by code. The codes are read from an index, not from the rows. Each table
+-- has a statement of its own, because the union of all sources would be slower: hundreds of thousands of
+-- codes may be compared here.
 create or replace function memoryd.nearest_by_code(
     p_source text, p_scopes bigint[], p_code bit varying, p_count integer) returns uuid[]
 language plpgsql stable
@@ -104,11 +109,11 @@ begin
 end
 $$;
 
--- The nearest rows of one source by code alone, in the scopes that are the caller's to search, and of what
--- is shared (scope 0) only what they are granted.
+-- The nearest rows of one source by code, for an end user: in their own scope all rows, in scope 0 (what is
+-- shared) only those that they are granted.
 create or replace function memoryd.nearest_granted(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[], p_code bit varying,
-    p_count integer) returns uuid[]
+    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[],
+    p_code bit varying, p_count integer) returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -132,12 +137,11 @@ begin
 end
 $$;
 
--- The nearest rows of a source by embedding. A small scope is looked through whole, by the codes of the
--- embeddings, and the nearest by code are then compared exactly. Of big scopes the lists of an index are
--- quicker.
+-- The nearest rows of a source by embedding. In small scopes the codes of all rows are compared, then the
+-- embeddings of those nearest by code. In big scopes the lists of an index are faster.
 create or replace function memoryd.nearest_rows(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[], p_embedding vector,
-    p_reach integer)
+    p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[],
+    p_embedding vector, p_reach integer)
 returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -146,7 +150,8 @@ declare
     probes constant integer := memoryd.lists_to_probe(p_caller, p_source, p_scopes);
     -- Computed once: under a generic plan an expression of a parameter is computed for each row.
     code_sought constant bit varying := memoryd.code_of(p_embedding);
-    -- So many by code, of which the nearest are kept: hardly any of the nearest ten is missed.
+    -- This many by code, of which the nearest by embedding are kept: of the nearest ten rows almost none is
+    -- missed.
     by_code constant integer := greatest(p_reach, 200);
     keep constant integer := case when p_reach > 200 then p_reach else 64 end;
     near uuid[];
@@ -169,8 +174,8 @@ begin
 end
 $$;
 
--- The rows of a source that the question's words lead to: those with the most weight, in that order. A row
--- that several pairs led to stands there several times.
+-- The rows of a source that the question's words lead to: those with the highest score, in that order. A
+-- row that several pairs lead to is contained several times.
 create or replace function memoryd.worded_rows(
     p_caller memoryd.caller, p_access public.user_memory_access, p_source text, p_scopes bigint[],
     p_question memoryd.question, p_reach integer)
@@ -199,7 +204,8 @@ begin
              from generate_series(1, cardinality(pairs), 2) place
              cross join lateral (
                  select t.id, t.sparse_embedding from memoryd.searchable t
-                 where t.source = p_source and memoryd.search_terms(t.scope, t.lexemes) @> pairs[place:place + 1]
+                 where t.source = p_source
+                   and memoryd.search_terms(t.scope, t.lexemes) @> pairs[place:place + 1]
                    and (p_scopes is null or t.scope = any(p_scopes))
                    and (privileged or t.scope <> 0 or t.owner_id = own_id
                         or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
@@ -212,9 +218,10 @@ begin
 end
 $$;
 
--- The messages around these messages: what was asked is often answered in the next turns.
+-- The messages before and after these messages: a question is often answered in the next messages.
 create or replace function memoryd.messages_beside(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_ids uuid[], p_scopes bigint[]) returns uuid[]
+    p_caller memoryd.caller, p_access public.user_memory_access, p_ids uuid[], p_scopes bigint[])
+returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -224,14 +231,15 @@ begin
         from unnest(p_ids) as w(id)
         join public.conversation_messages m on m.id = w.id
         join public.conversation_messages t
-            on t.session_id = m.session_id and t.message_index between m.message_index - 1 and m.message_index + 3
+            on t.session_id = m.session_id
+           and t.message_index between m.message_index - 1 and m.message_index + 3
         where (p_scopes is null or t.scope = any(p_scopes))
           and ((p_caller).privileged or t.scope <> 0 or t.user_id = (p_caller).user_id
                or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.metadata)));
 end
 $$;
 
--- Of these chunks those whose document was not deleted.
+-- Those of these chunks that belong to a document which is not deleted.
 create or replace function memoryd.live_chunks(p_ids uuid[]) returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -254,7 +262,8 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    worded constant uuid[] := memoryd.worded_rows(p_caller, p_access, p_source, p_scopes, p_question, p_reach);
+    worded constant uuid[] := memoryd.worded_rows(
+        p_caller, p_access, p_source, p_scopes, p_question, p_reach);
     nearest uuid[] := '{}';
     beside uuid[] := '{}';
     together uuid[];
@@ -268,7 +277,7 @@ begin
     together := array(
         select n from unnest(worded || nearest || beside) n
         union
-        -- What was written this moment is found before it is indexed.
+        -- Rows that are not indexed yet, because they were written a moment ago.
         (select t.id from memoryd.searchable t
          where p_scopes is null and t.source = p_source and t.lexemes is null
          limit 200)
@@ -282,12 +291,13 @@ begin
 end
 $$;
 
--- A question as the search understands it, and the rows that may answer it: ids, each with its source
--- beside it. p_scopes null: all that are open to the caller. p_near: see memoryd.question().
+-- What to look for (see memoryd.question(), also for p_near), and the rows that may answer the question:
+-- their ids, each with its source beside it. p_scopes null: all scopes that are open to the caller.
 --
--- These settings hold for all that is called from here, whose plans are made once a session. Without them a
--- generic plan, which does not know how little is asked for, may read a table from end to end; and among a
--- million rows the planner would start workers, which takes longer than all the rest.
+-- The settings apply to all functions that are called from here. Their plans are made once in a session.
+-- Without the settings, a generic plan, which does not know how few rows are wanted, may read a whole
+-- table; and with a million rows the planner would start parallel workers, which takes longer than the
+-- search.
 create or replace function memoryd.find_candidates(
     p_query text, p_scopes bigint[], p_sources text[], p_embedding vector, p_reach integer, p_near jsonb,
     out question memoryd.question, out sources text[], out ids uuid[])
@@ -300,7 +310,8 @@ as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
     scopes constant bigint[] := memoryd.open_scopes(caller, p_scopes);
-    access constant public.user_memory_access := case when not caller.privileged then memoryd.caller_access() end;
+    access constant public.user_memory_access :=
+        case when not caller.privileged then memoryd.caller_access() end;
     each text;
     found_ids uuid[];
 begin

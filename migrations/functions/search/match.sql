@@ -1,4 +1,4 @@
--- Search by embedding alone: match_memory() and search_shared_knowledge() compare with every row that the
+-- Search only by embedding: match_memory() and search_shared_knowledge() compare with every row that the
 -- caller may read, so the result is exact.
 
 -- Refuses arguments that neither of the two can work with.
@@ -31,7 +31,7 @@ begin
 end
 $$;
 
--- Runs with the caller's rights: row-level security decides which user's memories the caller may name.
+-- Runs with the caller's rights: row-level security decides which users' memories the caller may search.
 create or replace function public.match_memory(
     query_embedding vector,
     match_threshold double precision default 0.7,
@@ -75,14 +75,13 @@ begin
     limit match_memory.match_count;
     get diagnostics found_rows = row_count;
     perform memoryd.note_read(
-        match_memory.filter_user_id, null, 'match_memory', found_rows::integer,
-        (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+        match_memory.filter_user_id, null, 'match_memory', found_rows::integer, memoryd.ms_since(began));
 end
 $$;
 comment on function public.match_memory is
     'A user''s memories nearest to an embedding, most similar first; row-level security decides whose.';
 
--- What the team knows is nobody's own: it is granted to the service alone.
+-- What the team knows has no owner: only the service may search it.
 create or replace function public.search_shared_knowledge(
     query_embedding vector,
     match_threshold double precision default 0.65,

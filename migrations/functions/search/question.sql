@@ -1,7 +1,8 @@
--- From a question to what is looked for.
+-- From a question to the words and weights to look for.
 
--- The speakers, in these scopes (null: in any), one of whose names is among the lexemes; null when there is
--- none. Where thousands are called alike, fifty: of whose names most words are there, the shortest first.
+-- The speakers in these scopes (null: in any) who have a name among the lexemes; null where there are none.
+-- If there are more than fifty, it returns the fifty with the most words of their name among the lexemes;
+-- of these, shorter names first.
 create or replace function memoryd.speakers_named(p_lexemes text[], p_scopes bigint[]) returns text[]
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -11,8 +12,8 @@ as $$
         select n.speaker
         from unnest(p_lexemes) as a(lexeme)
         cross join lateral (
-            -- Of a scope by the key alone: by the lexeme first, it would cost what all others' speakers of
-            -- that name do.
+            -- Looked up by the whole key, scope and lexeme. By the lexeme first, it would read the speakers
+            -- of that name in all scopes, and the time would show how many there are.
             (select substr(s.lexeme, length(a.lexeme) + 3) as speaker
              from unnest(p_scopes) as p(scope)
              cross join lateral (
@@ -36,9 +37,9 @@ as $$
     ) f
 $$;
 
--- For the daemon, which embeds a question: its text without the names of speakers, which draw towards whom
--- they address; and those of its words that the lexicon does not know, to be embedded and looked up with
--- near_words().
+-- For the daemon, which embeds a question. text: the question without the names of speakers, since with a
+-- name the nearest messages are those that address this speaker. words, lexemes: the words that are not in
+-- the lexicon, which the daemon embeds and looks up with near_words().
 create or replace function memoryd.read_question(
     p_query text, p_agent text, p_user uuid, out text text, out words text[], out lexemes text[])
 language plpgsql stable
@@ -46,14 +47,16 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     asked constant text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    scopes constant bigint[] := (memoryd.scopes_asked((null, true, true), p_agent, p_user)).scopes;
     names constant text := (
         select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
                           order by length(n) desc, n)
-        from unnest(memoryd.speakers_named(asked, (memoryd.scopes_asked((null, true, true), p_agent, p_user)).scopes)) n);
+        from unnest(memoryd.speakers_named(asked, scopes)) n);
 begin
     text := left(p_query, 32768);
     if names is not null then
-        -- All at once: a look at the whole text for each would be somebody's way to keep the daemon busy.
+        -- All names in one pass: a pass over the text for each name would let a client keep the daemon
+        -- busy.
         text := regexp_replace(text, '\m(' || names || ')(''s|’s)?(?!\w)', '', 'gi');
     end if;
     if text !~ '\w' then
@@ -65,8 +68,9 @@ begin
         from regexp_matches(lower(left(text, 8192)), '[a-z]{3,24}', 'g') as m(word)
         cross join lateral (select (ts_lexize('english_stem', m.word[1]))[1] as lexeme) s
         where s.lexeme is not null
-          and (not exists (select from memoryd.lexicon l where l.lexeme = s.lexeme and l.embedding is not null)
-               -- Asked by a user, of whom the lexicon may tell only their own words.
+          and (not exists (select from memoryd.lexicon l
+                           where l.lexeme = s.lexeme and l.embedding is not null)
+               -- A question of a user: the lexicon may show them only words of their own rows.
                or (p_user is not null and not exists (
                        select from memoryd.lexeme_statistics c
                        where c.scope = memoryd.scope_of(p_user, null) and c.lexeme = s.lexeme)))
@@ -75,11 +79,14 @@ begin
 end
 $$;
 
+-- The lexemes in the lexicon that are nearest to these words, which are not in it: what p_near brings to
+-- the other functions. p_vectors: the words' embeddings.
 create or replace function memoryd.near_words(p_lexemes text[], p_vectors vector[]) returns jsonb
 language sql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-    select jsonb_agg(jsonb_build_object('lexeme', w.lexeme, 'neighbour', n.lexeme, 'similarity', n.similarity))
+    select jsonb_agg(jsonb_build_object(
+        'lexeme', w.lexeme, 'neighbour', n.lexeme, 'similarity', n.similarity))
     from unnest(p_lexemes, p_vectors) as w(lexeme, vector)
     cross join lateral (
         select l.lexeme, 1 - (l.embedding <=> w.vector) as similarity
@@ -91,10 +98,12 @@ as $$
     where n.similarity >= 0.3
 $$;
 
--- The lexemes that stand for those asked for: each itself, and the nearest eight that the caller's scopes
--- know. `mine` is an end user's one scope, looked up as one: in an array of scopes Postgres 16 looks a word
--- up by the word alone and leaves others' scopes out afterwards, which costs a page where others have it.
-create or replace function memoryd.near_lexemes(p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb)
+-- The lexemes to look for, for each one asked: itself, and the nearest eight that occur in the counted
+-- scopes. `mine` is the one scope of an end user. It is compared as one value: for an array of scopes,
+-- Postgres 16 looks up only the word and filters the scopes afterwards. This reads a page more if other
+-- users have the word, and the time would show it.
+create or replace function memoryd.near_lexemes(
+    p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb)
 returns table (asked text, lexeme text, similarity real)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -121,8 +130,8 @@ begin
                       where s.scope = mine and s.lexeme = n.neighbour offset 0)
         limit 8
     ) n
-    -- That the lexicon knows a word tells that somebody's rows have it: an end user learns it of their own
-    -- alone.
+    -- A word is in the lexicon because a row contains it. An end user may learn this only of their own
+    -- rows.
     where privileged or exists (select from memoryd.lexeme_statistics s
                                 where s.scope = mine and s.lexeme = a.lexeme offset 0)
     union all
@@ -132,9 +141,10 @@ begin
 end
 $$;
 
--- In how many rows of each counted scope these lexemes occur. One look-up each: joined as a whole, the
--- scope's whole vocabulary would be read.
-create or replace function memoryd.count_lexeme_rows(p_caller memoryd.caller, p_lexemes text[], p_counted bigint[])
+-- In how many rows of each counted scope these lexemes occur. Each lexeme is looked up by itself: a join
+-- could read all lexemes of a scope.
+create or replace function memoryd.count_lexeme_rows(
+    p_caller memoryd.caller, p_lexemes text[], p_counted bigint[])
 returns table (lexeme text, scope bigint, rows integer)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -158,8 +168,9 @@ begin
 end
 $$;
 
--- All rows of these scopes, of whatever source.
-create or replace function memoryd.count_all_rows(p_caller memoryd.caller, p_counted bigint[]) returns double precision
+-- How many rows these scopes have in all sources together.
+create or replace function memoryd.count_all_rows(p_caller memoryd.caller, p_counted bigint[])
+returns double precision
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -175,7 +186,8 @@ begin
 end
 $$;
 
--- Words of rows that were indexed this moment are not counted in yet: those asked for, in which scopes.
+-- The statistics do not count the words of rows that were indexed a moment ago. These are the lexemes asked
+-- for that may be missing in them, each with its scope.
 create or replace function memoryd.uncounted_lexemes(
     p_asked text[], p_counted bigint[], p_everywhere boolean, out lexemes text[], out scopes bigint[])
 language plpgsql stable
@@ -190,16 +202,17 @@ begin
     else
         select array_agg(a), array_agg(s) into lexemes, scopes
         from unnest(p_asked) a, unnest(p_counted) s
-        -- One look-up each (offset): joined, what is read would depend on where among others' words a word
-        -- stands.
-        where not exists (select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a offset 0);
+        -- Because of the offset, each is looked up by itself. What a join reads would depend on the words
+        -- of other users.
+        where not exists (select from memoryd.lexeme_statistics c
+                          where c.scope = s and c.lexeme = a offset 0);
     end if;
 end
 $$;
 
--- The lexemes that stand for the question, each with its weight (BM25's inverse document frequency, times
--- the square of its similarity to the one asked for), in each counted scope that has it. `upto`: how many
--- rows it and the heavier ones lead to.
+-- The lexemes to look for, each with its weight and with each counted scope in which it occurs. The weight
+-- is BM25's inverse document frequency, times the square of the similarity to the lexeme asked for. `upto`:
+-- how many rows this lexeme and those with more weight lead to.
 create or replace function memoryd.weigh_lexemes(
     p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb, p_all_rows double precision)
 returns table (lexeme text, similarity real, weight double precision, scope bigint, rows integer, upto bigint)
@@ -217,12 +230,14 @@ begin
         select n.lexeme, n.similarity, coalesce(c.rows, 0) as rows,
                row_number() over (partition by n.asked order by n.similarity desc, n.lexeme) as place
         from near n
-        left join (select c.lexeme, sum(c.rows) as rows from counts c group by c.lexeme) c on c.lexeme = n.lexeme
+        left join (select c.lexeme, sum(c.rows) as rows from counts c group by c.lexeme) c
+            on c.lexeme = n.lexeme
         where n.similarity = 1 or c.rows > 0
     ), weighed as materialized (
         select r.lexeme, max(r.similarity) as similarity,
-               max(r.similarity ^ 2 * ln(1 + (greatest(p_all_rows - r.rows, 0) + 0.5) / (r.rows + 0.5)))::double precision
-                   as weight
+               max(r.similarity ^ 2
+                   * ln(1 + (greatest(p_all_rows - r.rows, 0) + 0.5) / (r.rows + 0.5))
+               )::double precision as weight
         from ranked r
         where r.place <= 9
         group by r.lexeme
@@ -234,41 +249,56 @@ begin
 end
 $$;
 
--- What is asked for, in the terms of these scopes (null: all there are), which are open to the caller:
---   weights   of a row's sparse_embedding the inner product with this is its BM25 score; words near in meaning count by the
---             square of their similarity
---   words     lexemes to look for, each in the scope beside it (word_scopes), that lead to 500 rows at most (some more in
---             big scopes)
---   pairs     of words that lead to more: to be looked for together, two by two, the rarest pairs first (in pair_scopes)
---   speakers  who are named, and are therefore not searched for as words: a name draws to the turns that address somebody
---   ideal     what a row would score that holds every word asked for
--- p_near brings the neighbours of words that the lexicon does not know: [{"lexeme", "neighbour",
--- "similarity"}].
-create or replace function memoryd.question(p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb)
+-- The thousand scopes with the most rows: the words of a question to all scopes are looked for in these.
+create or replace function memoryd.biggest_scopes() returns bigint[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array(
+        select s.scope from memoryd.lexeme_statistics s
+        where s.lexeme >= '#' and s.lexeme < '$'
+        group by s.scope
+        order by sum(s.rows) desc
+        limit 1000);
+end
+$$;
+
+-- What to look for to answer a question in these scopes (null: all), which are open to the caller:
+--   weights   The inner product of a row's sparse_embedding with this is the row's BM25 score. Words with a
+--             similar meaning count by the square of their similarity.
+--   words     Lexemes to look for, each in the scope beside it (word_scopes). They lead to at most 500 rows
+--             (more in big scopes).
+--   pairs     Words that lead to more rows are looked for in pairs: rows that contain both words. The rarest
+--             pairs come first. Each word has its scope beside it (pair_scopes).
+--   speakers  The speakers that the question names. Their names are not searched for as words, because the
+--             messages that contain a name are mostly those that address the speaker.
+--   ideal     The score of a row that contains every word asked for.
+-- p_near: the neighbours of words that are not in the lexicon: [{"lexeme", "neighbour", "similarity"}].
+create or replace function memoryd.question(
+    p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb)
 returns memoryd.question
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     made memoryd.question;
-    scopes bigint[] := p_scopes;
+    scopes constant bigint[] := coalesce(p_scopes, memoryd.biggest_scopes());
     counted bigint[];
     asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
     uncounted record;
     all_rows double precision;
     budget integer;
 begin
-    if scopes is null then
-        scopes := array(select s.scope from memoryd.lexeme_statistics s where s.lexeme >= '#' and s.lexeme < '$'
-                        group by s.scope order by sum(s.rows) desc limit 1000);
-    end if;
     counted := memoryd.counted_scopes(p_caller, scopes);
-    made.asks_when := p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
+    made.asks_when :=
+        p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
     made.speakers := memoryd.speakers_named(asked, counted);
     if made.speakers is not null then
-        asked := array(select unnest(asked)
-                       except
-                       select unnest(tsvector_to_array(memoryd.lexemes_of(array_to_string(made.speakers, ' ')))));
+        asked := array(
+            select unnest(asked)
+            except
+            select unnest(tsvector_to_array(memoryd.lexemes_of(array_to_string(made.speakers, ' ')))));
     end if;
     uncounted := memoryd.uncounted_lexemes(asked, counted, p_scopes is null);
     all_rows := memoryd.count_all_rows(p_caller, counted);
@@ -277,16 +307,17 @@ begin
     with keys as materialized (
         select * from memoryd.weigh_lexemes(p_caller, asked, counted, p_near, all_rows)
     ), common as materialized (
-        -- Words asked for that lead to too many rows by themselves: the rarest of them, in the scope that
-        -- has most.
+        -- Words asked for that lead to too many rows by themselves: the five rarest of them, in the scope
+        -- with the most rows.
         select k.lexeme, k.scope, k.rows, row_number() over (order by k.rows, k.lexeme) as place
         from keys k
         where k.similarity = 1 and k.upto > budget
-          and k.scope = (select b.scope from keys b where b.similarity = 1 order by b.rows desc nulls last, b.scope limit 1)
+          and k.scope = (select b.scope from keys b where b.similarity = 1
+                         order by b.rows desc nulls last, b.scope limit 1)
         order by k.rows, k.lexeme
         limit 5
     ), pairs as materialized (
-        -- As many rows as two words share that know nothing of each other.
+        -- rows: how many rows would contain both words if the words were independent of each other.
         select e.one, e.other, e.scope, row_number() over w as place, sum(e.rows) over w as upto
         from (select a.lexeme as one, b.lexeme as other, a.scope, a.rows * (b.rows / all_rows) as rows
               from common a join common b on a.place < b.place) e
@@ -295,10 +326,11 @@ begin
         select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
         from (select k.lexeme, k.scope from keys k where k.scope is not null and k.upto <= budget
               union all
-              -- Of what is not counted, every word.
+              -- In scopes that are not counted, every word.
               select a, s from unnest(asked) a, unnest(scopes) s where s <> all (counted)
               union all
-              select u.lexeme, u.scope from unnest(uncounted.lexemes, uncounted.scopes) as u(lexeme, scope)) t
+              select u.lexeme, u.scope
+              from unnest(uncounted.lexemes, uncounted.scopes) as u(lexeme, scope)) t
     ), twos as (
         select array_agg(t.lexeme order by p.place, t.second) as lexemes,
                array_agg(p.scope order by p.place, t.second) as scopes
@@ -309,7 +341,8 @@ begin
     select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
             from (select memoryd.sparse_index(k.lexeme) as place, max(k.weight)::real as weight from keys k
                   where k.weight > 0 group by 1) v),
-           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'), coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
+           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
+           coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
            (select 1.6 * sum(d.weight)
             from (select distinct k.lexeme, k.weight from keys k where k.similarity = 1) d)
     into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal

@@ -1,12 +1,13 @@
--- The candidates in order: what each says of the question, and which are given back.
+-- The candidates in order: how well each answers the question, and which of them are returned.
 --
--- relevance   lexical + dense + prior + named + timed + session, lexical and dense each relative to the
--- best candidate's, the whole
---             relative to the best again, times how well the best fits at all: from 0 to 1. Without an embedding a memory's or an
---             insight's relevance is the part of the question's keywords that it has.
+-- relevance   From 0 to 1. The sum of lexical, dense, prior, named, timed and session. Lexical and dense
+-- are
+--             relative to the best candidate's. The sum is relative to the best sum, times how well the best
+--             candidate fits at all. Without an embedding the relevance of a memory or an insight is the
+--             part of the question's keywords that it has.
 -- score       min(1, relevance x weight + recency + association)
 
--- Refuses what cannot be searched for.
+-- Refuses arguments that the search cannot work with.
 create or replace function memoryd.check_search(
     p_embedding vector, p_count integer, p_sources text[], p_filter jsonb) returns void
 language plpgsql immutable
@@ -22,12 +23,16 @@ begin
     end if;
     if cardinality(p_sources) > 100 then
         raise exception 'sources has % entries', cardinality(p_sources)
-            using errcode = 'invalid_parameter_value', hint = 'Sources: ' || array_to_string(known, ', ') || '.';
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Sources: ' || array_to_string(known, ', ') || '.';
     end if;
-    select array_agg(coalesce(s, 'null')) into unknown from unnest(p_sources) s where s <> all (known) or s is null;
+    select array_agg(coalesce(s, 'null')) into unknown
+    from unnest(p_sources) s
+    where s <> all (known) or s is null;
     if unknown is not null then
         raise exception 'unknown source %', unknown[1]
-            using errcode = 'invalid_parameter_value', hint = 'Sources: ' || array_to_string(known, ', ') || '.';
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Sources: ' || array_to_string(known, ', ') || '.';
     end if;
     if jsonb_typeof(p_filter) <> 'object' then
         raise exception 'filter is of type %', jsonb_typeof(p_filter)
@@ -35,39 +40,43 @@ begin
                   hint = 'Give an object that the metadata contain, such as {"kind": "fact"}.';
     end if;
     if vector_dims(p_embedding) <> :dimensions then
-        raise exception 'query_embedding has % dimensions, this database''s have :dimensions', vector_dims(p_embedding)
+        raise exception 'query_embedding has % dimensions, this database''s have :dimensions',
+                        vector_dims(p_embedding)
             using errcode = 'invalid_parameter_value',
                   hint = 'Embed the query with the model that the rows are embedded with.';
     end if;
 end
 $$;
 
--- Whether a row is one of those asked for: of this user (null: any), of nobody (p_unowned), for this agent
--- (null: any). Inlined.
+-- Whether a row is one of those asked for: of this user (null: of any), only without an owner (p_unowned),
+-- for this agent (null: for any). Inlined.
 create or replace function memoryd.is_asked_for(
-    p_owner uuid, p_for_agent text, p_is_current boolean, p_user uuid, p_unowned boolean, p_agent text) returns boolean
+    p_owner uuid, p_for_agent text, p_is_current boolean, p_user uuid, p_unowned boolean, p_agent text)
+returns boolean
 language sql immutable parallel safe
 return p_is_current
     and (p_user is null or p_owner = p_user)
     and (not p_unowned or p_owner is null)
     and (p_agent is null or p_for_agent is null or p_for_agent = p_agent);
 
--- The ids of each source together. Inlined.
-create or replace function memoryd.by_source(p_sources text[], p_ids uuid[]) returns table (source text, ids uuid[])
+-- The ids, grouped by source. Inlined.
+create or replace function memoryd.by_source(p_sources text[], p_ids uuid[])
+returns table (source text, ids uuid[])
 language sql immutable parallel safe
 begin atomic
     select c.source, array_agg(c.id) from unnest(p_sources, p_ids) as c(source, id) group by c.source;
 end;
 
--- The candidates as they are now, read with the caller's own rights: an end user's may not touch the view
--- of all sources, which holds the agents' knowledge. A row without an index is weighed here (the inner
--- offset keeps that from being done for all). The outer offset keeps each source a query of its own, which
--- reads that source's table alone.
+-- The candidates as they are now, read with the caller's own rights. End users have no right to the view of
+-- all sources, because it contains the agents' knowledge: so there are two queries. A row that has no index
+-- yet is weighed here; the inner offset prevents that all rows are weighed. The outer offset keeps each
+-- source a query of its own, which reads only that source's table.
 create or replace function memoryd.candidate_rows(
     p_caller memoryd.caller, p_sources text[], p_ids uuid[], p_weights sparsevec, p_embedding vector,
     p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb)
-returns table (source text, id uuid, lexical double precision, similarity double precision, prior real, says_when boolean,
-               session_id uuid, speaker text, created_at timestamptz, weight double precision)
+returns table (source text, id uuid, lexical double precision, similarity double precision, prior real,
+               says_when boolean, session_id uuid, speaker text, created_at timestamptz,
+               weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -80,8 +89,11 @@ begin
         select r.*
         from memoryd.by_source(p_sources, p_ids) c
         cross join lateral (
-            select t.source, t.id, greatest(0, -(coalesce(t.sparse_embedding, w.weights) <#> p_weights)),
-                   1 - (t.embedding <=> p_embedding), coalesce(t.prior, w.prior), coalesce(t.says_when, w.says_when),
+            select t.source, t.id,
+                   greatest(0, -(coalesce(t.sparse_embedding, w.weights) <#> p_weights)),
+                   1 - (t.embedding <=> p_embedding),
+                   coalesce(t.prior, w.prior),
+                   coalesce(t.says_when, w.says_when),
                    t.session_id, t.speaker, t.created_at, t.weight
             from memoryd.searchable t
             left join lateral (
@@ -98,8 +110,11 @@ begin
         select r.*
         from memoryd.by_source(p_sources, p_ids) c
         cross join lateral (
-            select t.source, t.id, greatest(0, -(coalesce(t.sparse_embedding, w.weights) <#> p_weights)),
-                   1 - (t.embedding <=> p_embedding), coalesce(t.prior, w.prior), coalesce(t.says_when, w.says_when),
+            select t.source, t.id,
+                   greatest(0, -(coalesce(t.sparse_embedding, w.weights) <#> p_weights)),
+                   1 - (t.embedding <=> p_embedding),
+                   coalesce(t.prior, w.prior),
+                   coalesce(t.says_when, w.says_when),
                    t.session_id, t.speaker, t.created_at, t.weight
             from memoryd.searchable_by_users t
             left join lateral (
@@ -115,7 +130,8 @@ begin
 end
 $$;
 
--- What is shown of rows, read with the caller's own rights.
+-- What the results show of these rows, read with the caller's own rights. See candidate_rows() for why
+-- there are two queries.
 create or replace function memoryd.show_rows(p_caller memoryd.caller, p_sources text[], p_ids uuid[])
 returns table (source text, id uuid, content text, metadata jsonb)
 language plpgsql stable
@@ -149,13 +165,15 @@ begin
 end
 $$;
 
--- Each candidate's parts and their sum, relative to the best: the most relevant p_count.
+-- The parts of each candidate's relevance, and their sum relative to the best (hybrid). Returns the p_count
+-- candidates with the highest hybrid x weight.
 create or replace function memoryd.hybrid_scores(
     p_caller memoryd.caller, p_question memoryd.question, p_sources text[], p_ids uuid[], p_embedding vector,
     p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb, p_count bigint)
-returns table (source text, id uuid, similarity double precision, created_at timestamptz, lexical double precision,
-               dense double precision, prior double precision, named double precision, timed double precision,
-               session double precision, hybrid double precision, weight double precision)
+returns table (source text, id uuid, similarity double precision, created_at timestamptz,
+               lexical double precision, dense double precision, prior double precision,
+               named double precision, timed double precision, session double precision,
+               hybrid double precision, weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -189,12 +207,16 @@ begin
                          else 0.3 * max(s.total) over (partition by s.session_id) end as session_part
         from sums s
     ), hybrids as (
-        select s.*, greatest(0, s.total + s.session_part) / nullif(max(s.total + s.session_part) over (), 0) * s.fit as hybrid
+        select s.*,
+               greatest(0, s.total + s.session_part)
+                   / nullif(max(s.total + s.session_part) over (), 0)
+                   * s.fit as hybrid
         from sessions s
     )
     select h.source, h.id, h.similarity, h.created_at,
-           h.lexical_part::double precision, h.dense_part::double precision, h.prior_part::double precision,
-           h.named_part::double precision, h.timed_part::double precision, h.session_part::double precision,
+           h.lexical_part::double precision, h.dense_part::double precision,
+           h.prior_part::double precision, h.named_part::double precision,
+           h.timed_part::double precision, h.session_part::double precision,
            h.hybrid, h.weight::double precision
     from hybrids h
     order by h.hybrid * h.weight desc, h.created_at desc, h.id
@@ -202,15 +224,59 @@ begin
 end
 $$;
 
--- The whole search, with all its parts; recall() and explain_recall() are two views of it. Row-level
+-- The part of the asked keywords that a row has, from 0 to 1; no row where it has none of them. Inlined: as
+-- a function that returns a row, since one that returns a value is not inlined if it contains a subquery.
+create or replace function memoryd.keyword_part(p_keywords text[], p_asked text[])
+returns table (part double precision)
+language sql immutable parallel safe
+begin atomic
+    select count(*)::double precision / cardinality(p_asked)
+    from unnest(p_asked) as w(word)
+    where w.word = any(p_keywords)
+    having count(*) > 0;
+end;
+
+-- The same for a row of a source. p_asked null: no row is read. The offset keeps the keywords of one row in
+-- a query of their own.
+create or replace function memoryd.row_keyword_part(p_source text, p_id uuid, p_asked text[])
+returns table (part double precision)
+language sql stable
+begin atomic
+    select k.part
+    from (select t.keywords from memoryd.searchable_by_users t
+          where p_asked is not null and t.source = p_source and t.id = p_id
+          offset 0) r
+    cross join lateral memoryd.keyword_part(r.keywords, p_asked) k;
+end;
+
+-- Memories that are linked to the best results, among these ids: each belongs to the results because of its
+-- link, even if it has none of the question's words. p_asked: the question's keywords (null with an
+-- embedding). Inlined, and reads with the caller's rights.
+create or replace function memoryd.linked_rows(
+    p_ids uuid[], p_embedding vector, p_asked text[], p_user uuid, p_unowned boolean, p_agent text,
+    p_filter jsonb)
+returns table (source text, id uuid, similarity double precision, created_at timestamptz,
+               relevance double precision, weight double precision)
+language sql stable
+begin atomic
+    select m.source, m.id, 1 - (m.embedding <=> p_embedding), m.created_at, coalesce(k.part, 0), m.weight
+    from memoryd.source_memory m
+    left join lateral memoryd.keyword_part(m.keywords, p_asked) k on true
+    where m.id = any(p_ids)
+      and memoryd.is_asked_for(m.owner_id, m.agent_id, m.is_current, p_user, p_unowned, p_agent)
+      and (p_filter = '{}' or m.metadata @> p_filter);
+end;
+
+-- The whole search, with the parts of each score; recall() and explain_recall() show its result. Row-level
 -- security decides what is found.
 create or replace function memoryd.search(
-    p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer, p_sources text[], p_filter jsonb,
-    p_near jsonb default null
-) returns table (source text, id uuid, content text, score double precision, similarity double precision, metadata jsonb,
-                 created_at timestamptz, lexical double precision, dense double precision, prior double precision,
-                 named double precision, timed double precision, session double precision, relevance double precision,
-                 weight double precision, recency double precision, association double precision)
+    p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer, p_sources text[],
+    p_filter jsonb, p_near jsonb default null)
+returns table (source text, id uuid, content text, score double precision, similarity double precision,
+               metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
+               prior double precision, named double precision, timed double precision,
+               session double precision, relevance double precision, weight double precision,
+               recency double precision, association double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -220,66 +286,52 @@ as $$
 #variable_conflict use_column
 declare
     caller constant memoryd.caller := memoryd.current_caller();
-    wanted text[] := coalesce(p_sources, array['memory', 'conversation', 'document', 'knowledge', 'insight']);
     condition constant jsonb := coalesce(p_filter, '{}');
-    asked_keywords constant text[] := public.extract_keywords(p_query);
-    -- With a filter, many of the nearest may fall away.
+    -- They count only without an embedding.
+    asked_keywords constant text[] := case when p_embedding is null then public.extract_keywords(p_query) end;
+    -- A filter may exclude many of the nearest.
     reach constant integer := case when condition = '{}' then 200 else 4000 end;
     asked record;
     candidates record;
 begin
-    perform memoryd.check_search(p_embedding, p_count, wanted, condition);
-    -- Who is nobody finds nothing; who has switched memory off is told nothing.
+    perform memoryd.check_search(p_embedding, p_count, p_sources, condition);
+    -- An end user without an id finds nothing. Nothing is found of a user who has switched memory off.
     if (not caller.privileged and caller.user_id is null and p_user is null)
        or memoryd.memory_is_off(coalesce(p_user, caller.user_id)) then
         return;
     end if;
-    if not caller.privileged then
-        wanted := array_remove(wanted, 'knowledge'); -- which is the agents'
-    end if;
     select * into asked from memoryd.scopes_asked(caller, p_agent, p_user);
-    select * into candidates
-    from memoryd.find_candidates(p_query, asked.scopes, wanted, p_embedding, reach, p_near);
+    select * into candidates from memoryd.find_candidates(
+        p_query, asked.scopes, memoryd.sources_asked(caller, p_sources), p_embedding, reach, p_near);
 
     return query
     with ranked as materialized (
-        select h.*,
-               case when k.keywords && asked_keywords
-                    then (select count(*) from unnest(asked_keywords) w where w = any(k.keywords))::double precision
-                         / cardinality(asked_keywords)
-                    else h.hybrid end as relevance
+        select h.*, coalesce(k.part, h.hybrid) as relevance
         from memoryd.hybrid_scores(
-            caller, candidates.question, candidates.sources, candidates.ids, p_embedding, p_user, asked.unowned, p_agent,
-            condition, greatest(100, 2::bigint * p_count)) h
-        left join lateral (
-            select t.keywords from memoryd.searchable_by_users t
-            where p_embedding is null and t.source = h.source and t.id = h.id
-            offset 0
-        ) k on true
+            caller, candidates.question, candidates.sources, candidates.ids, p_embedding,
+            p_user, asked.unowned, p_agent, condition, greatest(100, 2::bigint * p_count)) h
+        left join lateral memoryd.row_keyword_part(h.source, h.id, asked_keywords) k on true
     ), best_memories as (
         select array_agg(t.id) as ids
         from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3
               order by r.relevance desc limit 20) t
     ), links as materialized (
         select l.id, l.strength from best_memories b cross join lateral memoryd.linked_to(b.ids) l
+    ), linked as (
+        select array_agg(l.id) as ids from links l
+        where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
-        select r.source, r.id, r.similarity, r.created_at, r.lexical, r.dense, r.prior, r.named, r.timed, r.session,
-               r.relevance, r.weight, coalesce(0.2 * l.strength, 0) as association
+        select r.source, r.id, r.similarity, r.created_at, r.lexical, r.dense, r.prior, r.named, r.timed,
+               r.session, r.relevance, r.weight, coalesce(0.2 * l.strength, 0) as association
         from ranked r
         left join links l on l.id = r.id and r.source = 'memory'
         union all
-        -- What is linked to the best belongs to it, whatever its own words.
-        select m.source, m.id, 1 - (m.embedding <=> p_embedding), m.created_at, 0, 0, 0, 0, 0, 0,
-               case when p_embedding is null and m.keywords && asked_keywords
-                    then (select count(*) from unnest(asked_keywords) w where w = any(m.keywords))::double precision
-                         / cardinality(asked_keywords)
-                    else 0 end,
-               m.weight, 0.2 * l.strength
-        from links l
-        join memoryd.source_memory m on m.id = l.id
-        where not exists (select from ranked r where r.id = m.id and r.source = 'memory')
-          and memoryd.is_asked_for(m.owner_id, m.agent_id, m.is_current, p_user, asked.unowned, p_agent)
-          and (condition = '{}' or m.metadata @> condition)
+        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0,
+               0, m.relevance, m.weight, 0.2 * l.strength
+        from linked g
+        cross join lateral memoryd.linked_rows(
+            g.ids, p_embedding, asked_keywords, p_user, asked.unowned, p_agent, condition) m
+        join links l on l.id = m.id
     ), best as materialized (
         select s.*, memoryd.recency(s.created_at) as recency,
                s.relevance * s.weight + memoryd.recency(s.created_at) + s.association as rank
@@ -288,11 +340,11 @@ begin
         order by rank desc, s.created_at desc, s.id
         limit p_count
     )
-    select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical, b.dense, b.prior,
-           b.named, b.timed, b.session, b.relevance, b.weight, b.recency, b.association
+    select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical,
+           b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight, b.recency, b.association
     from best b
-    join memoryd.show_rows(
-        caller, array(select b.source from best b order by b.id), array(select b.id from best b order by b.id)) s
+    join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
+                           array(select b.id from best b order by b.id)) s
         on s.id = b.id and s.source = b.source
     order by b.rank desc, b.created_at desc, b.id;
 end

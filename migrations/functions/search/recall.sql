@@ -1,4 +1,4 @@
--- Recall: what is remembered about a question, of all sources, in one call.
+-- Recall: what is remembered about a question in all sources, in one call. Each call is put on record.
 
 create or replace function public.recall(
     query text,
@@ -20,14 +20,18 @@ declare
 begin
     return query
     select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
-    from memoryd.search(recall.query, recall.agent_id, recall.user_id, recall.query_embedding, recall.match_count,
-                        recall.sources, recall.filter) s;
+    from memoryd.search(
+        recall.query, recall.agent_id, recall.user_id, recall.query_embedding, recall.match_count,
+        recall.sources, recall.filter) s;
     get diagnostics found_rows = row_count;
-    perform memoryd.note_read(coalesce(recall.user_id, memoryd.caller_id()), recall.agent_id, 'recall', found_rows,
-                              (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+    perform memoryd.note_read(
+        coalesce(recall.user_id, memoryd.caller_id()), recall.agent_id, 'recall', found_rows,
+        memoryd.ms_since(began));
 end
 $$;
-comment on function public.recall is 'What is remembered about a query, best first. Give query_embedding for the dense half. Row-level security decides what is found.';
+comment on function public.recall is
+    'What is remembered about a query, best first. Give query_embedding for the dense half. '
+    'Row-level security decides what is found.';
 
 create or replace function public.explain_recall(
     query text,
@@ -37,9 +41,10 @@ create or replace function public.explain_recall(
     match_count integer default 10,
     sources text[] default null,
     filter jsonb default '{}'
-) returns table (source text, id uuid, content text, score double precision, lexical double precision, dense double precision,
-                 prior double precision, named double precision, timed double precision, session double precision,
-                 relevance double precision, weight double precision, recency double precision, association double precision)
+) returns table (source text, id uuid, content text, score double precision, lexical double precision,
+                 dense double precision, prior double precision, named double precision,
+                 timed double precision, session double precision, relevance double precision,
+                 weight double precision, recency double precision, association double precision)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -49,13 +54,18 @@ declare
     found_rows integer;
 begin
     return query
-    select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.timed, s.session, s.relevance, s.weight,
-           s.recency, s.association
-    from memoryd.search(explain_recall.query, explain_recall.agent_id, explain_recall.user_id, explain_recall.query_embedding,
-                        explain_recall.match_count, explain_recall.sources, explain_recall.filter) s;
+    select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.timed, s.session,
+           s.relevance, s.weight, s.recency, s.association
+    from memoryd.search(
+        explain_recall.query, explain_recall.agent_id, explain_recall.user_id,
+        explain_recall.query_embedding, explain_recall.match_count, explain_recall.sources,
+        explain_recall.filter) s;
     get diagnostics found_rows = row_count;
-    perform memoryd.note_read(coalesce(explain_recall.user_id, memoryd.caller_id()), explain_recall.agent_id, 'explain_recall',
-                              found_rows, (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+    perform memoryd.note_read(
+        coalesce(explain_recall.user_id, memoryd.caller_id()), explain_recall.agent_id, 'explain_recall',
+        found_rows, memoryd.ms_since(began));
 end
 $$;
-comment on function public.explain_recall is 'recall() with what each part contributed: relevance from lexical to session, then score = min(1, relevance x weight + recency + association).';
+comment on function public.explain_recall is
+    'recall() with what each part contributed: relevance from lexical to session, '
+    'then score = min(1, relevance x weight + recency + association).';

@@ -1,8 +1,16 @@
--- Which bodies of text a caller may search.
+-- What a caller may search: which sources, and of them which scopes.
 
--- Whether anything of scope 0 is the user's to find: granted to them, or their own and shared with others.
--- To everybody else the scope stays closed, so that not even the time that a search takes tells them what
--- others share.
+-- The sources that a question goes to (p_sources null: all). Only agents and support search the agents'
+-- knowledge. Inlined.
+create or replace function memoryd.sources_asked(p_caller memoryd.caller, p_sources text[]) returns text[]
+language sql immutable parallel safe
+return array_remove(
+    coalesce(p_sources, array['memory', 'conversation', 'document', 'knowledge', 'insight']),
+    case when not (p_caller).privileged then 'knowledge' end);
+
+-- Whether the user may find anything in scope 0 (what is shared): something that is granted to them, or
+-- that they share with others. For all other users the scope is closed, so that not even the time that a
+-- search takes tells them what others share.
 create or replace function memoryd.has_shared(p_user uuid) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -17,8 +25,9 @@ begin
 end
 $$;
 
--- Of the scopes asked for those that the caller may search: an end user's own, and 0, which is shared. Null
--- to a privileged caller: all there are. What is looked up for support is on record before.
+-- Those of p_scopes that the caller may search: an end user their own, and 0, which is shared. A privileged
+-- caller may search all, and p_scopes null means all. A search by support is put on record before anything
+-- is looked up.
 create or replace function memoryd.open_scopes(p_caller memoryd.caller, p_scopes bigint[]) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -35,13 +44,14 @@ begin
     if (p_caller).user_id is null then
         return '{}';
     end if;
-    return case when p_scopes is null or mine = any(p_scopes) then array[mine] else '{}' end
-        || case when (p_scopes is null or 0 = any(p_scopes)) and memoryd.has_shared((p_caller).user_id) then array[0::bigint]
-                else '{}' end;
+    return case when p_scopes is null or mine = any(p_scopes)
+                then array[mine] else '{}' end
+        || case when (p_scopes is null or 0 = any(p_scopes)) and memoryd.has_shared((p_caller).user_id)
+                then array[0::bigint] else '{}' end;
 end
 $$;
 
--- The scopes that a question goes to (null: all), and whether to rows without an owner alone.
+-- The scopes that a question goes to (null: all), and whether only to rows without an owner.
 create or replace function memoryd.scopes_asked(
     p_caller memoryd.caller, p_agent text, p_user uuid, out scopes bigint[], out unowned boolean)
 language sql stable
@@ -51,22 +61,25 @@ as $$
                -- An end user's own, and what is shared with them.
                when not (p_caller).privileged
                    then array[memoryd.scope_of(coalesce(p_user, (p_caller).user_id), null), 0]
-               when p_user is not null then array[memoryd.scope_of(p_user, null)]
-               when p_agent is not null then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0]
+               when p_user is not null
+                   then array[memoryd.scope_of(p_user, null)]
+               when p_agent is not null
+                   then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0]
            end,
            (p_caller).privileged and p_user is null and p_agent is not null
 $$;
 
--- The scopes in which words are counted. How common a word is among what others share tells what they
--- share: an end user learns it of their own rows alone.
+-- The scopes in which words are counted. How common a word is in what others share would tell what they
+-- share: so for an end user only their own rows count.
 create or replace function memoryd.counted_scopes(p_caller memoryd.caller, p_scopes bigint[]) returns bigint[]
 language sql immutable parallel safe
 return case when (p_caller).privileged then p_scopes else array_remove(p_scopes, 0) end;
 
--- The keys of the inverted index of lexemes, each within its scope; none of scopes that are not open (null:
--- all are). Callers bring words, never keys: those of another's scope would show, by what the search costs,
--- which words are there.
-create or replace function memoryd.keys_of(p_lexemes text[], p_scopes bigint[], p_open bigint[]) returns bigint[]
+-- The keys of these lexemes, each in the scope beside it, in the inverted index; only of scopes that are
+-- open (null: all are). Callers give words, never keys: with a key of another user's scope, the time that
+-- the search takes would show which words are there.
+create or replace function memoryd.keys_of(p_lexemes text[], p_scopes bigint[], p_open bigint[])
+returns bigint[]
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -76,8 +89,9 @@ as $$
                  order by k.place)
 $$;
 
--- Rows of a source in scopes that are open to the caller.
-create or replace function memoryd.count_rows(p_caller memoryd.caller, p_scopes bigint[], p_source text) returns bigint
+-- How many rows a source has in these scopes, which are open to the caller.
+create or replace function memoryd.count_rows(p_caller memoryd.caller, p_scopes bigint[], p_source text)
+returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -88,7 +102,7 @@ begin
 end
 $$;
 
--- The same for whoever calls: of an end user their own rows alone.
+-- The same, for clients to call: for an end user it counts only their own rows.
 create or replace function memoryd.rows_in(p_scopes bigint[], p_source text) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
--- Who may read and write which rows: for each table its rights and its policies together. Rights to functions
--- are in grants.sql. To apply this file locks the tables, so it is applied only when it has changed. The
--- migrator drops the policies that it made before.
+-- Who may read and write which rows: for each table its rights and its policies together. Rights to
+-- functions are in grants.sql. To apply this file locks the tables, so it is applied only when it has
+-- changed. The migrator drops the policies that it made before.
 --
 --   memoryd_service   agents: everything.
 --   memoryd_user      end users: their own rows, and what is shared with them; nothing of the agents' own
@@ -8,13 +8,14 @@
 --   memoryd_admin     support: reads everything and writes nothing. A read of a user's rows is logged before
 --                     the row is seen (note_admin_read).
 --
--- End users have rights by column. Ids are not theirs to choose: by choosing one that is taken they would
--- learn that it exists, and one that somebody else waits for would be theirs first. On no table do they have
--- INSERT, UPDATE, DELETE or TRUNCATE as a whole: each of the last three allows LOCK TABLE in every mode. They
--- delete by forget(). The policies keep DELETE to their own rows all the same, in case somebody grants it.
+-- End users have rights by column. They cannot choose ids: with an id that exists already they would learn
+-- that it exists, and they could take an id that another client is about to use. On no table do they have
+-- INSERT, UPDATE, DELETE or TRUNCATE as a whole: each of the last three allows LOCK TABLE in every mode.
+-- They delete by forget(). The policies limit DELETE to their own rows all the same, in case the right is
+-- granted later.
 
--- Nobody has rights that are not granted below. Supabase grants its clients everything by default, also
--- TRUNCATE, which no policy stops.
+-- Clients have no rights but those that are granted below. Supabase grants its clients everything by
+-- default, also TRUNCATE, which no policy stops.
 do $$
 declare
     client name;
@@ -76,9 +77,8 @@ grant select on public.agent_commands to memoryd_admin;
 create policy admin_read on public.agent_commands for select to memoryd_admin
     using (memoryd.note_admin_read('agent_commands', user_id));
 
--- public.agent_memory
--- Users write memories of their own, none for all agents (_shared). They set no command_id: the outcome of a
--- command is remembered once, by its agent.
+-- public.agent_memory Users write memories of their own, none for all agents (_shared). They set no
+-- command_id: the outcome of a command is remembered once, by its agent.
 grant select, insert, update, delete on public.agent_memory to memoryd_service;
 create policy service on public.agent_memory to memoryd_service using (true) with check (true);
 grant
@@ -100,9 +100,8 @@ grant select, insert, update, delete on public.shared_memory to memoryd_service;
 grant select on public.shared_memory to memoryd_user;
 grant select on public.shared_memory to memoryd_admin;
 
--- public.memory_associations
--- A link is visible to those who see both of its memories. It has no user of its own: a read is noted for the
--- user of its memory.
+-- public.memory_associations A link is visible to those who see both of its memories. It has no user of its
+-- own: a read is noted for the user of its memory.
 grant select, insert, update, delete on public.memory_associations to memoryd_service;
 create policy service on public.memory_associations to memoryd_service using (true) with check (true);
 grant select on public.memory_associations to memoryd_user;

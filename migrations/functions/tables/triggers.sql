@@ -243,7 +243,7 @@ create or replace trigger forget_index before update on public.shared_knowledge
     execute function memoryd.forget_index('embedding');
 create or replace trigger stamp_knowledge_insert before insert on public.shared_knowledge
     for each row execute function memoryd.stamp_knowledge();
--- To note that an entry was used is no change of it, nor is indexing it.
+-- Noting that an entry was used does not count as a change of it. Indexing it does not, either.
 create or replace trigger stamp_knowledge_update before update on public.shared_knowledge
     for each row when ((new.org_id, new.tier, new.category, new.title, new.content, new.created_by,
                         new.created_by_name, new.source, new.confidence, new.surprise_score, new.tags,

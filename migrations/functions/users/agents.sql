@@ -1,9 +1,9 @@
--- Agents that are a user's own: only this user's rows name them, no row of another user or of nobody does. An
--- agent's name may tell whose it was, so it is erased with the user.
+-- Agents that are a user's own: only this user's rows name them. No row of another user names them, and no
+-- row without a user. The name of such an agent may identify its user, so it is erased with the user.
 
--- The tables whose rows name an agent, with the condition by which a row (t) is a user's ($1). First
--- agent_memory, where an index leads to an agent's rows: it answers for most agents, and of these the other
--- tables are not asked.
+-- The tables with a column agent_id, each with the condition by which a row (t) is a user's ($1).
+-- agent_memory comes first, since it has an index by agent: it decides for most agents, and for these the
+-- other tables are not read.
 create or replace function memoryd.tables_naming_agents() returns table (name text, is_users text)
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -14,8 +14,8 @@ as $$
     order by u.name <> 'agent_memory', u.name
 $$;
 
--- Those of p_agents that no row names but this user's. p_but: a table that is not looked into. An agent that
--- is open to users is the service's, even where only one user has written to it so far; '_shared' stands for
+-- Those of p_agents that only this user's rows name. p_but: a table that is not read. Agents that are open
+-- to users belong to the service, even if only one user has written to them so far. '_shared' stands for
 -- all agents.
 create or replace function memoryd.named_only_by(p_user uuid, p_agents text[], p_but text default null)
 returns text[]
@@ -65,14 +65,14 @@ begin
 end
 $$;
 
--- Erases agents. One that was disabled keeps its row, since it must stay disabled: then its name stays.
+-- Erases agents. An agent that was disabled keeps its row and its name, since it must stay disabled.
 create or replace function memoryd.forget_agents(p_agents text[]) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
     delete from public.agents a where a.agent_id = any(p_agents) and a.enabled;
     update public.agents a set identity = null where a.agent_id = any(p_agents);
-    -- Its anchors stay one chain, under a random name.
+    -- The anchors of an agent stay one chain, with a random name.
     update public.memory_anchors a
     set agent_id = n.name
     from (select g as agent, 'erased ' || gen_random_uuid() as name from unnest(p_agents) g) n

@@ -1,7 +1,7 @@
--- What others were answered with: the results of requests to recall contain texts of rows, so an erasure must
--- take them out there, too.
+-- Answers that other users were given: the result of a request to recall contains texts of rows, so an
+-- erasure must remove them from there, too.
 
--- A text as a uuid, null where it is none.
+-- A text as a uuid; null if it is not a uuid.
 create or replace function memoryd.uuid_or_null(p_text text) returns uuid
 language sql immutable parallel safe
 return case when p_text ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_text::uuid end;
@@ -20,7 +20,8 @@ as $$
     where r.id is not null
 $$;
 
--- Those of these rows that exist, with the user whose they are. An entry of shared knowledge is its author's.
+-- Those of these rows that exist, with the user that they belong to. An entry of shared knowledge belongs
+-- to its author.
 create or replace function memoryd.owners_of(p_ids uuid[]) returns table (id uuid, user_id uuid)
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -30,8 +31,8 @@ as $$
     select k.id, memoryd.uuid_or_null(k.created_by) from public.shared_knowledge k where k.id = any(p_ids)
 $$;
 
--- Notes in memoryd.answered_from whose rows a new answer shows to somebody else. Party 0 stands for rows that
--- do not exist any more.
+-- Notes in memoryd.answered_from which users' rows a new answer shows to another user. Tenant 0 stands for
+-- rows that do not exist any more.
 create or replace function memoryd.answers_written() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -50,26 +51,25 @@ begin
           and (n.id, n.result) not in (select o.id, o.result from old_rows o where o.result is not null);
     end if;
     if answered is not null then
+        with shown as materialized (
+            select n.id as request_id, n.user_id, w.id
+            from new_rows n
+            cross join lateral memoryd.rows_shown(n.result) w
+            where n.id = any(answered)
+        )
         insert into memoryd.answered_from (tenant, request_id)
-        select distinct case when o.id is null then 0 else memoryd.tenant_of(o.user_id) end, n.id
-        from new_rows n
-        cross join lateral memoryd.rows_shown(n.result) w
-        left join memoryd.owners_of(array(
-            select distinct shown.id
-            from new_rows r
-            cross join lateral memoryd.rows_shown(r.result) shown
-            where r.id = any(answered)
-        )) o on o.id = w.id
-        where n.id = any(answered)
-          and (o.id is null or (o.user_id is not null and o.user_id is distinct from n.user_id))
+        select distinct case when o.id is null then 0 else memoryd.tenant_of(o.user_id) end, s.request_id
+        from shown s
+        left join memoryd.owners_of(array(select distinct w.id from shown w)) o on o.id = s.id
+        where o.id is null or (o.user_id is not null and o.user_id is distinct from s.user_id)
         on conflict do nothing;
     end if;
     return null;
 end
 $$;
 
--- Takes rows that do not exist any more out of the answers that others were given with rows of this user.
--- Called after the user's rows were deleted.
+-- Removes rows that do not exist any more from the answers in which other users were shown rows of this
+-- user. Called after the user's rows were deleted.
 create or replace function memoryd.scrub_answers(p_user uuid) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,3 +1,5 @@
+-- The audit trail: who has read and written whose memory, in agent_execution_logs and in the server's log.
+
 -- HMAC-SHA256 in hex, of a key of up to 64 bytes.
 create or replace function memoryd.hmac(p_key bytea, p_text text) returns text
 language plpgsql immutable strict
@@ -28,9 +30,9 @@ $$;
 -- Writes p_what (ids and counts) into the server's log: a rollback does not remove it, and a read-only
 -- transaction can do it. The line has time, process and transaction, so that a copied line can be told from
 -- the original. It is not sent to the client (client_min_messages). Beside a line of level LOG most servers
--- write the statement, too, and with it the words of a question: only where log_min_error_statement prevents
--- that the line has level LOG. Elsewhere it is a warning, which a server that logs no statements may leave
--- out.
+-- write the statement, too, and with it the words of a question: only where log_min_error_statement
+-- prevents that the line has level LOG. Elsewhere it is a warning, which a server that logs no statements
+-- may leave out.
 create or replace function memoryd.log_audit(p_what jsonb) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -67,8 +69,8 @@ set search_path = pg_catalog, pg_temp
 as $$ select exists (select from memoryd.settings s where s.key = 'audit' and s.value = 'true') $$;
 
 -- After a statement on agent_memory, conversation_messages or documents: notes for each user and agent how
--- many rows it wrote, not what they say. Transition tables: changed, and for an update also were, the rows as
--- they were before.
+-- many rows it wrote, not their content. Transition tables: changed, and for an update also were, the rows
+-- as they were before.
 create or replace function memoryd.note_write() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -82,8 +84,8 @@ begin
        or not memoryd.audit_is_on() or memoryd.importing() then
         return null;
     end if;
-    -- An update counts only where what is remembered changed, not where memoryd wrote its index or a status.
-    -- Documents have no agent.
+    -- An update counts only where what is remembered changed, not where memoryd wrote its index or a
+    -- status. Documents have no agent.
     if tg_op <> 'UPDATE' and tg_table_name = 'documents' then
         select jsonb_agg(w) into written
         from (select c.user_id, count(*) from changed c where c.user_id is not null group by c.user_id) w;
@@ -138,10 +140,11 @@ begin
 end
 $$;
 
--- Puts one read of a user's memory on record. Functions that read a memory call it with the caller's rights,
--- so an end user can call it directly, too, without having read anything. Therefore the row says who wrote it
--- (caller). From an end user it takes only one of the known steps and two numbers, about themselves; the name
--- of an agent is taken only from the service. A read-only transaction writes into the server's log instead.
+-- Puts one read of a user's memory on record. Functions that read a memory call it with the caller's
+-- rights, so an end user can call it directly, too, without having read anything. Therefore the row says
+-- who wrote it (caller). From an end user it takes only one of the known steps and two numbers, about
+-- themselves; the name of an agent is taken only from the service. A read-only transaction writes into the
+-- server's log instead.
 create or replace function memoryd.note_read(
     p_user uuid, p_agent text, p_step text, p_found integer, p_ms integer
 ) returns void
@@ -230,7 +233,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if p_user is not null then
-        -- An admin can call this directly, too: what is no name of a table is not written down.
+        -- An admin can call this directly, too: a text that is not the name of a table is not written.
         perform memoryd.record_admin_read(
             case when to_regclass(format('public.%I', left(p_table, 63))) is null then 'unknown'
                  else p_table end,

@@ -1,8 +1,8 @@
--- Erasure: deletes everything that is kept about a user, in one transaction. Each step stands where it does
--- for a reason; the order of locks is described in users/jobs.sql.
+-- Erasure: deletes everything that is stored about a user, in one transaction. The order of the steps
+-- matters: the comments say why. The order of locks is described in users/jobs.sql.
 
--- Texts of a user that were embedded or are about to be, each as the daemon embeds it. Messages and shared
--- knowledge are chosen by id, because the view does not name the user of all of them.
+-- Texts of a user that were embedded or will be, each as the daemon embeds it. Messages and shared
+-- knowledge are selected by id, because their views do not name the user of all of them.
 create or replace function memoryd.texts_of(p_user uuid) returns setof text
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -24,10 +24,10 @@ as $$
     where s.id in (select k.id from public.shared_knowledge k where k.created_by = p_user::text)
 $$;
 
--- Takes a user's memories out of the records of others' searches, which have no foreign key to them, and
--- empties the payload of their anchors; the anchors stay, so that the chain of hashes is whole. Returns how
--- many anchors that were. Comes before the memories are deleted: then the foreign key sets memory_id of their
--- anchors to null, and they cannot be found any more.
+-- Removes a user's memories from the records of others' searches, which have no foreign key to them, and
+-- empties the payload of their anchors. The anchors stay, so that the chain of hashes is complete. Returns
+-- how many anchors these were. It comes before the memories are deleted: the deletion sets memory_id of
+-- their anchors to null (the foreign key), and then they cannot be found any more.
 create or replace function memoryd.erase_references(p_user uuid, p_memories uuid[]) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -53,9 +53,9 @@ begin
 end
 $$;
 
--- Deletes a user's rows, table by table. counts: how many rows of each table were the user's; ids: of all
--- that were deleted. Links and insights of others that were made of the user's memories are deleted, too, but
--- not counted: how many there were is not the user's to know.
+-- Deletes a user's rows, table by table. counts: how many rows of each table were the user's; ids: the ids
+-- of all deleted rows. Links and insights of others that were made of the user's memories are deleted, too,
+-- but not counted: the user may not learn how many there were.
 create or replace function memoryd.erase_rows(p_user uuid, out counts jsonb, out ids uuid[])
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -71,10 +71,10 @@ begin
         select u.name, u.erased,
                case when u.name = 'memory_requests' then 'true' else u.exported end as counted,
                case when 'id' = any(memoryd.own_columns(u.name)) then 't.id' else 'null::uuid' end as id
-        -- Commands before memories, links and messages, which their outcomes become: a command that was
-        -- inserted meanwhile and that a daemon has locked is waited for here. Queries twice: before the
-        -- commands, by which some of them are found, and again for those that were written until then.
-        -- Requests last, when no daemon is writing an answer.
+        -- Commands before memories, links and messages, which are made of the commands' outcomes: if a
+        -- command was inserted meanwhile and a daemon has locked it, it is waited for here. Queries come
+        -- before the commands, since some are found by their command, and once more after the commands, for
+        -- those that were written until then. Requests come last, when no daemon is writing an answer.
         from unnest(array[
                 'agent_execution_logs', 'memory_queries', 'agent_commands', 'memory_queries',
                 'memory_associations', 'dream_insights', 'agent_memory', 'conversation_messages',
@@ -85,8 +85,8 @@ begin
         order by o.place
     loop
         if each.name = 'memory_requests' then
-            -- Waits for daemons that are writing copies of texts (memoryd.block_erasures), and lets none
-            -- begin.
+            -- Waits for daemons that are writing copies of texts (memoryd.block_erasures), and prevents
+            -- that another one begins.
             lock table memoryd.erased_texts in exclusive mode;
         end if;
         execute format(
@@ -106,10 +106,11 @@ begin
 end
 $$;
 
--- Deletes conversations that have no message left, now that the user's are deleted. p_own: those of the user;
--- number: how many were deleted. p_ownerless: those of nobody in which the user wrote; ids: which of them
--- were deleted. They are not counted: who else wrote in them is not the user's to know. Conversations in
--- which others wrote, too, stay for them, without owner and title; the title may have been about the user.
+-- Deletes conversations that have no message left, after the user's messages were deleted. p_own: the
+-- conversations of the user; number: how many of these were deleted. p_ownerless: conversations without an
+-- owner in which the user wrote; ids: which of these were deleted. The latter are not counted: the user may
+-- not learn whether others wrote in them. Conversations in which others wrote stay for them, without owner
+-- and title, since the title may have been about the user.
 create or replace function memoryd.erase_sessions(
     p_own uuid[], p_ownerless uuid[], out number bigint, out ids uuid[]
 )
@@ -135,9 +136,9 @@ end
 $$;
 
 -- Erases those of p_agents that are still the user's own, and deletes their lanes, p_lanes and the dead
--- letters of both. Comes after the rows are deleted. It asks again whose the agents are, because others may
--- have named one of them meanwhile. Anchors are not asked: they name no memory any more that would tell whose
--- they are.
+-- letters of both. It comes after the rows are deleted. It checks again which agents are the user's own,
+-- because other users may have named one of them meanwhile. Anchors are not checked: they no longer refer
+-- to a memory, which would tell their user.
 create or replace function memoryd.erase_agents(p_user uuid, p_agents text[], p_lanes text[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -151,9 +152,9 @@ begin
 end
 $$;
 
--- Counts the words of deleted rows out of the statistics at once, instead of leaving it to a daemon: this
--- deletes the words that no row contains any more. Comes after the rows are deleted, because the deletions
--- write the changes.
+-- Subtracts the words of deleted rows from the statistics at once, instead of leaving it to a daemon: this
+-- deletes the words that no row contains any more. It comes after the rows are deleted, because the
+-- deletions write the changes.
 create or replace function memoryd.fold_all_lexeme_changes() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -168,10 +169,10 @@ begin
 end
 $$;
 
--- Deletes copies of a user's texts: embeddings, and what others were answered. The hashes are kept for an
--- hour, so that a daemon that has one of the texts in memory cannot store its embedding
--- (memoryd.drop_erased). Comes after the rows are deleted: an answer loses the rows that do not exist any
--- more.
+-- Deletes copies of a user's texts: their embeddings, and the rows in answers that others were given. The
+-- hashes of the texts are kept for an hour, so that a daemon that still has one of the texts cannot store
+-- its embedding (memoryd.drop_erased). It comes after the rows are deleted: only rows that do not exist any
+-- more are removed from answers.
 create or replace function memoryd.erase_copies(p_user uuid, p_hashes bytea[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -216,7 +217,7 @@ begin
     lanes := memoryd.lanes_of(whose);
     perform memoryd.take_jobs(whose, agents || lanes);
 
-    -- What cannot be asked for once the rows are deleted.
+    -- What cannot be found any more once the rows are deleted.
     own_sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
     ownerless_sessions := array(
         select distinct m.session_id
@@ -236,7 +237,7 @@ begin
     anchors := memoryd.erase_references(whose, memories);
     rows_deleted := memoryd.erase_rows(whose);
     sessions_deleted := memoryd.erase_sessions(own_sessions, ownerless_sessions);
-    -- A user who has switched memory off stays so: of their settings that alone is kept.
+    -- If the user has switched memory off, it stays off: of their settings only this is kept.
     update public.memory_settings s
     set memory_ttl_hours = null, task_memory_ttl_hours = null, conversation_retention_minutes = null
     where s.user_id = whose;
@@ -246,8 +247,8 @@ begin
     perform memoryd.fold_all_lexeme_changes();
     perform memoryd.erase_copies(whose, hashes);
 
-    -- Deletes what the audit trail says of this erasure's own statements, then notes that an erasure took
-    -- place, not whose.
+    -- Deletes what the audit trail says of this erasure's own statements, then notes that there was an
+    -- erasure, not of which user.
     delete from public.agent_execution_logs l where l.user_id = whose;
     counts := rows_deleted.counts
         || jsonb_build_object('memory_anchors', anchors, 'conversation_sessions', sessions_deleted.number);

@@ -1,3 +1,5 @@
+-- Export: all rows of a user, as JSON that an import puts back.
+
 -- A user's rows of one table, as an export has them.
 create or replace function memoryd.user_rows(p_user uuid, p_table text) returns setof jsonb
 language plpgsql stable
@@ -57,8 +59,8 @@ begin
     perform memoryd.check_own(export_user_memory.user_id, 'export');
     tables := memoryd.all_user_rows(export_user_memory.user_id);
     select sum(jsonb_array_length(t.value)) into rows from jsonb_each(tables) t;
-    perform memoryd.note_read(export_user_memory.user_id, null, 'export', rows,
-                              (extract(epoch from clock_timestamp() - began) * 1000)::integer);
+    perform memoryd.note_read(
+        export_user_memory.user_id, null, 'export', rows, memoryd.ms_since(began));
     return jsonb_build_object('format', 'memoryd-export', 'version', 1, 'user_id', export_user_memory.user_id,
                               'exported_at', now(), 'tables', tables);
 end

@@ -1,10 +1,10 @@
--- Deleting single rows. End users have no right to DELETE: whoever has it may also LOCK TABLE, against
--- everybody, and no policy prevents that. They call forget(), erase_user_memory() and reset_session()
--- instead.
+-- Deleting single rows. End users have no right to DELETE, because this right includes LOCK TABLE: with it
+-- one user could block all others, and no policy prevents that. Instead they call forget(),
+-- erase_user_memory() and reset_session().
 
--- Deletes an end user's own conversations, those of p_ids that are the caller's. Where other users wrote,
--- too, the conversation stays for them, without owner and title, as after an erasure. Returns how many
--- conversations that were.
+-- Deletes those conversations of p_ids that the caller, an end user, owns. If other users wrote in a
+-- conversation, too, it stays for them, without owner and title, as after an erasure. Returns how many
+-- conversations of p_ids the caller owned.
 create or replace function memoryd.forget_own_sessions(p_ids uuid[]) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -24,8 +24,8 @@ begin
 end
 $$;
 
--- Of an end user only the caller's own rows are touched: rows of others are treated like rows that do not
--- exist, so they are not locked, not waited for and not counted.
+-- An end user deletes only their own rows: rows of others are treated like rows that do not exist, so they
+-- are not locked, not waited for and not counted.
 create or replace function public.forget(ids uuid[], source text default 'memory') returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

@@ -1,15 +1,15 @@
--- Import: puts rows of an export back. None of these functions is granted to anybody: the owner of memoryd
--- decides which file to trust. Whatever the file says, nothing is joined to another user's rows.
+-- Import: puts rows of an export back. Only the owner of memoryd may call these functions, and decides
+-- which file to trust. No imported row becomes part of another user's data, also if the file says so.
 
--- Checks one table of a file (rows of p_from) and returns the columns that its rows have; null where there
--- are none.
+-- Checks one table of a file, with rows of the user p_from, and returns the columns that the rows have;
+-- null if there are no rows.
 create or replace function memoryd.columns_to_import(p_from uuid, p_table text, p_rows jsonb) returns text[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     own constant text[] := memoryd.own_columns(p_table);
-    -- What an assistant says in a user's conversation may have no user.
+    -- A message of an assistant in a user's conversation may have no user.
     may_have_no_user constant boolean := p_table = 'conversation_messages';
     given text[];
     unknown text;
@@ -45,8 +45,8 @@ begin
 end
 $$;
 
--- An erasure leaves anchors where they are, with an empty payload: so they are updated, where the hash is the
--- same, not inserted.
+-- An erasure leaves anchors in their table, with an empty payload: so they are not inserted, but updated if
+-- the hash is the same.
 create or replace function memoryd.import_anchors(p_to uuid, p_rows jsonb) returns uuid[]
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -71,8 +71,8 @@ set search_path = pg_catalog, pg_temp
 as $$
     select case p_table
         when 'conversation_messages' then
-            -- A conversation without owner only where this transaction has put it back: then its xmin is this
-            -- transaction.
+            -- A conversation without owner only where this transaction has put it back: then its xmin is
+            -- this transaction.
             'not exists (select from public.conversation_sessions s
                          where s.id = t.session_id and s.user_id is distinct from $2
                            and not (s.user_id is null and s.xmin = pg_current_xact_id()::xid))'
@@ -89,7 +89,7 @@ as $$
         else 'true' end
 $$;
 
--- The value that a column is imported with, of a row t of the file. A chat or a dream that does not exist
+-- The expression for the value of a column, from a row t of the file. A chat or a dream that does not exist
 -- becomes null, and so does a command of another user.
 create or replace function memoryd.import_value(p_table text, p_column text) returns text
 language sql immutable
@@ -107,8 +107,7 @@ as $$
         else format('t.%I', p_column) end
 $$;
 
--- Inserts the rows of a table but those that exist, oldest first, and returns the ids of those that were
--- inserted.
+-- Inserts those rows of a table that do not exist yet, oldest first, and returns their ids.
 create or replace function memoryd.import_new_rows(p_to uuid, p_table text, p_columns text[], p_rows jsonb)
 returns uuid[]
 language plpgsql volatile
@@ -142,8 +141,8 @@ begin
 end
 $$;
 
--- Puts the rows of one table of p_from's export back as p_to's, and returns how many that were. Rows that
--- exist stay as they are.
+-- Puts the rows of one table of p_from's export back as rows of p_to, and returns how many these were. Rows
+-- that exist already are not changed.
 create or replace function memoryd.import_rows(p_from uuid, p_to uuid, p_table text, p_rows jsonb)
 returns integer
 language plpgsql volatile
@@ -162,8 +161,8 @@ begin
     if given is null then
         return 0;
     end if;
-    -- Triggers ask for it: see memoryd.importing(). It is set and reset here, since as an option of the
-    -- function it would need the right to set parameters.
+    -- Triggers read it: see memoryd.importing(). It is set and reset here, since an option of the function
+    -- would need the right to set parameters.
     perform set_config('memoryd.importing', 'on', true);
     if p_table = 'memory_anchors' then
         added := memoryd.import_anchors(p_to, p_rows);

@@ -1,9 +1,9 @@
--- What the queue has about a user: jobs, lanes, dead letters, executions of commands. An erasure takes them
--- from the daemons before it deletes anything else, so that nothing that a daemon is working on is written
+-- What the queue contains about a user: jobs, lanes, dead letters, executions of commands. An erasure locks
+-- and deletes the jobs before it deletes anything else, so that no daemon writes the result of one
 -- afterwards.
 
--- Jobs that are about a user's rows. A job whose payload has "gone" is not among them: it indexes a
--- conversation's other messages again, without what was deleted between them.
+-- Jobs that are about a user's rows. A job with "gone" in its payload is not one of them: it indexes the
+-- other messages of a conversation again, after messages between them were deleted.
 create or replace function memoryd.jobs_of(p_user uuid) returns setof bigint
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -62,10 +62,20 @@ begin
 end
 $$;
 
--- Deletes executions, dead letters and jobs that are about these rows, of which an erasure has deleted all
--- but conversations that go on without the user. Of such a conversation the jobs and dead letters with "gone"
--- stay (see jobs_of). Dead letters that mention one of the rows, or the user, in their payload are deleted,
--- too. Comes after the rows are deleted, because deleting messages makes new jobs.
+-- Whether a job or dead letter with this payload and ref only indexes again the messages of a conversation
+-- that goes on without the user (see jobs_of).
+create or replace function memoryd.is_about_others(p_payload jsonb, p_ref uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(p_payload ? 'gone', false)
+       and exists (select from public.conversation_sessions s where s.id = p_ref)
+$$;
+
+-- Deletes executions, dead letters and jobs that are about these rows. An erasure has deleted the rows
+-- before, all but the conversations that go on without the user; jobs and dead letters that are only about
+-- such a conversation stay. Dead letters whose payload mentions one of the rows, or the user, are deleted,
+-- too. It comes after the rows are deleted, because deleting messages makes new jobs.
 create or replace function memoryd.delete_jobs_about(p_user uuid, p_rows uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -73,9 +83,7 @@ as $$
 begin
     delete from memoryd.executions e where e.command_id in (select unnest(p_rows));
     delete from memoryd.dead_letters d
-    where d.ref = any(p_rows)
-              and not (coalesce(d.payload ? 'gone', false)
-                       and exists (select from public.conversation_sessions s where s.id = d.ref))
+    where d.ref = any(p_rows) and not memoryd.is_about_others(d.payload, d.ref)
        or d.payload is not null and exists (
            select
            from regexp_matches(d.payload::text, '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', 'g') as m(id)
@@ -83,9 +91,7 @@ begin
     -- A job that a daemon has locked is skipped: the daemon is completing it, and deletes it itself.
     delete from memoryd.jobs j
     where j.id in (select k.id from memoryd.jobs k
-                   where k.ref = any(p_rows)
-                     and not (coalesce(k.payload ? 'gone', false)
-                              and exists (select from public.conversation_sessions s where s.id = k.ref))
+                   where k.ref = any(p_rows) and not memoryd.is_about_others(k.payload, k.ref)
                    for update skip locked);
 end
 $$;

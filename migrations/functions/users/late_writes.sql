@@ -1,8 +1,9 @@
--- What was on its way when a user was erased: triggers that drop it, so that nothing of the user comes back.
+-- Triggers that drop what a daemon still writes about a user who was erased meanwhile, so that nothing of
+-- the user is stored again.
 
--- Drops the embedding of a text that was erased within the last hour. Embeddings are kept only to spare a
--- second call of the embedder: so while an erasure is about to end, the row is dropped, instead of waiting
--- for the erasure.
+-- Drops the embedding of a text that was erased within the last hour. Embeddings are stored only to save a
+-- second call of the embedder: so while an erasure has the lock, the row is dropped, instead of waiting for
+-- the erasure.
 create or replace function memoryd.drop_erased() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -19,8 +20,8 @@ exception when lock_not_available then
 end
 $$;
 
--- Drops an insight of a running dream that was made of memories which do not exist any more. The user's lock
--- makes it wait for an erasure that is under way.
+-- Drops an insight of a running dream that was made of memories which do not exist any more. The user's
+-- lock makes it wait for an erasure that is under way.
 create or replace function memoryd.drop_dreamt() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

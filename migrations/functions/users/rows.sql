@@ -1,9 +1,9 @@
--- Which rows are a user's. Exports, erasures and what an erasure takes from the daemons all go by this.
+-- Which rows are a user's. Exports and erasures use these definitions, also for the jobs that an erasure
+-- takes from the daemons.
 
--- Messages of a user: those that name the user; and, in a conversation that names the user as its owner,
--- those that name nobody but are the user's as much: what the assistant says, and what no other speaker is
--- named for. What an agent is told to be (role system) is the agents'. In a conversation without an owner
--- only the messages that name the user are theirs.
+-- Messages of a user: those that name the user as their user; and, in a conversation that the user owns,
+-- also messages without a user, if the assistant wrote them or no speaker is named. Messages of role system
+-- are the agents'. In a conversation without an owner, only the messages that name the user are theirs.
 create or replace function memoryd.messages_of(p_user uuid) returns setof uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -17,8 +17,8 @@ as $$
       and m.role <> 'system' and (m.role = 'assistant' or m.speaker is null)
 $$;
 
--- Ids of a user's rows that jobs, dead letters and executions may point at. Not the requests to erase: they
--- are still to be answered.
+-- Ids of a user's rows that jobs, dead letters and executions may refer to. Without the requests to erase,
+-- which must still be answered.
 create or replace function memoryd.row_ids_of(p_user uuid) returns setof uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -42,9 +42,9 @@ as $$
     select k.id from public.shared_knowledge k where k.created_by = p_user::text
 $$;
 
--- The tables that have rows of a user ($1), in an order in which an import can put them back: which rows (t)
--- are exported, and which are erased. Of a command the context is not exported: it holds what the agents
--- know.
+-- The tables that have rows of a user ($1), in an order in which an import can put them back: which rows
+-- (t) are exported, and which are erased. The context of a command is not exported: it contains what the
+-- agents know.
 create or replace function memoryd.user_tables() returns table (name text, exported text, erased text)
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -68,8 +68,8 @@ as $$
          't.user_id = $1 or exists (select from unnest(t.source_memories) as s(id)
                                     where s.id in (select m.id from public.agent_memory m
                                                    where m.user_id = $1))'),
-        -- A request that is not answered yet is no memory. A request to erase stays until it is answered, and
-        -- then for an hour, so that whoever asked finds the answer.
+        -- A request that is not answered yet is not exported. A request to erase stays until it is
+        -- answered, and then for an hour, so that the client finds the answer.
         ('memory_requests', 't.user_id = $1 and t.status <> ''pending''',
          't.user_id = $1 and not (t.kind = ''erase''
                                   and (t.status = ''pending''
@@ -86,7 +86,7 @@ as $$
     ) as v(name, exported, erased)
 $$;
 
--- The columns of a table that are a row's own: without those that memoryd computes from the others.
+-- The columns of a table without those that memoryd computes from the others.
 create or replace function memoryd.own_columns(p_table text) returns text[]
 language sql stable
 set search_path = pg_catalog, pg_temp

@@ -1,9 +1,12 @@
+-- What users decide about their own memory (memory_settings).
+
 -- Whether a user has switched memory off.
 create or replace function memoryd.memory_is_off(p_user uuid) returns boolean
 language sql stable
 return exists (select from public.memory_settings s where s.user_id = p_user and not s.memory_enabled);
 
--- Shorter hours hold for what is stored already, too. Longer ones do not move an end that was set before.
+-- Where a user has set fewer hours, memories that are stored already expire earlier, too. With more hours
+-- their expiry does not change.
 create or replace function memoryd.settings_changed() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -20,8 +23,9 @@ begin
 end
 $$;
 
--- Nothing new is stored of a user whose memory is off: the row is dropped without an error, so that agents go
--- on working. agent_memory does the same in stamp_expiry, which reads the user's settings anyway.
+-- Nothing new is stored of a user who has switched memory off: the row is dropped without an error, so that
+-- agents continue to work. For agent_memory, stamp_expiry does the same, since it reads the user's settings
+-- in any case.
 create or replace function memoryd.drop_when_off() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -30,7 +34,7 @@ declare
     owner uuid := new.user_id;
 begin
     if tg_table_name = 'conversation_messages' then
-        -- What an agent says in a user's conversation is about that user too.
+        -- What an agent says in a user's conversation is about that user, too.
         owner := coalesce(owner, (select s.user_id from public.conversation_sessions s
                                   where s.id = new.session_id));
     elsif tg_table_name = 'memory_chunks' then

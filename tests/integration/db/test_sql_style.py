@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-MIGRATIONS = Path(__file__).parents[2] / "migrations"
+MIGRATIONS = Path(__file__).parents[3] / "migrations"
 FUNCTIONS = MIGRATIONS / "functions"
 MAX_COLUMNS = 110
 MAX_LINES = 80
 
 ANY_FUNCTION = re.compile(r"\bcreate\s+(?:or\s+replace\s+)?function\s+(\w+\.\w+)", re.IGNORECASE)
 FUNCTION = re.compile(r"^create (?:or replace )?function (\w+\.\w+)", re.MULTILINE)
+SIGNATURE = re.compile(
+    r"^create (?:or replace )?function (\w+\.\w+)\s*\(((?:[^()]|\([^()]*\))*)\)", re.MULTILINE
+)
 CALL = re.compile(r"\b((?:memoryd|public)\.\w+)\(")
 TEMPLATE = re.compile(r"\bexecute\s+(?:\w+\s*\(\s*)*replace\s*\(", re.IGNORECASE)
 
@@ -59,6 +62,15 @@ def functions_in(text: str) -> Iterator[tuple[str, int]]:
         yield name, text.count("\n", start, end) + 1
 
 
+def signatures(text: str) -> list[str]:
+    """Each function of a file with the arguments that it takes: functions with other arguments may have the same name."""
+    return [re.sub(r"\s+", " ", f"{name}({arguments})") for name, arguments in SIGNATURE.findall(text)]
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
 def too_long(text: str) -> list[int]:
     """The numbers of the lines that are too long."""
     return [number for number, line in enumerate(text.splitlines(), 1) if len(line) > MAX_COLUMNS]
@@ -71,16 +83,22 @@ def test_no_line_is_too_long() -> None:
 
 
 def test_no_function_is_too_long() -> None:
-    lengths = {name: lines for file in all_files() for name, lines in functions_in(file.read_text("utf-8"))}
+    lengths = [length for file in all_files() for length in functions_in(file.read_text("utf-8"))]
     assert len(lengths) > 100
-    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+    assert [(name, lines) for name, lines in lengths if lines > MAX_LINES] == []
 
 
 def test_each_function_is_defined_once_and_found_by_grep() -> None:
     texts = [read(file) for file in all_files()]
     at_line_begin = [name for text in texts for name in FUNCTION.findall(text)]
     assert Counter(name for text in texts for name in ANY_FUNCTION.findall(text)) == Counter(at_line_begin)
-    assert [name for name, times in Counter(at_line_begin).items() if times > 1] == []
+    found = [signature for text in texts for signature in signatures(text)]
+    assert len(found) == len(at_line_begin)
+    assert repeated(found) == []
+
+
+def test_functions_of_the_same_name_stand_in_one_file() -> None:
+    assert repeated(name for file in all_files() for name in set(FUNCTION.findall(read(file)))) == []
 
 
 def test_every_file_of_functions_has_one_place_in_the_order() -> None:
@@ -134,6 +152,15 @@ def test_the_length_of_each_form_of_function_is_found() -> None:
     assert list(functions_in(text)) == [
         ("memoryd.one", 4), ("memoryd.two", 3), ("memoryd.three", 5), ("memoryd.four", 7),
     ]  # fmt: skip
+
+
+def test_functions_with_the_same_arguments_are_found() -> None:
+    one, same, other = (
+        f"create function memoryd.one({arguments}) returns integer\n"
+        for arguments in ("p_a numeric(3, 1),\n p_b text", "p_a numeric(3, 1), p_b text", "p_a text")
+    )
+    assert repeated(signatures(one + other)) == []
+    assert repeated(signatures(one + other + same)) == ["memoryd.one(p_a numeric(3, 1), p_b text)"]
 
 
 def test_long_lines_and_templates_are_found() -> None:
