@@ -101,7 +101,8 @@ async def apply_functions(
             if file.locks_tables and not locked:
                 await lock_tables(run.connection)
                 locked = True
-            await drop_objects(run.connection, before.objects, kind="policy")
+            policies = [one for one in before.objects if one.startswith("policy ")]
+            await drop_objects(run.connection, policies)
         try:
             await run.script(f"functions/{file.name}.sql", file.sql)
         except (asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError) as error:
@@ -116,14 +117,12 @@ async def _clear_the_way(
     connection: asyncpg.Connection, applied: Mapping[str, AppliedFile], obstacles: Obstacles, *, locked: bool
 ) -> bool:
     """Drops the obstacles; returns whether the tables are locked now."""
-    if obstacles.hanging:
-        if not locked:
-            await lock_tables(connection)
-        ours = [one for file in applied.values() for one in file.objects]
-        for kind in ("policy", "trigger", "view memoryd."):
-            await drop_objects(connection, ours, kind=kind)
+    ours = [one for file in applied.values() for one in file.objects]
+    hanging = [one for one in ours if one.startswith(("policy ", "trigger ", "view memoryd."))]
+    if obstacles.hanging and not locked:
+        await lock_tables(connection)
     try:
-        await drop_objects(connection, sorted(obstacles.functions), kind="function")
+        await drop_objects(connection, [*hanging * obstacles.hanging, *sorted(obstacles.functions)])
     except asyncpg.DependentObjectsStillExistError as error:
         if obstacles.add(error, applied):
             raise BeginAnew from None

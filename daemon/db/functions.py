@@ -77,15 +77,23 @@ async def read_applied(connection: AnyConnection) -> dict[str, AppliedFile]:
     return {r["name"]: AppliedFile(r["checksum"], tuple(r["objects"]), r["applied_by"]) for r in rows}
 
 
-async def drop_objects(connection: asyncpg.Connection, objects: Iterable[str], *, kind: str) -> None:
-    """Drops those objects whose description begins so; functions and views all at once, since they may use one another."""
-    some = [one for one in objects if one.startswith(kind)]
-    word = kind.split(maxsplit=1)[0]
-    if some and word in ("function", "view"):
-        names = ", ".join(one.removeprefix(f"{word} ") for one in some)
-        await connection.execute(f"drop {word} if exists {names}")
-    elif some:
-        await _drop(connection, some)
+async def drop_objects(connection: asyncpg.Connection, objects: Iterable[str]) -> None:
+    """Drops objects that may use one another. Raises DependentObjectsStillExistError where others use them.
+
+    Each in a savepoint of its own: nothing is made in it, so what is said above of the transaction id holds.
+    """
+    left = list(objects)
+    while left:
+        in_use: list[str] = []
+        for one in left:
+            try:
+                async with connection.transaction():
+                    await connection.execute(f"drop {one.replace(' ', ' if exists ', 1)}")
+            except asyncpg.DependentObjectsStillExistError:
+                in_use.append(one)
+                if len(in_use) == len(left):
+                    raise
+        left = in_use
 
 
 async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:
@@ -106,13 +114,7 @@ async def drop_gone(
     """Drops what the files made before and no longer make; returns what that was. `made`: by the files applied now."""
     present = set(made)
     old = {one for file in before.values() for one in file.objects}
-    # What hangs on a function goes before the function.
-    gone = sorted(old - present, key=lambda one: (one.startswith("function "), one))
-    await _drop(connection, gone)
+    gone = sorted(old - present)
+    await drop_objects(connection, gone)
     await connection.execute(_DELETE_FILES, sorted(before.keys() - {file.name for file in now}))
     return gone
-
-
-async def _drop(connection: asyncpg.Connection, objects: Iterable[str]) -> None:
-    for one in objects:
-        await connection.execute(f"drop {one.replace(' ', ' if exists ', 1)}")

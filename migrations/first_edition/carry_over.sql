@@ -1,10 +1,11 @@
--- Carries a database that the seventeen files of the first edition made over to schema/ and functions/: renamed columns, checks
--- that are functions now, comments. Applied once, in the transaction of the upgrade that then applies functions/. No row is
--- rewritten, and no check is validated here (`not valid`), so that no table stays locked while it is read: new rows are checked
--- from now on, and the migrator validates the old ones afterwards, while others write.
+-- Carries a database that the seventeen files of the first edition made over to schema/ and functions/:
+-- renamed columns, checks that are functions now, comments. Applied once, in the transaction of the upgrade
+-- that then applies functions/. No row is rewritten, and no check is validated here (`not valid`), so that no
+-- table stays locked while it is read: new rows are checked from now on, and the migrator validates the old
+-- ones afterwards, while others write.
 
--- What functions/ makes anew, and what hung on what is gone. The functions that clients call stay, with the rights granted on
--- them; so do policies, triggers and functions of the user's own.
+-- Drops what functions/ makes anew. The functions that clients call stay, with the rights granted on them; so
+-- do policies, triggers and functions of the user's own.
 do $$
 declare
     ours record;
@@ -31,8 +32,8 @@ begin
         from pg_proc p
         where p.pronamespace = 'memoryd'::regnamespace
           and p.proname not in (
-              'refuse', 'unseen', 'is_plain', 'refuse_unseen', 'text_fits', 'list_fits', 'json_fits', 'caller_id',
-              'scope_of', 'lexemes_of', 'search_terms', 'code_of'));
+              'refuse', 'unseen', 'is_plain', 'refuse_unseen', 'text_fits', 'list_fits', 'json_fits',
+              'caller_id', 'scope_of', 'lexemes_of', 'search_terms', 'code_of'));
 end
 $$;
 

@@ -145,7 +145,7 @@ async def test_a_kill_in_the_middle_leaves_all_as_it_was(old_url: str, tmp_path:
     async with connected(old_url) as connection:
         before = await rows(connection)
         names = await column(connection, "select oid::regprocedure::text from pg_proc order by 1")
-        # The upgrade comes upon this table late, and waits there until it is killed.
+        # The upgrade makes policies late, and waits there until it is killed.
         await connection.execute(
             "create table public.gate (); "
             "create function public.wait_at_the_gate() returns event_trigger language plpgsql as $$ begin "
@@ -154,14 +154,15 @@ async def test_a_kill_in_the_middle_leaves_all_as_it_was(old_url: str, tmp_path:
             "create event trigger gate on ddl_command_end execute function wait_at_the_gate()"
         )
         process = await Commands(old_url, tmp_path).start("migrate")
-        applying = "select exists (select from pg_stat_activity where query like '%create policy%' and pid <> pg_backend_pid())"
-        await until(connection, applying)
+        here = "select {} (select from pg_stat_activity where datname = current_database() and {})"
+        await until(connection, here.format("exists", "wait_event = 'PgSleep'"))
         process.kill()
         await process.wait()
         await connection.execute(
             "drop event trigger gate; drop table public.gate; drop function wait_at_the_gate"
         )
-        await until(connection, applying.replace("select exists", "select not exists"))
+        others = "backend_type = 'client backend' and pid <> pg_backend_pid()"
+        await until(connection, here.format("not exists", others))
         assert await rows(connection) == before
         assert await column(connection, "select oid::regprocedure::text from pg_proc order by 1") == names
     assert (await apply(old_url)).carried_over
