@@ -134,7 +134,7 @@ def test_another_users_file_in_the_data_folder_is_refused(folder: Path, name: st
     EmbeddedPostgres(data).stop("immediate")
     os.chown(data / name, STRANGER, STRANGER)
     with pytest.raises(
-        EmbeddedPostgresError, match=f"{name} (belongs to user id {STRANGER}|is somebody else's)"
+        EmbeddedPostgresError, match=f"{name} (belongs to user id {STRANGER}|belongs to another user)"
     ):
         EmbeddedPostgres(data, options=LIGHT).start()
     assert (data / name).stat().st_uid == STRANGER
