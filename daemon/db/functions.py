@@ -78,22 +78,30 @@ async def read_applied(connection: AnyConnection) -> dict[str, AppliedFile]:
 
 
 async def drop_objects(connection: asyncpg.Connection, objects: Iterable[str]) -> None:
-    """Drops objects that may use one another. Raises DependentObjectsStillExistError where others use them.
-
-    Each in a savepoint of its own: nothing is made in it, so what is said above of the transaction id holds.
-    """
+    """Drops objects that may use one another. Raises DependentObjectsStillExistError where others use them."""
     left = list(objects)
     while left:
-        in_use: list[str] = []
-        for one in left:
-            try:
-                async with connection.transaction():
-                    await connection.execute(f"drop {one.replace(' ', ' if exists ', 1)}")
-            except asyncpg.DependentObjectsStillExistError:
-                in_use.append(one)
-                if len(in_use) == len(left):
-                    raise
+        in_use = [one for one in left if not await _dropped(connection, one)]
+        if len(in_use) == len(left):
+            # Nothing can be done any more: once again, for the error.
+            await connection.execute(_drop(in_use[0]))
         left = in_use
+
+
+async def _dropped(connection: asyncpg.Connection, one: str) -> bool:
+    """Whether it could be dropped. The savepoint does not stay: what is made within one has another transaction id."""
+    await connection.execute("savepoint one_drop")
+    try:
+        await connection.execute(_drop(one))
+    except asyncpg.DependentObjectsStillExistError:
+        await connection.execute("rollback to savepoint one_drop; release savepoint one_drop")
+        return False
+    await connection.execute("release savepoint one_drop")
+    return True
+
+
+def _drop(one: str) -> str:
+    return f"drop {one.replace(' ', ' if exists ', 1)}"
 
 
 async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:

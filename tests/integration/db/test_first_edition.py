@@ -147,9 +147,9 @@ async def test_a_kill_in_the_middle_leaves_all_as_it_was(old_url: str, tmp_path:
         names = await column(connection, "select oid::regprocedure::text from pg_proc order by 1")
         # The upgrade makes policies late, and waits there until it is killed.
         await connection.execute(
-            "create table public.gate (); "
+            "create table public.gate as select true as closed; "
             "create function public.wait_at_the_gate() returns event_trigger language plpgsql as $$ begin "
-            "while tg_tag = 'CREATE POLICY' and to_regclass('public.gate') is not null loop "
+            "while tg_tag = 'CREATE POLICY' and exists (select from public.gate) loop "
             "perform pg_sleep(0.02) /* at the gate */; end loop; end $$; "
             "create event trigger gate on ddl_command_end execute function wait_at_the_gate()"
         )
@@ -158,11 +158,10 @@ async def test_a_kill_in_the_middle_leaves_all_as_it_was(old_url: str, tmp_path:
         await until(connection, here.format("exists", "wait_event = 'PgSleep'"))
         process.kill()
         await process.wait()
-        await connection.execute(
-            "drop event trigger gate; drop table public.gate; drop function wait_at_the_gate"
-        )
+        await connection.execute("delete from public.gate")
         others = "backend_type = 'client backend' and pid <> pg_backend_pid()"
         await until(connection, here.format("not exists", others))
+        await connection.execute("drop event trigger gate; drop function wait_at_the_gate; drop table gate")
         assert await rows(connection) == before
         assert await column(connection, "select oid::regprocedure::text from pg_proc order by 1") == names
     assert (await apply(old_url)).carried_over
