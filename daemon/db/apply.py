@@ -1,4 +1,4 @@
-"""Applying SQL files within the transaction of an upgrade: their variables, their errors, the locks, and what is in their way.
+"""Applying SQL files within the transaction of an upgrade: their variables, their errors, the locks, and what stops them.
 
 Promise: functions, triggers, policies and views may change in any way; only what users built on them stops an upgrade.
 """
@@ -49,32 +49,32 @@ class Run:
 
 
 @dataclass(slots=True)
-class Obstacles:
-    """What an upgrade met in its way, was undone for, and drops before it begins anew."""
+class Conflicts:
+    """What stopped an upgrade: it is dropped first at the next try."""
 
     functions: set[str] = field(default_factory=set)
     """Functions whose result or arguments were others, and those that use them; as `function name(types)`."""
-    hanging: bool = False
-    """Whether triggers, policies or views of ours use them: then these are made anew too."""
+    attached: bool = False
+    """Whether triggers, policies or views of ours use them: then these are dropped and made again too."""
 
     def add(self, error: asyncpg.PostgresError, applied: Mapping[str, AppliedFile]) -> bool:
-        """Notes what the error says is in the way; False where that is nothing new."""
+        """Notes what the error names; False where that is nothing new."""
         ours = {one for file in applied.values() for one in file.objects if one.startswith("function ")}
-        before = (len(self.functions), self.hanging)
+        before = (len(self.functions), self.attached)
         if isinstance(error, asyncpg.DependentObjectsStillExistError):
             for user in re.findall(r"^(.+) depends on ", error.detail or "", re.MULTILINE):
                 self.functions |= {user} & ours
-                self.hanging |= user.startswith(("trigger ", "policy ", "view "))
+                self.attached |= user.startswith(("trigger ", "policy ", "view "))
         else:
             # Use DROP FUNCTION name(types) first. / function name "name" is not unique
             said = re.search(r"DROP FUNCTION (.+) first", error.hint or "") or re.search('"(.+)"', str(error))
             name = f"function {said[1] if said else ''}"
             self.functions |= {one for one in ours if one == name or one.startswith(f"{name}(")}
-        return before != (len(self.functions), self.hanging)
+        return before != (len(self.functions), self.attached)
 
 
-class BeginAnew(Exception):  # noqa: N818 - no error
-    """The upgrade was undone, and begins anew without what was in its way."""
+class RestartUpgrade(Exception):  # noqa: N818 - no error
+    """The upgrade was undone, and begins again without what stopped it."""
 
 
 async def apply_functions(
@@ -83,19 +83,19 @@ async def apply_functions(
     applied: dict[str, AppliedFile],
     upgrade: Upgrade,
     *,
-    obstacles: Obstacles,
+    conflicts: Conflicts,
 ) -> list[str]:
     """All files of functions in order, but for those of tables that did not change; then drops what is gone."""
     await run.connection.execute(CREATE_FILES)
     changed = {file.name for file in upgrade.functions}
     made: list[str] = []
     locked = bool(upgrade.schema or upgrade.carried_over)
-    if obstacles.functions:
-        locked = await _clear_the_way(run.connection, applied, obstacles, locked=locked)
+    if conflicts.functions:
+        locked = await _drop_conflicts(run.connection, applied, conflicts, locked=locked)
     for file in files:
         before = applied.get(file.name)
         if before is not None and file.hangs_on_tables:
-            if file.name not in changed and not obstacles.hanging:
+            if file.name not in changed and not conflicts.attached:
                 made += before.objects
                 continue
             if file.locks_tables and not locked:
@@ -106,28 +106,30 @@ async def apply_functions(
         try:
             await run.script(f"functions/{file.name}.sql", file.sql)
         except (asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError) as error:
-            if obstacles.add(error, applied):
-                raise BeginAnew from None
+            if conflicts.add(error, applied):
+                raise RestartUpgrade from None
             raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
         made += await record(run.connection, file, version=package_version("memoryd"))
     return await drop_gone(run.connection, applied, now=files, made=made)
 
 
-async def _clear_the_way(
-    connection: asyncpg.Connection, applied: Mapping[str, AppliedFile], obstacles: Obstacles, *, locked: bool
+async def _drop_conflicts(
+    connection: asyncpg.Connection, applied: Mapping[str, AppliedFile], conflicts: Conflicts, *, locked: bool
 ) -> bool:
-    """Drops the obstacles; returns whether the tables are locked now."""
+    """Drops what stopped the upgrade; returns whether the tables are locked now."""
     ours = [one for file in applied.values() for one in file.objects]
-    hanging = [one for one in ours if one.startswith(("policy ", "trigger ", "view memoryd."))]
-    if obstacles.hanging and not locked:
+    attached = [one for one in ours if one.startswith(("policy ", "trigger ", "view memoryd."))]
+    if conflicts.attached and not locked:
         await lock_tables(connection)
     try:
-        await drop_objects(connection, [*hanging * obstacles.hanging, *sorted(obstacles.functions)])
+        await drop_objects(
+            connection, [*(attached if conflicts.attached else []), *sorted(conflicts.functions)]
+        )
     except asyncpg.DependentObjectsStillExistError as error:
-        if obstacles.add(error, applied):
-            raise BeginAnew from None
+        if conflicts.add(error, applied):
+            raise RestartUpgrade from None
         raise
-    return locked or obstacles.hanging
+    return locked or conflicts.attached
 
 
 async def lock_tables(connection: asyncpg.Connection) -> None:

@@ -37,7 +37,8 @@ set checksum = excluded.checksum, objects = excluded.objects, applied_by = exclu
 """
 _DELETE_FILES = "delete from memoryd.function_files where name = any($1)"
 
-# Rows of the catalog that this transaction wrote. A savepoint would have a transaction id of its own: there is none.
+# Rows of the catalog that this transaction wrote. Files are applied outside any savepoint, since what is made inside one has
+# another transaction id.
 _MADE = """
 select 'function ' || p.oid::regprocedure as object
 from pg_proc p

@@ -21,8 +21,8 @@ import asyncpg
 from daemon.db.apply import (
     IN_THE_WAY,
     LOCK_MILLISECONDS,
-    BeginAnew,
-    Obstacles,
+    Conflicts,
+    RestartUpgrade,
     Run,
     apply_functions,
     lacking_rights,
@@ -95,13 +95,13 @@ async def migrate(
         return plan(files, await read_ledger(connection), await read_applied(connection))
     await _check_server(connection)
     until = time.monotonic() + PATIENCE_SECONDS
-    obstacles = Obstacles()
+    conflicts = Conflicts()
     while True:
         try:
             done = await _upgrade(
-                connection, files, dimensions=dimensions, embedder=embedder, obstacles=obstacles
+                connection, files, dimensions=dimensions, embedder=embedder, conflicts=conflicts
             )
-        except BeginAnew:
+        except RestartUpgrade:
             continue
         except asyncpg.DependentObjectsStillExistError as error:
             raise MigrationError(
@@ -126,7 +126,7 @@ async def _upgrade(
     *,
     dimensions: int,
     embedder: str,
-    obstacles: Obstacles,
+    conflicts: Conflicts,
 ) -> Upgrade:
     async with _locked_ledger(connection) as vector_schema:
         applied = await read_applied(connection)
@@ -148,7 +148,7 @@ async def _upgrade(
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
-        dropped = await apply_functions(run, files.functions, applied, upgrade, obstacles=obstacles)
+        dropped = await apply_functions(run, files.functions, applied, upgrade, conflicts=conflicts)
         if not ledger:
             values = [json.dumps(dimensions), json.dumps(embedder)]
             await connection.execute(WRITE_SETTINGS, ["dimensions", "embedder"], values)

@@ -308,7 +308,7 @@ comment on schema memoryd is 'memoryd: the daemons'' own machinery. Users work w
 comment on table memoryd.settings is
     'Settings the triggers and functions read: embedding dimensions, default TTLs, notifications.';
 comment on table memoryd.jobs is
-    'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
+    'Work that waits for a daemon, or is claimed by one. Completed jobs are deleted.';
 comment on column memoryd.jobs.tenant is
     'The user whom the job is for, as a hash (memoryd.tenant_of); '
     'null where it is the agents'' own, or no turns are taken.';

@@ -67,7 +67,7 @@ create table memoryd.jobs (
     autovacuum_vacuum_cost_delay = 0
 );
 comment on table memoryd.jobs is
-    'Work that waits for a daemon, or is claimed by one. Settled jobs are deleted.';
+    'Work that waits for a daemon, or is claimed by one. Completed jobs are deleted.';
 comment on column memoryd.jobs.tenant is
     'The user whom the job is for, as a hash (memoryd.tenant_of); '
     'null where it is the agents'' own, or no turns are taken.';

@@ -170,6 +170,7 @@ create index dream_insights_codes on public.dream_insights (scope) include (id, 
 create index dream_insights_unindexed on public.dream_insights (scope, id) where lexemes is null;
 create index dream_insights_unembedded on public.dream_insights (scope, id)
     where code is null and lexemes is not null;
+
 -- In how many rows of a scope each lexeme occurs. Under names that no lexeme has it also counts the rows of a
 -- scope ('#memory', '#conversation' ...) and those of each speaker ('@carolin Caroline': the speaker
 -- Caroline, by a lexeme of the name).

@@ -266,11 +266,11 @@ async def _rows_of(connection: asyncpg.Connection, owner: UUID | None) -> UUID:
     return one
 
 
-TEXTS = (
-    ("agent_memory", "embedding", "t.content"),
-    ("memory_chunks", "dense_embedding", "concat_ws(E'\\n', t.context, t.chunk_text)"),
-    ("shared_knowledge", "embedding", "concat_ws(E'\\n', t.title, t.content)"),
-    ("dream_insights", "embedding", "t.insight"),
+EMBEDDINGS = (
+    ("agent_memory", "embedding"),
+    ("memory_chunks", "dense_embedding"),
+    ("shared_knowledge", "embedding"),
+    ("dream_insights", "embedding"),
 )
 COLUMNS = "lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when"
 
@@ -278,8 +278,8 @@ COLUMNS = "lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, s
 async def index_world(connection: asyncpg.Connection) -> None:
     """Indexes all rows, as a daemon would; of embeddings it is enough that they are near."""
     near = embedding(0.6, 0.8)
-    for table, name, text in TEXTS:
-        weighed = f"select t.id, w.* from {table} t cross join lateral memoryd.weigh_text({text}) w"
+    for table, name in EMBEDDINGS:
+        weighed = f"select t.id, w.* from {table} t cross join lateral memoryd.weigh_text(memoryd.searched_text(t)) w"
         await connection.execute(
             f"update {table} t set {name} = coalesce(t.{name}, $1::text::vector), {COLUMNS} "
             f"from ({weighed}) w where w.id = t.id",

@@ -68,12 +68,12 @@ begin
         'select array(
              select t.id from memoryd.%I t
              where ($1 is null or t.scope = any($1))
-               and ($2 or t.scope <> 0 or t.owner_id = $3
-                    or memoryd.grants_access($4, t.access_level, t.visibility_tags, t.row_metadata))
-             order by (l2_normalize(t.embedding)::halfvec(:dimensions)) <=> $5 limit $6)',
+               and memoryd.may_find($2, $3, t.scope, t.owner_id, t.access_level, t.visibility_tags,
+                                    t.row_metadata)
+             order by (l2_normalize(t.embedding)::halfvec(:dimensions)) <=> $4 limit $5)',
         'source_' || p_source)
     into nearest
-    using p_scopes, (p_caller).privileged, (p_caller).user_id, p_access,
+    using p_scopes, p_caller, p_access,
           l2_normalize(p_embedding)::halfvec(:dimensions), p_count;
     perform set_config('ivfflat.probes', probes_before, true), set_config('enable_sort', 'on', true);
     return nearest;
@@ -128,8 +128,8 @@ begin
             union all
             (select t.id, t.code <~> p_code from memoryd.searchable t
              where t.source = p_source and t.scope = 0 and t.code is not null
-               and (t.owner_id = (p_caller).user_id
-                    or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
+               and memoryd.may_find(
+                   p_caller, p_access, t.scope, t.owner_id, t.access_level, t.visibility_tags, t.row_metadata)
              order by 2 limit p_count)
         ) n
         order by n.distance
@@ -187,8 +187,6 @@ declare
     terms constant bigint[] := memoryd.keys_of((p_question).words, (p_question).word_scopes, p_scopes);
     pairs constant bigint[] := memoryd.keys_of((p_question).pairs, (p_question).pair_scopes, p_scopes);
     weights constant sparsevec := (p_question).weights;
-    privileged constant boolean := (p_caller).privileged;
-    own_id constant uuid := (p_caller).user_id;
 begin
     return array(
         select l.id
@@ -196,8 +194,8 @@ begin
             (select t.id, t.sparse_embedding from memoryd.searchable t
              where t.source = p_source and memoryd.search_terms(t.scope, t.lexemes) && terms
                and (p_scopes is null or t.scope = any(p_scopes))
-               and (privileged or t.scope <> 0 or t.owner_id = own_id
-                    or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
+               and memoryd.may_find(
+                   p_caller, p_access, t.scope, t.owner_id, t.access_level, t.visibility_tags, t.row_metadata)
              limit 4000)
             union all
             (select p.id, p.sparse_embedding
@@ -207,8 +205,9 @@ begin
                  where t.source = p_source
                    and memoryd.search_terms(t.scope, t.lexemes) @> pairs[place:place + 1]
                    and (p_scopes is null or t.scope = any(p_scopes))
-                   and (privileged or t.scope <> 0 or t.owner_id = own_id
-                        or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
+                   and memoryd.may_find(
+                       p_caller, p_access, t.scope, t.owner_id, t.access_level, t.visibility_tags,
+                       t.row_metadata)
                  limit 1000
              ) p
              limit 2000)
@@ -234,8 +233,8 @@ begin
             on t.session_id = m.session_id
            and t.message_index between m.message_index - 1 and m.message_index + 3
         where (p_scopes is null or t.scope = any(p_scopes))
-          and ((p_caller).privileged or t.scope <> 0 or t.user_id = (p_caller).user_id
-               or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.metadata)));
+          and memoryd.may_find(
+              p_caller, p_access, t.scope, t.user_id, t.access_level, t.visibility_tags, t.metadata));
 end
 $$;
 
@@ -284,8 +283,8 @@ begin
         union
         (select t.id from memoryd.searchable t
          where t.source = p_source and t.lexemes is null and t.scope = any(p_scopes)
-           and ((p_caller).privileged or t.scope <> 0 or t.owner_id = (p_caller).user_id
-                or memoryd.grants_access(p_access, t.access_level, t.visibility_tags, t.row_metadata))
+           and memoryd.may_find(
+               p_caller, p_access, t.scope, t.owner_id, t.access_level, t.visibility_tags, t.row_metadata)
          limit 200));
     return case p_source when 'document' then memoryd.live_chunks(together) else together end;
 end

@@ -77,7 +77,8 @@ grant select on public.agent_commands to memoryd_admin;
 create policy admin_read on public.agent_commands for select to memoryd_admin
     using (memoryd.note_admin_read('agent_commands', user_id));
 
--- public.agent_memory Users write memories of their own, none for all agents (_shared). They set no
+-- public.agent_memory
+-- Users write memories of their own, none for all agents (_shared). They set no
 -- command_id: the outcome of a command is remembered once, by its agent.
 grant select, insert, update, delete on public.agent_memory to memoryd_service;
 create policy service on public.agent_memory to memoryd_service using (true) with check (true);
@@ -100,7 +101,8 @@ grant select, insert, update, delete on public.shared_memory to memoryd_service;
 grant select on public.shared_memory to memoryd_user;
 grant select on public.shared_memory to memoryd_admin;
 
--- public.memory_associations A link is visible to those who see both of its memories. It has no user of its
+-- public.memory_associations
+-- A link is visible to those who see both of its memories. It has no user of its
 -- own: a read is noted for the user of its memory.
 grant select, insert, update, delete on public.memory_associations to memoryd_service;
 create policy service on public.memory_associations to memoryd_service using (true) with check (true);

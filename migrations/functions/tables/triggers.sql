@@ -11,7 +11,7 @@
 --
 -- forget_index changes nothing that the other triggers of its table read. Triggers that run after the
 -- change queue jobs, count, log, notify, or carry the change on to other tables: none reads what another
--- wrote. But they also take locks: to rename one must not break the order of locks in docs/architecture.md.
+-- wrote. But they also take locks: to rename one must not break the order of locks in users/jobs.sql.
 
 -- memoryd.dead_letters
 create or replace trigger request_died after insert on memoryd.dead_letters

@@ -152,12 +152,13 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    caller constant text := case when memoryd.caller_is_service() then 'service'
-                                 when memoryd.caller_is_privileged() then 'admin'
+    who constant memoryd.caller := memoryd.current_caller();
+    caller constant text := case when who.is_service then 'service'
+                                 when who.privileged then 'admin'
                                  else 'user' end;
-    read_of constant uuid := case when caller = 'service' then p_user else memoryd.caller_id() end;
+    read_of constant uuid := case when who.is_service then p_user else who.user_id end;
     agent constant text :=
-        case when caller = 'service' then nullif(left(memoryd.one_line(left(p_agent, 400)), 200), '') end;
+        case when who.is_service then nullif(left(memoryd.one_line(left(p_agent, 400)), 200), '') end;
     step constant text :=
         case when p_step in ('recall', 'explain_recall', 'match_memory', 'context', 'export') then p_step
              else 'read' end;

@@ -85,16 +85,20 @@ insert into shared_knowledge (tier, category, title, content, created_by)
 select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first', 'agent 1' from generate_series(1, 10000) n;
 
 -- As the index topic leaves them; four of five still wait for it.
-update agent_memory t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
+update agent_memory t
+set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
 where hashtext(t.id::text) % 5 = 0;
 update conversation_messages t
-set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
+set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
 where hashtext(t.id::text) % 5 = 0;
-update memory_chunks t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.chunk_text) w)
+update memory_chunks t
+set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
 where hashtext(t.id::text) % 5 = 0;
-update shared_knowledge t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.content) w)
+update shared_knowledge t
+set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
 where hashtext(t.id::text) % 5 = 0;
-update dream_insights t set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(t.insight) w)
+update dream_insights t
+set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
 where hashtext(t.id::text) % 5 = 0;
 select memoryd.fold_lexeme_changes();
 insert into memoryd.lexicon (lexeme, word) select 'word' || n, 'word' || n from generate_series(1, 10000) n;
