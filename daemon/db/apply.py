@@ -12,21 +12,34 @@ from importlib.metadata import version as package_version
 
 import asyncpg
 
-from daemon.db.functions import CREATE_FILES, AppliedFile, drop_gone, drop_objects, record
+from daemon.db.functions import (
+    CREATE_FILES,
+    AppliedFile,
+    drop_gone,
+    drop_objects,
+    drop_policies,
+    record,
+)
 from daemon.db.migration_files import FunctionFile
 from daemon.db.plan import MigrationError, Upgrade
 
 _VARIABLE = re.compile(r"(?<!:):(dimensions|vector_schema)\b")
-LOCK_MILLISECONDS = 200
+LOCK_MILLISECONDS = 100
 """How long an upgrade waits for the tables that it locks. Whoever comes meanwhile waits behind it, so it is short."""
 IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
-_TABLES_IN_USE = """
-select string_agg(c.oid::regclass::text, ', ' order by c.oid::regclass::text)
+# Views first, and those above others before them: whoever reads a view locks it, then what is under it. Locked the other way
+# round, each would wait for the other.
+_TABLES_AND_VIEWS = """
+select string_agg(format('%I.%I', n.nspname, c.relname), ', '
+                  order by c.relkind = 'r', array_position(array['searchable', 'searchable_by_users']::name[], c.relname),
+                           n.nspname, c.relname)
 from pg_class c
-where c.relkind = 'r' and c.relname <> 'migrations'
-  and (c.relnamespace = 'memoryd'::regnamespace or c.oid in (
+join pg_namespace n on n.oid = c.relnamespace
+where (n.nspname = 'memoryd' and c.relkind in ('r', 'v') and c.relname <> 'migrations')
+   or (n.nspname = 'public' and c.relkind = 'v' and c.relname in ('shared_memory', 'conversation_history'))
+   or c.oid in (
       select p.polrelid from pg_policy p join pg_roles r on r.oid = any(p.polroles) and r.rolname = 'memoryd_service'
-      where p.polname = 'service'))
+      where p.polname = 'service')
 """
 
 
@@ -42,7 +55,12 @@ class Run:
             await self.connection.execute(_VARIABLE.sub(lambda m: self.variables[m[1]], sql))
         except asyncpg.InsufficientPrivilegeError as error:
             raise lacking_rights(what, error) from None
-        except (*IN_THE_WAY, asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError):
+        except (
+            *IN_THE_WAY,
+            asyncpg.AmbiguousFunctionError,
+            asyncpg.DependentObjectsStillExistError,
+            asyncpg.InvalidFunctionDefinitionError,
+        ):
             raise
         except asyncpg.PostgresError as error:
             raise MigrationError(f"{what} failed: {error}") from error
@@ -53,7 +71,7 @@ class Conflicts:
     """What stopped an upgrade: it is dropped first at the next try."""
 
     functions: set[str] = field(default_factory=set)
-    """Functions whose result or arguments were others, and those that use them; as `function name(types)`."""
+    """Functions whose result or arguments were others, and those that use them; as `function schema.name(types)`."""
     attached: bool = False
     """Whether triggers, policies or views of ours use them: then these are dropped and made again too."""
 
@@ -61,15 +79,18 @@ class Conflicts:
         """Notes what the error names; False where that is nothing new."""
         ours = {one for file in applied.values() for one in file.objects if one.startswith("function ")}
         before = (len(self.functions), self.attached)
+        names: list[str] = []
         if isinstance(error, asyncpg.DependentObjectsStillExistError):
-            for user in re.findall(r"^(.+) depends on ", error.detail or "", re.MULTILINE):
-                self.functions |= {user} & ours
-                self.attached |= user.startswith(("trigger ", "policy ", "view "))
-        else:
-            # Use DROP FUNCTION name(types) first. / function name "name" is not unique
-            said = re.search(r"DROP FUNCTION (.+) first", error.hint or "") or re.search('"(.+)"', str(error))
-            name = f"function {said[1] if said else ''}"
-            self.functions |= {one for one in ours if one == name or one.startswith(f"{name}(")}
+            users = re.findall(r"^(.+) depends on ", error.detail or "", re.MULTILINE)
+            names = [user.removeprefix("function ") for user in users if user.startswith("function ")]
+            self.attached |= any(user.startswith(("trigger ", "policy ", "view ")) for user in users)
+        elif said := re.search(r"DROP FUNCTION (.+) first", error.hint or "") or re.search(
+            r'function (?:name )?"?(.+?)"? is not unique', str(error)
+        ):
+            names = [said[1]]
+        for name in (one.partition("(")[0] for one in names):
+            qualified = name if "." in name else f"public.{name}"
+            self.functions |= {one for one in ours if one.startswith(f"function {qualified}(")}
         return before != (len(self.functions), self.attached)
 
 
@@ -92,24 +113,31 @@ async def apply_functions(
     locked = bool(upgrade.schema or upgrade.carried_over)
     if conflicts.functions:
         locked = await _drop_conflicts(run.connection, applied, conflicts, locked=locked)
+    now: list[FunctionFile] = []
     for file in files:
         before = applied.get(file.name)
-        if before is not None and file.hangs_on_tables:
-            if file.name not in changed and not conflicts.attached:
-                made += before.objects
-                continue
-            if file.locks_tables and not locked:
+        if (
+            before is not None
+            and file.hangs_on_tables
+            and file.name not in changed
+            and not conflicts.attached
+        ):
+            made += before.objects
+            continue
+        if file.hangs_on_tables:
+            # A new database has nobody to wait for.
+            if applied and not locked:
                 await lock_tables(run.connection)
                 locked = True
-            policies = [one for one in before.objects if one.startswith("policy ")]
-            await drop_objects(run.connection, policies)
+            await drop_policies(run.connection, file, before)
         try:
             await run.script(f"functions/{file.name}.sql", file.sql)
         except (asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError) as error:
             if conflicts.add(error, applied):
                 raise RestartUpgrade from None
             raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
-        made += await record(run.connection, file, version=package_version("memoryd"))
+        now.append(file)
+    made += await record(run.connection, now, version=package_version("memoryd"))
     return await drop_gone(run.connection, applied, now=files, made=made)
 
 
@@ -133,13 +161,14 @@ async def _drop_conflicts(
 
 
 async def lock_tables(connection: asyncpg.Connection) -> None:
-    """Locks every table of memoryd's at once, in one order, or gives up after LOCK_MILLISECONDS."""
-    names = await connection.fetchval(_TABLES_IN_USE)
+    """Locks every table and view of memoryd's at once, in one order, or fails after LOCK_MILLISECONDS."""
+    names = await connection.fetchval(_TABLES_AND_VIEWS)
     if names is None:
         return
+    before = await connection.fetchval("select current_setting('statement_timeout')")
     await connection.execute(f"set local statement_timeout = {LOCK_MILLISECONDS}")
     await connection.execute(f"lock table {names} in access exclusive mode")
-    await connection.execute("set local statement_timeout = 0")
+    await connection.execute(f"set local statement_timeout = '{before}'")
 
 
 def lacking_rights(what: str, error: asyncpg.PostgresError) -> MigrationError:

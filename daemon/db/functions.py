@@ -1,6 +1,6 @@
 """What the files of migrations/functions/ made in a database, and dropping what they no longer make.
 
-After each file the catalog tells what it made: whatever this transaction wrote and the file names in a `create`. That is
+Afterwards the catalog tells what they made: what this transaction wrote and a file names in a `create`. That is
 kept in memoryd.function_files, so that the next upgrade can drop what is gone from the files, and nothing that a user made.
 """
 
@@ -15,7 +15,8 @@ import asyncpg
 from daemon.db.migration_files import FunctionFile
 from handlers.shared.ports import AnyConnection
 
-_NAMES = re.compile(r"^create (?:or replace )?(?:function|view|trigger|policy) (?:\w+\.)?(\w+)", re.MULTILINE)
+_CREATED = re.compile(r"^create (?:or replace )?(function|view|trigger|policy) (?:\w+\.)?(\w+)", re.MULTILINE)
+_POLICY = re.compile(r"^create policy (\w+) on ([\w.]+)", re.MULTILINE)
 
 CREATE_FILES = """
 create table if not exists memoryd.function_files (
@@ -40,24 +41,25 @@ _DELETE_FILES = "delete from memoryd.function_files where name = any($1)"
 # Rows of the catalog that this transaction wrote. Files are applied outside any savepoint, since what is made inside one has
 # another transaction id.
 _MADE = """
-select 'function ' || p.oid::regprocedure as object
-from pg_proc p
-where p.pronamespace in ('memoryd'::regnamespace, 'public'::regnamespace)
-  and p.xmin = pg_current_xact_id()::xid and p.proname = any($1)
+select 'function' as kind, p.proname::text as name,
+       format('function %I.%I(%s)', n.nspname, p.proname,
+              (select string_agg(format_type(a.type, null), ', ' order by a.place)
+               from unnest(p.proargtypes) with ordinality as a(type, place))) as object
+from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+where n.nspname in ('memoryd', 'public') and p.xmin = pg_current_xact_id()::xid
 union all
-select 'view ' || c.oid::regclass
-from pg_class c
-where c.relkind = 'v' and c.relnamespace in ('memoryd'::regnamespace, 'public'::regnamespace)
-  and c.xmin = pg_current_xact_id()::xid and c.relname = any($1)
+select 'view', c.relname, format('view %I.%I', n.nspname, c.relname)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind = 'v' and n.nspname in ('memoryd', 'public') and c.xmin = pg_current_xact_id()::xid
 union all
-select format('trigger %I on %s', t.tgname, t.tgrelid::regclass)
-from pg_trigger t
-where not t.tgisinternal and t.xmin = pg_current_xact_id()::xid and t.tgname = any($1)
+select 'trigger', t.tgname, format('trigger %I on %I.%I', t.tgname, n.nspname, c.relname)
+from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
+where not t.tgisinternal and t.xmin = pg_current_xact_id()::xid
 union all
-select format('policy %I on %s', p.polname, p.polrelid::regclass)
-from pg_policy p
-where p.xmin = pg_current_xact_id()::xid and p.polname = any($1)
-order by 1
+select 'policy', p.polname, format('policy %I on %I.%I', p.polname, n.nspname, c.relname)
+from pg_policy p join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace
+where p.xmin = pg_current_xact_id()::xid
+order by object
 """
 
 
@@ -76,6 +78,17 @@ async def read_applied(connection: AnyConnection) -> dict[str, AppliedFile]:
         return {}
     rows = await connection.fetch(READ_FILES)
     return {r["name"]: AppliedFile(r["checksum"], tuple(r["objects"]), r["applied_by"]) for r in rows}
+
+
+async def drop_policies(
+    connection: asyncpg.Connection, file: FunctionFile, before: AppliedFile | None
+) -> None:
+    """Drops the policies of a file that is about to be applied, recorded or not: a policy cannot be replaced."""
+    policies = {f"policy {name} on {table}" for name, table in _POLICY.findall(file.sql)}
+    if before is not None:
+        policies |= {one for one in before.objects if one.startswith("policy ")}
+    if policies:
+        await connection.execute("; ".join(_drop(one) for one in sorted(policies)))
 
 
 async def drop_objects(connection: asyncpg.Connection, objects: Iterable[str]) -> None:
@@ -105,12 +118,17 @@ def _drop(one: str) -> str:
     return f"drop {one.replace(' ', ' if exists ', 1)}"
 
 
-async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:
-    """Notes that this transaction has applied the file; returns what the file made."""
-    names = sorted(set(_NAMES.findall(file.sql)))
-    made = [row["object"] for row in await connection.fetch(_MADE, names)]
-    await connection.execute(_WRITE_FILE, file.name, file.checksum, made, version)
-    return made
+async def record(connection: asyncpg.Connection, files: Sequence[FunctionFile], *, version: str) -> list[str]:
+    """Notes that this transaction has applied the files; returns what they made."""
+    file_of = {created: file.name for file in files for created in _CREATED.findall(file.sql)}
+    made: dict[str, list[str]] = {file.name: [] for file in files}
+    for row in await connection.fetch(_MADE):
+        name = file_of.get((row["kind"], row["name"]))
+        if name is not None:
+            made[name].append(row["object"])
+    rows = [(file.name, file.checksum, made[file.name], version) for file in files]
+    await connection.executemany(_WRITE_FILE, rows)
+    return [one for objects in made.values() for one in objects]
 
 
 async def drop_gone(

@@ -43,11 +43,6 @@ class FunctionFile:
         """Whether it holds views, triggers or policies: to apply it locks what they hang on."""
         return self.name.startswith("tables/")
 
-    @property
-    def locks_tables(self) -> bool:
-        """Whether that is the tables themselves. Of views, only who reads them waits."""
-        return self.hangs_on_tables and self.name != "tables/views"
-
 
 @dataclass(frozen=True, slots=True)
 class MigrationFiles:

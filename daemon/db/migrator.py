@@ -31,7 +31,7 @@ from daemon.db.apply import (
 from daemon.db.functions import read_applied
 from daemon.db.migration_files import MigrationFiles, load_files
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
-from daemon.db.pool import FIND_VECTOR_SCHEMA, search_path
+from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
 from handlers.shared.ports import AnyConnection
 
 OLDEST_POSTGRES = 160000
@@ -95,8 +95,9 @@ async def migrate(
         return plan(files, await read_ledger(connection), await read_applied(connection))
     await _check_server(connection)
     until = time.monotonic() + PATIENCE_SECONDS
-    conflicts = Conflicts()
+    conflicts, tries = Conflicts(), 0
     while True:
+        tries += 1
         try:
             done = await _upgrade(
                 connection, files, dimensions=dimensions, embedder=embedder, conflicts=conflicts
@@ -113,7 +114,7 @@ async def migrate(
                     f"Other transactions have been in the way for {PATIENCE_SECONDS:.0f} s ({error}). Nothing was "
                     f"changed. End what stands open, then try again: {OPEN_TRANSACTIONS}"
                 ) from None
-            await asyncio.sleep(random.uniform(0.1, 0.5))
+            await asyncio.sleep(random.uniform(0.5, 1) * min(tries, 4))
             continue
         await _validate_checks(connection)
         await check_dimensions(connection, dimensions)
@@ -134,7 +135,7 @@ async def _upgrade(
         upgrade = plan(files, ledger, applied)
         if not upgrade:
             return upgrade
-        run = Run(connection, {"dimensions": str(dimensions), "vector_schema": f'"{vector_schema}"'})
+        run = Run(connection, {"dimensions": str(dimensions), "vector_schema": quoted(vector_schema)})
         await connection.execute(f"set local search_path = {search_path(vector_schema)}")
         await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
         if ledger and (upgrade.schema or upgrade.carried_over):
@@ -161,11 +162,21 @@ async def _validate_checks(connection: asyncpg.Connection) -> None:
     What is left of it after a kill is done by the next upgrade. Raises MigrationError where a row breaks one.
     """
     for table, name in await connection.fetch(_NOT_VALIDATED):
+        check = f"alter table {table} validate constraint {quoted(name)}"
         try:
-            await connection.execute(f'alter table {table} validate constraint "{name}"')
+            # However long the table is; alone in its transaction, as a statement that no pooler takes apart.
+            async with connection.transaction():
+                await connection.execute("set local statement_timeout = 0")
+                await connection.execute(check, timeout=None)
         except asyncpg.CheckViolationError as error:
             raise MigrationError(
-                f"Rows of {table} break the check {name}: {error.args[0]}. Mend them, then run: memoryd migrate"
+                f"The upgrade is done, but rows of {table} break the check {name}: {error.args[0]}. "
+                "Mend them, then run: memoryd migrate"
+            ) from None
+        except (*IN_THE_WAY, TimeoutError) as error:
+            raise MigrationError(
+                f"The upgrade is done, but the check {name} of {table} could not read its old rows yet ({error}). "
+                "Run again: memoryd migrate"
             ) from None
 
 

@@ -84,14 +84,24 @@ def _check_not_newer(applied: Mapping[str, AppliedFile]) -> None:
     """Without it a daemon of before would take the functions of a newer one back."""
     mine = package_version("memoryd")
     newest = max((file.applied_by for file in applied.values()), key=_ordered, default=mine)
-    if _ordered(newest) > _ordered(mine):
+    if is_newer(newest, than=mine):
         raise MigrationError(
             f"The database's functions are of memoryd {newest}, newer than this one ({mine}). Upgrade memoryd."
         )
 
 
+def is_newer(version: str, *, than: str) -> bool:
+    """Whether a version of memoryd came after another."""
+    return _ordered(version) > _ordered(than)
+
+
 def _ordered(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version))
+    """The numbers of the release: 0.2.0rc1 and 0.2 are as new as 0.2.0."""
+    release = re.match(r"\d+(?:\.\d+)*", version)
+    numbers = [int(number) for number in release[0].split(".")] if release else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
 
 
 def describe(upgrade: Upgrade, *, does: str) -> list[str]:

@@ -214,9 +214,14 @@ async def connect(
         ) from None
 
 
+def quoted(name: str) -> str:
+    """A name as an SQL identifier, whatever characters it has."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def search_path(vector_schema: str) -> str:
     """The search path our statements are written for."""
-    return "public" if vector_schema == "public" else f'public, "{vector_schema}"'
+    return "public" if vector_schema == "public" else f"public, {quoted(vector_schema)}"
 
 
 def host_of(url: str) -> str:

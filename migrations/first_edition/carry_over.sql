@@ -4,38 +4,304 @@
 -- table stays locked while it is read: new rows are checked from now on, and the migrator validates the old
 -- ones afterwards, while others write.
 
--- Drops what functions/ makes anew. The functions that clients call stay, with the rights granted on them; so
--- do policies, triggers and functions of the user's own.
-do $$
-declare
-    ours record;
-begin
-    for ours in
-        select policyname, schemaname, tablename from pg_policies
-        where schemaname = 'public' and policyname in (
-            'service', 'own', 'own_read', 'own_ask', 'own_insert', 'own_update', 'own_delete', 'shared_read',
-            'both_ends_read', 'in_it_read', 'open_agents', 'admin_read')
-          and roles && '{memoryd_service,memoryd_user,memoryd_admin}'
-    loop
-        execute format('drop policy %I on %I.%I', ours.policyname, ours.schemaname, ours.tablename);
-    end loop;
-    for ours in
-        select t.tgname, t.tgrelid::regclass as on_table
-        from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-        where p.pronamespace = 'memoryd'::regnamespace and not t.tgisinternal
-    loop
-        execute format('drop trigger %I on %s', ours.tgname, ours.on_table);
-    end loop;
-    -- All at once: some use one another. What tables are made with stays.
-    execute (
-        select 'drop function ' || string_agg(p.oid::regprocedure::text, ', ')
-        from pg_proc p
-        where p.pronamespace = 'memoryd'::regnamespace
-          and p.proname not in (
-              'refuse', 'unseen', 'is_plain', 'refuse_unseen', 'text_fits', 'list_fits', 'json_fits',
-              'caller_id', 'scope_of', 'lexemes_of', 'search_terms', 'code_of'));
-end
-$$;
+-- Drops what functions/ makes again: the policies, the triggers and the functions of schema memoryd that the
+-- seventeen files made, each by its name. The functions that clients call stay, with the rights granted on
+-- them; so do policies, triggers and functions of the user's own. What users built on one of these functions
+-- stops the upgrade, and nothing is changed.
+drop policy admin_read on public.agent_commands;
+drop policy open_agents on public.agent_commands;
+drop policy own_ask on public.agent_commands;
+drop policy own_read on public.agent_commands;
+drop policy service on public.agent_commands;
+drop policy admin_read on public.agent_execution_logs;
+drop policy own_read on public.agent_execution_logs;
+drop policy service on public.agent_execution_logs;
+drop policy admin_read on public.agent_memory;
+drop policy own on public.agent_memory;
+drop policy service on public.agent_memory;
+drop policy admin_read on public.agent_sessions;
+drop policy own_insert on public.agent_sessions;
+drop policy own_read on public.agent_sessions;
+drop policy own_update on public.agent_sessions;
+drop policy service on public.agent_sessions;
+drop policy admin_read on public.agents;
+drop policy service on public.agents;
+drop policy admin_read on public.chat_groups;
+drop policy in_it_read on public.chat_groups;
+drop policy service on public.chat_groups;
+drop policy admin_read on public.conversation_messages;
+drop policy own_delete on public.conversation_messages;
+drop policy own_insert on public.conversation_messages;
+drop policy own_read on public.conversation_messages;
+drop policy own_update on public.conversation_messages;
+drop policy service on public.conversation_messages;
+drop policy shared_read on public.conversation_messages;
+drop policy admin_read on public.conversation_sessions;
+drop policy own on public.conversation_sessions;
+drop policy service on public.conversation_sessions;
+drop policy admin_read on public.documents;
+drop policy own_delete on public.documents;
+drop policy own_insert on public.documents;
+drop policy own_read on public.documents;
+drop policy own_update on public.documents;
+drop policy service on public.documents;
+drop policy admin_read on public.dream_insights;
+drop policy own_read on public.dream_insights;
+drop policy service on public.dream_insights;
+drop policy admin_read on public.dream_sessions;
+drop policy service on public.dream_sessions;
+drop policy admin_read on public.memory_anchors;
+drop policy own_read on public.memory_anchors;
+drop policy service on public.memory_anchors;
+drop policy admin_read on public.memory_associations;
+drop policy both_ends_read on public.memory_associations;
+drop policy service on public.memory_associations;
+drop policy admin_read on public.memory_chunks;
+drop policy own_delete on public.memory_chunks;
+drop policy own_insert on public.memory_chunks;
+drop policy own_read on public.memory_chunks;
+drop policy own_update on public.memory_chunks;
+drop policy service on public.memory_chunks;
+drop policy shared_read on public.memory_chunks;
+drop policy admin_read on public.memory_queries;
+drop policy own on public.memory_queries;
+drop policy service on public.memory_queries;
+drop policy admin_read on public.memory_requests;
+drop policy own_ask on public.memory_requests;
+drop policy own_read on public.memory_requests;
+drop policy service on public.memory_requests;
+drop policy admin_read on public.memory_settings;
+drop policy own on public.memory_settings;
+drop policy service on public.memory_settings;
+drop policy admin_read on public.shared_knowledge;
+drop policy service on public.shared_knowledge;
+drop policy admin_read on public.user_memory_access;
+drop policy own_read on public.user_memory_access;
+drop policy service on public.user_memory_access;
+
+drop trigger request_died on memoryd.dead_jobs;
+drop trigger drop_erased on memoryd.embeddings;
+drop trigger check_login on memoryd.logins;
+drop trigger commands_inserted on public.agent_commands;
+drop trigger commands_updated on public.agent_commands;
+drop trigger stamp_times on public.agent_commands;
+drop trigger drop_when_off on public.agent_execution_logs;
+drop trigger count_lexemes_deleted on public.agent_memory;
+drop trigger count_lexemes_inserted on public.agent_memory;
+drop trigger count_lexemes_updated on public.agent_memory;
+drop trigger forget_index on public.agent_memory;
+drop trigger memories_changed_delete on public.agent_memory;
+drop trigger memories_changed_insert on public.agent_memory;
+drop trigger memories_changed_update on public.agent_memory;
+drop trigger memories_inserted on public.agent_memory;
+drop trigger memories_updated on public.agent_memory;
+drop trigger note_deleted on public.agent_memory;
+drop trigger note_inserted on public.agent_memory;
+drop trigger note_updated on public.agent_memory;
+drop trigger rows_to_index_inserted on public.agent_memory;
+drop trigger rows_to_index_updated on public.agent_memory;
+drop trigger stamp_expiry_insert on public.agent_memory;
+drop trigger stamp_expiry_update on public.agent_memory;
+drop trigger stamp_memory on public.agent_memory;
+drop trigger stamp_session on public.agent_sessions;
+drop trigger agent_disabled on public.agents;
+drop trigger turn_inserted on public.conversation_history;
+drop trigger count_lexemes_deleted on public.conversation_messages;
+drop trigger count_lexemes_inserted on public.conversation_messages;
+drop trigger count_lexemes_updated on public.conversation_messages;
+drop trigger drop_when_off on public.conversation_messages;
+drop trigger forget_index on public.conversation_messages;
+drop trigger messages_gone_deleted on public.conversation_messages;
+drop trigger messages_gone_updated on public.conversation_messages;
+drop trigger note_deleted on public.conversation_messages;
+drop trigger note_inserted on public.conversation_messages;
+drop trigger note_updated on public.conversation_messages;
+drop trigger place_message on public.conversation_messages;
+drop trigger rows_to_index_inserted on public.conversation_messages;
+drop trigger rows_to_index_updated on public.conversation_messages;
+drop trigger sessions_updated on public.conversation_sessions;
+drop trigger documents_updated on public.documents;
+drop trigger drop_when_off on public.documents;
+drop trigger note_deleted on public.documents;
+drop trigger note_inserted on public.documents;
+drop trigger note_updated on public.documents;
+drop trigger stamp_updated_at on public.documents;
+drop trigger count_lexemes_deleted on public.dream_insights;
+drop trigger count_lexemes_inserted on public.dream_insights;
+drop trigger count_lexemes_updated on public.dream_insights;
+drop trigger drop_dreamt on public.dream_insights;
+drop trigger drop_when_off on public.dream_insights;
+drop trigger forget_index on public.dream_insights;
+drop trigger rows_to_index_inserted on public.dream_insights;
+drop trigger rows_to_index_updated on public.dream_insights;
+drop trigger count_lexemes_deleted on public.memory_chunks;
+drop trigger count_lexemes_inserted on public.memory_chunks;
+drop trigger count_lexemes_updated on public.memory_chunks;
+drop trigger forget_index on public.memory_chunks;
+drop trigger own_chunk on public.memory_chunks;
+drop trigger rows_to_index_inserted on public.memory_chunks;
+drop trigger rows_to_index_updated on public.memory_chunks;
+drop trigger without_memory on public.memory_chunks;
+drop trigger drop_when_off on public.memory_queries;
+drop trigger answers_written_insert on public.memory_requests;
+drop trigger answers_written_update on public.memory_requests;
+drop trigger requests_inserted on public.memory_requests;
+drop trigger requests_updated on public.memory_requests;
+drop trigger settings_changed on public.memory_settings;
+drop trigger settings_inserted on public.memory_settings;
+drop trigger stamp_settings on public.memory_settings;
+drop trigger count_lexemes_deleted on public.shared_knowledge;
+drop trigger count_lexemes_inserted on public.shared_knowledge;
+drop trigger count_lexemes_updated on public.shared_knowledge;
+drop trigger forget_index on public.shared_knowledge;
+drop trigger knowledge_deleted on public.shared_knowledge;
+drop trigger rows_to_index_inserted on public.shared_knowledge;
+drop trigger rows_to_index_updated on public.shared_knowledge;
+drop trigger stamp_knowledge_insert on public.shared_knowledge;
+drop trigger stamp_knowledge_update on public.shared_knowledge;
+drop trigger stamp_updated_at on public.user_memory_access;
+
+-- All at once: some use one another.
+drop function
+    memoryd.agent_disabled(),
+    memoryd.agents_of(uuid),
+    memoryd.all_user_rows(uuid),
+    memoryd.announce(text, text),
+    memoryd.announce_memories(jsonb, text),
+    memoryd.answer(text, text, uuid, text, jsonb, vector, jsonb),
+    memoryd.answer_as_user(text, text, uuid, text, jsonb, vector, jsonb),
+    memoryd.answers_written(),
+    memoryd.associate_again(uuid[]),
+    memoryd.associate_lane(text, uuid),
+    memoryd.audit_is_on(),
+    memoryd.bm25(uuid[], text[], real[], real),
+    memoryd.caller_access(),
+    memoryd.caller_is_service(),
+    memoryd.caller_role(),
+    memoryd.caller_serves(),
+    memoryd.candidates_conversation(bigint[], sparsevec, text[], bigint[], text[], bigint[],
+        vector, integer),
+    memoryd.candidates_document(bigint[], sparsevec, text[], bigint[], text[], bigint[], vector, integer),
+    memoryd.candidates_insight(bigint[], sparsevec, text[], bigint[], text[], bigint[], vector, integer),
+    memoryd.candidates_knowledge(bigint[], sparsevec, text[], bigint[], text[], bigint[], vector, integer),
+    memoryd.candidates_memory(bigint[], sparsevec, text[], bigint[], text[], bigint[], vector, integer),
+    memoryd.check_log_line(text),
+    memoryd.check_login(),
+    memoryd.check_match(vector, double precision, integer),
+    memoryd.check_own(uuid, text),
+    memoryd.check_pending(bigint),
+    memoryd.claim_lanes(text, integer, integer, interval, integer, integer),
+    memoryd.commands_inserted(),
+    memoryd.commands_updated(),
+    memoryd.company(integer, integer, integer),
+    memoryd.compose_context(text, text, uuid, boolean, vector, uuid),
+    memoryd.count_lexemes(),
+    memoryd.documents_updated(),
+    memoryd.drop_dreamt(),
+    memoryd.drop_erased(),
+    memoryd.drop_when_off(),
+    memoryd.expire_conversations(integer, integer),
+    memoryd.find_conversation(uuid[], sparsevec, vector, uuid, boolean, text, jsonb),
+    memoryd.find_document(uuid[], sparsevec, vector, uuid, boolean, text, jsonb),
+    memoryd.find_insight(uuid[], sparsevec, vector, uuid, boolean, text, jsonb),
+    memoryd.find_knowledge(uuid[], sparsevec, vector, uuid, boolean, text, jsonb),
+    memoryd.find_memory(uuid[], sparsevec, vector, uuid, boolean, text, jsonb),
+    memoryd.fold_lexeme_changes(integer),
+    memoryd.forget_agents(text[]),
+    memoryd.forget_index(),
+    memoryd.forget_words(text[]),
+    memoryd.free_lanes(text, integer, integer),
+    memoryd.grants_access(user_memory_access, integer, text[], jsonb),
+    memoryd.has_shared(uuid),
+    memoryd.hmac(bytea, text),
+    memoryd.hold_off_erasures(),
+    memoryd.import_rows(uuid, uuid, text, jsonb),
+    memoryd.importing(),
+    memoryd.is_busy(),
+    memoryd.is_open(text),
+    memoryd.jobs_of(uuid),
+    memoryd.keys_of(text[], bigint[], bigint[]),
+    memoryd.kind_weight(text),
+    memoryd.knowledge_deleted(),
+    memoryd.lanes_of(uuid),
+    memoryd.learn_words(text[], uuid[]),
+    memoryd.lists_to_probe(text, bigint[]),
+    memoryd.lock(text),
+    memoryd.lock_shared(text),
+    memoryd.log_audit(jsonb),
+    memoryd.may_notify(),
+    memoryd.may_write_for(uuid),
+    memoryd.memories_changed(),
+    memoryd.memories_inserted(),
+    memoryd.memories_updated(),
+    memoryd.memory_is_off(uuid),
+    memoryd.messages_gone(),
+    memoryd.messages_of(uuid),
+    memoryd.named_only_by(uuid, text[], text),
+    memoryd.near_words(text[], vector[]),
+    memoryd.next_turn(text, bigint),
+    memoryd.note_admin_read(text, uuid),
+    memoryd.note_admin_search(),
+    memoryd.note_read(uuid, text, text, integer, integer),
+    memoryd.note_write(),
+    memoryd.one_line(text),
+    memoryd.own_chunk(),
+    memoryd.own_columns(text),
+    memoryd.owners_of(uuid[]),
+    memoryd.owns_session(uuid),
+    memoryd.party_of(uuid),
+    memoryd.place_message(),
+    memoryd.prior_of(text, integer),
+    memoryd.question(text, bigint[], integer, jsonb),
+    memoryd.read_question(text, text, uuid),
+    memoryd.recency(timestamp with time zone),
+    memoryd.record_admin_read(text, uuid),
+    memoryd.register_agents(text[], interval),
+    memoryd.relevance(bigint, integer, double precision),
+    memoryd.request_died(),
+    memoryd.requests_inserted(),
+    memoryd.requests_updated(),
+    memoryd.ring(text),
+    memoryd.rows_in(bigint[], text),
+    memoryd.rows_shown(jsonb),
+    memoryd.rows_to_index(),
+    memoryd.says_when(text),
+    memoryd.scopes_asked(text, uuid, boolean),
+    memoryd.scopes_open(bigint[]),
+    memoryd.score_memories(text[], uuid, boolean, text[], vector, integer, integer, uuid[]),
+    memoryd.scrub_answers(uuid),
+    memoryd.search(text, text, uuid, vector, integer, text[], jsonb, jsonb),
+    memoryd.sessions_updated(),
+    memoryd.setting_integer(text),
+    memoryd.settings_changed(),
+    memoryd.show_conversation(uuid[]),
+    memoryd.show_document(uuid[]),
+    memoryd.show_insight(uuid[]),
+    memoryd.show_knowledge(uuid[]),
+    memoryd.show_memory(uuid[]),
+    memoryd.sign_log(text),
+    memoryd.sparse_index(text),
+    memoryd.speakers_named(text[], bigint[]),
+    memoryd.stamp_expiry(),
+    memoryd.stamp_knowledge(),
+    memoryd.stamp_memory(),
+    memoryd.stamp_session(),
+    memoryd.stamp_settings(),
+    memoryd.stamp_times(),
+    memoryd.stamp_updated_at(),
+    memoryd.sweep_audit(double precision),
+    memoryd.take_jobs(uuid, text[]),
+    memoryd.texts_of(uuid),
+    memoryd.turn_inserted(),
+    memoryd.turns_apart(),
+    memoryd.unknown_words(text[]),
+    memoryd.user_lock(uuid),
+    memoryd.user_rows(uuid, text),
+    memoryd.user_tables(),
+    memoryd.weigh_messages(uuid[]),
+    memoryd.weigh_text(text),
+    memoryd.weigh_texts(uuid[], text[]),
+    memoryd.windows(uuid[]);
 
 -- Names.
 alter table memoryd.jobs rename column party to tenant;

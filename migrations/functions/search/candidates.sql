@@ -311,6 +311,8 @@ declare
     scopes constant bigint[] := memoryd.open_scopes(caller, p_scopes);
     access constant public.user_memory_access :=
         case when not caller.privileged then memoryd.caller_access() end;
+    own_scopes constant bigint[] := memoryd.counted_scopes(caller, scopes);
+    searched bigint[];
     each text;
     found_ids uuid[];
 begin
@@ -318,8 +320,11 @@ begin
     sources := '{}';
     ids := '{}';
     foreach each in array p_sources loop
-        if memoryd.has_rows(each, scopes) then
-            found_ids := memoryd.candidates(caller, access, each, scopes, question, p_embedding, p_reach);
+        -- Only messages and chunks can be shared with an end user. In other sources scope 0 is not searched for
+        -- them: what a search costs would tell which words are there.
+        searched := case when each in ('conversation', 'document') then scopes else own_scopes end;
+        if memoryd.has_rows(each, searched) then
+            found_ids := memoryd.candidates(caller, access, each, searched, question, p_embedding, p_reach);
             sources := sources || array_fill(each, array[cardinality(found_ids)]);
             ids := ids || found_ids;
         end if;

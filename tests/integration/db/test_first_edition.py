@@ -188,7 +188,7 @@ async def test_a_row_that_breaks_a_check_is_named_and_the_upgrade_goes_on_once_i
             "alter table agents add constraint agents_agent_id_check1 check (true) not valid"
         )
         with pytest.raises(
-            MigrationError, match="Rows of agents break the check agents_agent_id_check: agent_id has"
+            MigrationError, match="rows of agents break the check agents_agent_id_check: agent_id has"
         ):
             await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
         await connection.execute("delete from agents where agent_id like 'two%'")
@@ -204,7 +204,11 @@ async def test_what_users_built_on_it_stays(old_url: str) -> None:
             "create role grafana; grant select on agent_memory to grafana; "
             "grant execute on function recall(text, text, uuid, vector, integer, text[], jsonb) to grafana; "
             "create view mine as select content from recall('server'); "
-            "create policy mine on agents for select to grafana using (true)"
+            "create policy mine on agents for select to grafana using (true); "
+            # Of the names that ours have.
+            "create table notes (secret boolean); alter table notes enable row level security; "
+            "create policy own on notes as restrictive to memoryd_user using (not secret); "
+            "create function memoryd.mine() returns integer language sql return 7"
         )
         try:
             await apply(old_url)
@@ -217,8 +221,25 @@ async def test_what_users_built_on_it_stays(old_url: str) -> None:
                 "'recall(text, text, uuid, vector, integer, text[], jsonb)', 'execute')"
             )
             assert await connection.fetchval("select count(*) from pg_policy where polname = 'mine'") == 1
+            policies = "select polname from pg_policy where polrelid = 'notes'::regclass"
+            assert await column(connection, policies) == ["own"]
+            assert await connection.fetchval("select memoryd.mine()") == 7
         finally:
             await connection.execute("drop owned by grafana; drop role grafana")
+
+
+async def test_what_users_built_on_a_function_of_ours_stops_it(old_url: str) -> None:
+    async with connected(old_url) as connection:
+        before = await rows(connection)
+        await connection.execute(
+            "create table notes (updated_at timestamptz); create trigger mine before update on notes "
+            "for each row execute function memoryd.stamp_updated_at()"
+        )
+        with pytest.raises(
+            MigrationError, match=r"^Something uses what this version .*trigger mine on table notes"
+        ):
+            await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+        assert await rows(connection) == before | {"notes": []}
 
 
 async def test_writers_go_on_during_the_upgrade_and_lose_no_event(old_url: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from daemon.db import migrator
 from daemon.db.migration_files import FunctionFile, MigrationFiles, checksum_of, load_files
-from daemon.db.plan import MigrationError
+from daemon.db.plan import MigrationError, is_newer
 from tests.support.rows import column
 from tests.support.schemas import apply, connected
 
@@ -187,7 +187,7 @@ async def test_triggers_and_policies_come_and_go_with_their_file(
     upgrade = await apply(database_url, files=with_files(tables_more=HANGING + "-- changed"))
     assert upgrade.dropped == ()
     upgrade = await apply(database_url)
-    assert upgrade.dropped == ("policy nothing on agents", "trigger nothing on agents")
+    assert upgrade.dropped == ("policy nothing on public.agents", "trigger nothing on public.agents")
     assert await column(connection, TRIGGERS) == triggers
     assert await column(connection, POLICIES) == policies
 
@@ -230,3 +230,61 @@ async def test_a_transaction_left_open_is_named_after_a_while(
             await apply(database_url, files=with_files(tables_more=HANGING))
     async with connected(database_url) as later:
         assert "nothing" not in await column(later, TRIGGERS)
+
+
+async def test_an_upgrade_goes_through_while_others_recall_and_read_views(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    """Whoever reads a view locks it, then its tables; the upgrade locks in the same order."""
+    stop = asyncio.Event()
+
+    async def read() -> None:
+        async with connected(database_url) as reader:
+            while not stop.is_set():
+                await reader.fetch("select * from recall('anything')")
+                await reader.fetch("select count(*) from conversation_history")
+
+    readers = [asyncio.create_task(read()) for _ in range(3)]
+    try:
+        views = next(file for file in load_files().functions if file.name == "tables/views")
+        changed = replace(views, sql=views.sql + "-- changed", checksum="changed")
+        functions = tuple(changed if file is views else file for file in load_files().functions)
+        assert await apply(database_url, files=replace(load_files(), functions=functions))
+    finally:
+        stop.set()
+        await asyncio.gather(*readers)
+
+
+async def test_a_lost_record_of_a_file_is_made_again(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("delete from memoryd.function_files")
+    before = await column(connection, FUNCTIONS)
+    assert await apply(database_url)
+    assert await column(connection, FUNCTIONS) == before
+    assert not await apply(database_url)
+
+
+async def test_a_public_function_may_get_another_argument(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    forget = next(file for file in load_files().functions if file.name == "users/forget")
+    wider = forget.sql.replace(
+        "source text default 'memory')", "source text default 'memory', more integer default 0)"
+    )
+    assert wider != forget.sql
+    changed = replace(forget, sql=wider, checksum="changed")
+    functions = tuple(changed if file is forget else file for file in load_files().functions)
+    await apply(database_url, files=replace(load_files(), functions=functions))
+    made = "select oid::regprocedure::text from pg_proc where proname = 'forget'"
+    assert await column(connection, made) == ["forget(uuid[],text,integer)"]
+    await apply(database_url)
+    assert await column(connection, made) == ["forget(uuid[],text)"]
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "newer"),
+    [("0.1.0", "0.2.0", True), ("0.2.0", "0.2.0rc1", False), ("1.0.0", "1.0", False), ("1.9", "1.10", True)],
+)
+def test_versions_are_compared_by_their_numbers(mine: str, other: str, newer: bool) -> None:
+    assert is_newer(other, than=mine) is newer
