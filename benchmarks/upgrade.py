@@ -42,7 +42,7 @@ async def write(url: str, stopping: asyncio.Event, seconds: list[float]) -> None
     await connection.close()
 
 
-async def watch(url: str, stopping: asyncio.Event, held: list[float]) -> None:
+async def watch(url: str, stopping: asyncio.Event, locked_for: list[float]) -> None:
     """Notes for how long, at a stretch, somebody had a table for itself."""
     connection = await asyncpg.connect(url)
     since: float | None = None
@@ -52,18 +52,20 @@ async def watch(url: str, stopping: asyncio.Event, held: list[float]) -> None:
         if locked and since is None:
             since = now
         elif not locked and since is not None:
-            held.append(now - since)
+            locked_for.append(now - since)
             since = None
         await asyncio.sleep(0.002)
     await connection.close()
 
 
 @asynccontextmanager
-async def writers(url: str, clients: int, seconds: list[float], held: list[float]) -> AsyncIterator[None]:
+async def writers(
+    url: str, clients: int, seconds: list[float], locked_for: list[float]
+) -> AsyncIterator[None]:
     """So many clients write within the block, and one watches."""
     stopping = asyncio.Event()
     tasks = [asyncio.create_task(write(url, stopping, seconds)) for _ in range(clients)]
-    tasks.append(asyncio.create_task(watch(url, stopping, held)))
+    tasks.append(asyncio.create_task(watch(url, stopping, locked_for)))
     try:
         await asyncio.sleep(1)
         yield
@@ -82,8 +84,8 @@ def changed(number: int) -> MigrationFiles:
 async def measure(url: str, options: argparse.Namespace) -> dict[str, object]:
     """The upgrades, one after the other, under one load."""
     seconds: list[float] = []
-    held: list[float] = []
-    async with writers(url, options.clients, seconds, held):
+    locked_for: list[float] = []
+    async with writers(url, options.clients, seconds, locked_for):
         connection = await asyncpg.connect(url)
         for number in range(options.upgrades):
             files = changed(number) if number else load_files()
@@ -93,7 +95,7 @@ async def measure(url: str, options: argparse.Namespace) -> dict[str, object]:
         "upgrades": options.upgrades,
         "inserts": len(seconds),
         **{f"insert {name}": value for name, value in percentiles(seconds).items()},
-        "tables locked at a stretch, longest ms": round(max(held, default=0.0) * 1000),
+        "tables locked at a stretch, longest ms": round(max(locked_for, default=0.0) * 1000),
     }
 
 
@@ -115,7 +117,7 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--clients", type=int, default=3)
     parser.add_argument("--upgrades", type=int, default=5)
-    parser.add_argument("--first-edition", type=Path, help="a dump of a database to carry over first")
+    parser.add_argument("--first-edition", type=Path, help="a .sql.gz dump of a database to carry over first")
     options = parser.parse_args()
     with embedded() as server:
         url = server.socket_url

@@ -136,7 +136,7 @@ def confinement_of(settings: Settings) -> Confinement:
     """How the executor's programs are run. Raises ValueError with what to do."""
     forbidden: dict[int, str] = {}
     if settings.database_url is None and (server := server_uid(settings.data_dir)) is not None:
-        forbidden[server] = "the embedded Postgres runs as that user, so its data would lie open"
+        forbidden[server] = "the embedded Postgres runs as that user, so the program could read its data"
     return confine(
         user=settings.executor_user,
         folder=settings.executor_dir,

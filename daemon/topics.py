@@ -1,4 +1,4 @@
-"""Which topics there are, who handles each, and in what measure."""
+"""Which topics there are, who handles each, in batches of what size and how many at once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def build_topics(
         Topic(
             "index",
             IndexHandler(store=database, embedding=embedding),
-            # One request to a remote embedder; the local one and the database do better by the more.
+            # One request to a remote embedder; the local one and the database are faster with bigger batches.
             batch=64 if remote else 256,
             parallel=calls,
             follow_ups=("associate", "statistics"),

@@ -1,6 +1,6 @@
 """Lists the triggers of each table in docs/architecture.md, in the order in which they fire, from a migrated database.
 
-Promise: the list between the two markers is what the database does; tests/integration/test_trigger_document.py fails where
+Promise: the list between the two markers is what the database does; tests/integration/db/test_trigger_document.py fails where
 it no longer is. The text around the markers is written by hand.
 
     python -m docs.list_triggers            migrates a database of its own and writes the list

@@ -17,12 +17,11 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
-import numpy as np
 
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
 from memory.linking import Link, Linkable, link_batch
 from memory.neighbours import nearest_earlier
-from memory.vectors import unpacked
+from memory.vectors import rows_of, unpacked, unpacked_doubles
 from providers.ports import SimilarityFloors
 
 WINDOW = 30
@@ -197,10 +196,10 @@ class AssociateHandler:
         if reach["ids"] is None:
             return {}
         ids: bytes = reach["ids"]
-        times = np.frombuffer(reach["times"], dtype=">f8")
+        times = unpacked_doubles(reach["times"])
         found = nearest_earlier(
-            np.stack([r["embedding"].to_numpy() for r in new]),
-            np.array([r["created_at"].timestamp() for r in new]),
+            rows_of([r["embedding"].to_numpy() for r in new]),
+            [r["created_at"].timestamp() for r in new],
             pool=unpacked(reach["embeddings"], len(times)),
             pool_born=times,
             # A memory may be its own neighbour.

@@ -26,7 +26,7 @@ READ = """
 select r.id, r.kind, r.agent_id, r.user_id, left(r.query, 32768) as query,
        case when r.kind = 'recall' then r.options else '{}' end as options,
        case when r.user_id is not null and not pg_has_role(session_user, 'memoryd_user', 'set') then session_user end
-           as stranger
+           as lacking_role
 from public.memory_requests r
 where r.id = any($1) and r.status = 'pending'
 """
@@ -150,10 +150,10 @@ def _sentence(error: asyncpg.PostgresError) -> str:
 
 def _complaint(row: Mapping[str, Any]) -> str | None:
     """Why a request cannot be answered; None when it can be tried."""
-    if row["stranger"] is not None:
+    if (role := row["lacking_role"]) is not None:
         return (
-            f"A user's request is answered with the user's rights, and the daemon's role \"{row['stranger']}\" may not take "
-            f'them. An administrator runs once: grant memoryd_user to "{row["stranger"]}".'
+            f"A user's request is answered with the user's rights, and the daemon's role \"{role}\" may not take "
+            f'them. An administrator runs once: grant memoryd_user to "{role}".'
         )
     try:
         options = json.loads(row["options"])

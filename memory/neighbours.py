@@ -5,10 +5,8 @@ Promise: one product of two matrices for a whole batch; nothing that was born af
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from memory.vectors import Vectors, unit
 
@@ -18,10 +16,10 @@ ROUNDING_SECONDS = 1e-6
 
 def nearest_earlier(
     vectors: Vectors,
-    born: NDArray[Any],
+    born: ArrayLike,
     *,
     pool: Vectors,
-    pool_born: NDArray[Any],
+    pool_born: ArrayLike,
     limit: int,
     above: float,
 ) -> list[list[tuple[int, float]]]:
@@ -30,7 +28,8 @@ def nearest_earlier(
     Only similarities above `above`, in no order. Vectors have shape (n, dimensions) and any length; `born` are seconds.
     """
     similarity = unit(vectors) @ unit(pool).T
-    similarity[pool_born[np.newaxis, :] > born[:, np.newaxis] + ROUNDING_SECONDS] = -1.0
+    latest = np.asarray(born)[:, np.newaxis] + ROUNDING_SECONDS
+    similarity[np.asarray(pool_born)[np.newaxis, :] > latest] = -1.0
     count = min(limit, similarity.shape[1])
     best = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
     return [

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Vectors: TypeAlias = NDArray[np.float32]
 """Shape (n, dimensions)."""
+OneVector: TypeAlias = NDArray[np.float32]
+"""Shape (dimensions,)."""
 
 
 def unpacked(packed: bytes, rows: int) -> Vectors:
@@ -23,10 +25,20 @@ def unpacked(packed: bytes, rows: int) -> Vectors:
     return np.frombuffer(packed, dtype=">f4").reshape(rows, -1)[:, 1:].astype(np.float32)
 
 
+def unpacked_doubles(packed: bytes) -> NDArray[np.float64]:
+    """The numbers in any answers of float8send, one after the other."""
+    return np.frombuffer(packed, dtype=">f8").astype(np.float64)
+
+
 def unit(rows: Vectors) -> Vectors:
     """Rows of length 1: an embedding that a user brought along may have any length. A row of zeros stays one."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32, copy=False)
+
+
+def rows_of(vectors: Sequence[NDArray[Any]]) -> Vectors:
+    """The vectors as the rows of one array. There is at least one."""
+    return np.stack(vectors).astype(np.float32, copy=False)
 
 
 def stacked(vectors: Sequence[NDArray[Any] | None]) -> Vectors | None:
@@ -41,7 +53,7 @@ def stacked(vectors: Sequence[NDArray[Any] | None]) -> Vectors | None:
     return matrix
 
 
-def mean(vectors: Sequence[NDArray[Any]], weights: Sequence[float]) -> NDArray[np.float32]:
+def mean(vectors: Sequence[NDArray[Any]], weights: Sequence[float]) -> OneVector:
     """The weighted mean of unit vectors, scaled to length 1 again, unless it is zero."""
     average = np.average(np.stack(vectors), axis=0, weights=weights)
     length = float(np.linalg.norm(average))

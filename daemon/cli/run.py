@@ -80,14 +80,14 @@ async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, 
 
 
 def _load_libraries(settings: Settings) -> None:
-    """What may refuse this machine, or grumble about it. Raises Failure."""
+    """Imports what may not run on this machine, or may print warnings about it. Raises Failure."""
     from daemon.refusal import foreign_lines_logged
 
     with foreign_lines_logged(settings.log_format):
         try:
             import numpy as np  # noqa: F401
         except Exception as error:  # noqa: BLE001 - it may raise anything
-            # An essay, of which one line is the reason.
+            # The message is long; one line of it is the reason.
             reason = str(error).rpartition("Original error was: ")[2].strip().partition("\n")[0]
             raise Failure(f"numpy does not run on this machine: {reason or type(error).__name__}") from None
 

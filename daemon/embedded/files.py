@@ -23,7 +23,7 @@ _LINK = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR})
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """An open folder; names are of what lies right in it."""
+    """An open folder; names are of what is directly in it."""
 
     path: Path
     handle: int

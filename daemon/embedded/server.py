@@ -77,11 +77,6 @@ class EmbeddedPostgres:
     # --- What it is called.
 
     @property
-    def bin_dir(self) -> Path:
-        """Where the server's programs are: psql, pg_dump, pg_isready ..."""
-        return self._programs.bin
-
-    @property
     def psql_path(self) -> Path:
         return self._programs.bin / "psql"
 

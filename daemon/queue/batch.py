@@ -13,7 +13,7 @@ In a lane the halves of a split batch run in order, and when a job must wait, th
         _wait_for_database     an outage of the database: snooze
         _split                 several jobs, and one of them fails: attempt the halves
         _failed                one job fails: retry or discard
-      _hand_back...            the daemon stops, or the connection is lost: the claims are given back
+      _hand_back...            the daemon stops, or the connection is lost: the claims are handed back
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class BatchRunner:
             hint="memoryd dead",
         )
 
-    # --- Claims that are given back when the batch cannot go on.
+    # --- Claims that are handed back when the batch cannot go on.
 
     async def _hand_back_in_an_outage(self, jobs: Sequence[Job], *, counted: bool, error: str) -> None:
         """Tries until it succeeds: a claim that expires would count as the death of its worker."""

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
 from pgvector import Vector
 
 from handlers.shared.ports import Job, Reader
-from memory.vectors import mean
+from memory.vectors import OneVector, mean
 
 # What a window is computed from: the words of its messages `n`, their places, and the session that they are of.
 VERSION = "sum(hashtextextended(n.content, uuid_hash_extended(n.session_id, (w.weight * 2)::bigint))::numeric)::text"
@@ -121,7 +119,7 @@ class Windows:
         return iter(self.text_of.values())
 
     def writes(
-        self, vectors: Mapping[str, npt.NDArray[np.float32]], *, only: Collection[UUID] | None
+        self, vectors: Mapping[str, OneVector], *, only: Collection[UUID] | None
     ) -> Iterator[tuple[str, list[object]]]:
         """The statements that index the windows around `only` (None: all)."""
         mine = [r for r in self.rows if only is None or any(ref in only for ref in r["refs"])]
@@ -131,7 +129,7 @@ class Windows:
         yield LOCK, [ids]
         yield WRITE, [ids, [self._embedding(r, vectors) for r in mine], [r["version"] for r in mine]]
 
-    def _embedding(self, row: Any, vectors: Mapping[str, npt.NDArray[np.float32]]) -> Vector | None:
+    def _embedding(self, row: Any, vectors: Mapping[str, OneVector]) -> Vector | None:
         """The weighted mean of the window's unit vectors, scaled to unit length; None while one of them is not known."""
         around = [vectors.get(self.text_of.get(n, "")) for n in row["neighbours"]]
         if any(v is None for v in around):

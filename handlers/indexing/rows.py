@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
 from pgvector import Vector
 
 from handlers.shared.ports import Job, Reader
+from memory.vectors import OneVector
 
 # Of what was indexed before, and has new words now, later memories may be near to those: see handlers/associate.py.
 ASSOCIATE = """, queued as (
@@ -38,7 +37,7 @@ class Rows:
         return (r["text"] for r in self.rows)
 
     def writes(
-        self, vectors: Mapping[str, npt.NDArray[np.float32]], *, only: Collection[UUID] | None
+        self, vectors: Mapping[str, OneVector], *, only: Collection[UUID] | None
     ) -> Iterator[tuple[str, list[object]]]:
         """The statements that index those of `only` (None: all); texts without a vector are indexed by their words."""
         mine = [r for r in self.rows if only is None or r["id"] in only]

@@ -11,10 +11,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
 from pgvector import Vector
 
 from handlers.shared.ports import Reader
+from memory.vectors import rows_of
 from providers.ports import Embedder, Rejected, SimilarityFloors, Unavailable, Vectors
 
 Key = TypeVar("Key")
@@ -66,7 +66,7 @@ class Embedding:
             vectors = await self._embedder.embed([wanted[h] for h in missing])
             known.update(zip(missing, vectors, strict=True))
             await self._reader.execute(KEEP, name, missing, [Vector(v) for v in vectors])
-        return np.stack([v.to_numpy() if isinstance(v := known[h], Vector) else v for h in hashes])
+        return rows_of([v.to_numpy() if isinstance(v := known[h], Vector) else v for h in hashes])
 
     async def by_key(self, texts: Mapping[Key, str]) -> dict[Key, Vector]:
         """As `of`, by any key, ready to be a query's argument."""

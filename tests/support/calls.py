@@ -44,7 +44,6 @@ _SCOPES = (
     "array[memoryd.scope_of(null, 'alice'), memoryd.scope_of(null, '_shared'), 0]",
     "array[memoryd.scope_of('<me>', null), memoryd.scope_of('<other>', null), 0, 0]",
 )
-_WEIGHTS = "(select weights from memoryd.weigh_text('<words>'))"
 _ASKED = (
     "'<words>'",
     "'<words>', 'alice'",

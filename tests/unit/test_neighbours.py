@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
 from memory.neighbours import nearest_earlier
-from memory.vectors import Vectors, mean, stacked, unit
+from memory.vectors import Vectors, mean, rows_of, stacked, unit, unpacked_doubles
 
 
 def rows(*angles: float) -> Vectors:
@@ -47,6 +49,13 @@ def test_no_more_than_so_many() -> None:
 def test_vectors_are_brought_to_length_1_and_zeros_stay() -> None:
     brought = unit(np.array([[3, 4], [0, 0]], dtype=np.float32))
     assert brought.tolist() == pytest.approx(np.array([[0.6, 0.8], [0, 0]]))
+
+
+def test_vectors_become_rows_and_sent_numbers_an_array() -> None:
+    found = rows_of([np.array([1.0, 2.0], dtype=">f4"), np.array([3.0, 4.0], dtype=">f4")])
+    assert found.dtype == np.dtype(np.float32)
+    assert found.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert unpacked_doubles(struct.pack(">2d", 0.1, 1.7e9)).tolist() == [0.1, 1.7e9]
 
 
 def test_a_vector_that_is_missing_is_a_row_without_numbers() -> None:

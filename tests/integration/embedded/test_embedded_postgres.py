@@ -159,7 +159,7 @@ def test_psql_connects(server: EmbeddedPostgres) -> None:
         text=True,
     )
     assert done.stdout == "42\n"
-    assert (server.bin_dir / "pg_dump").is_file()
+    assert (server.psql_path.parent / "pg_dump").is_file()
 
 
 async def test_rows_survive_stop_and_start(server: EmbeddedPostgres) -> None:

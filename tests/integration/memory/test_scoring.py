@@ -12,7 +12,6 @@ import pytest
 from tests.support.rows import associate, column, embedding, one_row, remember
 
 TASK = "upgrade the staging postgres server tonight"  # upgrade, staging, postgres, server, tonight
-OLD = timedelta(days=30)
 
 
 def ago(**time: float) -> datetime:
