@@ -163,6 +163,18 @@ async def test_a_word_of_another_user_costs_as_much_as_an_unknown_word(
     assert costs[0] == costs[1] == costs[2]
 
 
+@pytest.mark.parametrize("source", ["memory", "knowledge", "insight"])
+async def test_a_grant_of_shared_rows_opens_no_words_of_what_cannot_be_shared(
+    asker: asyncpg.Connection, source: str
+) -> None:
+    costs = []
+    for word in (THERE, NOWHERE, THERE):
+        async with asker.transaction(readonly=True), acting_as(asker, EVE):
+            probe = _CANDIDATES.format(words="<word>", scopes="null", sources=f"{{{source}}}", near="null")
+            costs.append(await cost(asker, probe, word))
+    assert costs[0] == costs[1] == costs[2]
+
+
 async def test_the_measured_cost_differs_for_a_word_that_is_found(asker: asyncpg.Connection) -> None:
     """Else the test above could not fail: to who serves, and to Bob, the same calls cost more where the word is."""
     for user, role in ((BOB, "memoryd_user"), (None, "memoryd_service")):

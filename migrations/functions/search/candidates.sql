@@ -320,8 +320,8 @@ begin
     sources := '{}';
     ids := '{}';
     foreach each in array p_sources loop
-        -- Only messages and chunks can be shared with an end user. In other sources scope 0 is not searched for
-        -- them: what a search costs would tell which words are there.
+        -- Only messages and chunks can be shared with an end user. In other sources scope 0 is not searched
+        -- for them: what a search costs would tell which words are there.
         searched := case when each in ('conversation', 'document') then scopes else own_scopes end;
         if memoryd.has_rows(each, searched) then
             found_ids := memoryd.candidates(caller, access, each, searched, question, p_embedding, p_reach);
