@@ -20,7 +20,7 @@ DESCRIBED := pyproject.toml constraints.txt
 OLDEST := $(VENV)/postgres16
 FETCH := $(PIP) --no-deps --no-compile --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 --target
 
-# A virtual environment whose Python has gone, or that came along when the folder was moved or copied, is made anew.
+# A virtual environment whose Python has gone, or that came along when the folder was moved or copied, is made again.
 UNFIT := $(shell [ -x "$(VENV)/bin/python" ] && { [ ! -e $(RUN_READY) ] || grep -qxF "$(CURDIR)" $(RUN_READY); } || echo unfit)
 
 help: ## this list

@@ -30,7 +30,7 @@ from daemon.heartbeat import Heartbeat
 from daemon.logs import describe, frames
 from daemon.queue import queue
 from daemon.queue.listener import Listener
-from daemon.queue.presence import Presence
+from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
 from daemon.refusal import PartFailed
 from daemon.settings import Settings
@@ -158,8 +158,8 @@ class Daemon:
         )
         self._executor = parts.build_executor(settings, database, daemon_id=self._id, logger=self._log)
         tasks = [worker.run() for worker in self._workers.values()]
-        presence = Presence(database=database, daemon_id=self._id, wake=self.wake, logger=self._log)
-        tasks += [heartbeat.run(), presence.run(), self._poll(database), self._keep_claims(database)]
+        take_over = TakeOver(database=database, daemon_id=self._id, wake=self.wake, logger=self._log)
+        tasks += [heartbeat.run(), take_over.run(), self._poll(database), self._keep_claims(database)]
         if self._executor is not None:
             tasks.append(self._executor.run())
         if self._supervisor is not None:

@@ -3,7 +3,7 @@
 The vectors are the local embedder's whichever embedder the rows have: a word costs nothing, and no text leaves the machine.
 One worker at a time (a lane), so that of two new words one always sees the other.
 
-Memory: a job takes up to BATCH new words; the known ones stream past in pages, and of each new word the nearest so far are
+Memory: a job takes up to BATCH new words; the known ones are read page by page, and for each new word the nearest so far are
 kept. So the memory in use does not grow with the lexicon, except for the names of its lexemes. Time: all known words are read
 once for BATCH new ones, and there are at most MAX_WORDS.
 """
@@ -23,7 +23,7 @@ from providers.ports import Embedder
 BATCH = 2_000
 """New words of one job. Its transaction writes up to 80 pairs for each, and an erasure of one of them waits for it."""
 MAX_WORDS = 100_000
-"""Words that get neighbours. More than that is not a language but a log: the other words are found only as they are written."""
+"""Words that get neighbours. More words than that come from logs, not from language: found only as they are written."""
 
 ROOM = f"""
 select greatest(0, {MAX_WORDS} - count(*)) from memoryd.lexicon l where l.embedding is not null

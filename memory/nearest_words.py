@@ -1,4 +1,4 @@
-"""Of each of some words the nearest among very many, which stream past in pages.
+"""For each of some words the nearest among very many others, which are read page by page.
 
 Promise: the memory in use does not grow with the number of words that were seen, except for their names; what is found page
 by page is what would be found at once.

@@ -1,7 +1,7 @@
 """Reading an export whose rows nest deeper than Python's own reader goes.
 
-Promise: the frame of the file is read, its rows are found and left as they are written. It takes no more of the stack, however
-deep they are. What is within a row is not checked here: Postgres does that.
+Promise: the outer object is read, and each row is found and kept as its JSON text. Rows are found without recursion, so they
+may nest to any depth. What is inside a row is not checked here: Postgres does that.
 """
 
 from __future__ import annotations

@@ -61,7 +61,10 @@ class EmbeddedPostgresError(Exception):
 
 
 def cause_of(lines: Iterable[str], folder: Path) -> Cause:
-    """What these lines of the server's log, or of its programs, tell; of a disk without room they may be missing."""
+    """The cause that these lines tell, of the server's log or of its programs.
+
+    A server on a full disk may not have been able to write them. So where they tell no cause, the disk is looked at.
+    """
     text = "\n".join(lines)
     for cause, sign in _SIGNS:
         if re.search(sign, text):

@@ -18,7 +18,7 @@ from daemon.embedded.files import Folder, read_in
 
 USUAL_PORT = 54329
 FILE = "port"
-_SOCKET_PATH_BYTES = 103  # macOS has the least room: 104, with the closing zero
+_SOCKET_PATH_BYTES = 103  # macOS has the shortest limit: 104 bytes with the closing zero
 
 
 def remembered_port(folder: Path) -> int | None:

@@ -11,7 +11,7 @@ import psutil
 MEGABYTE = 1 << 20
 MIN_MB, MAX_MB = 128, 1024
 SHARE = 8
-"""It shares the machine with the agents: an eighth, where a server of its own would get a quarter."""
+"""It takes an eighth of the memory, since the agents use the same machine. Alone on a machine it would take a quarter."""
 # A container's limit, of control groups 2 and 1; where there is none they say "max", or more than any machine has.
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
@@ -21,7 +21,7 @@ def memory_settings(limits: Iterable[Path] = LIMITS) -> dict[str, str]:
     usable = _usable_bytes(limits) // MEGABYTE
     return {
         "shared_buffers": f"{min(MAX_MB, max(MIN_MB, usable // SHARE))}MB",
-        # What Postgres may expect to find in the system's cache as well; nothing is taken.
+        # Postgres plans with this number; it reserves no memory.
         "effective_cache_size": f"{max(MIN_MB, usable // 2)}MB",
     }
 

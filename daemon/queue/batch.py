@@ -1,7 +1,7 @@
 """Runs a claimed batch: calls the two halves of the handler, and does what the failure policy decides for jobs that fail.
 
 Promise: if one job of a batch fails, only that job is retried or discarded, and the others are done. While a provider is down
-no attempt is counted. No job stays claimed after its batch has ended, whatever happened.
+no attempt is counted. No job stays claimed after its batch has ended; where claims cannot be handed back, they expire.
 
 In a lane the halves of a split batch run in order, and when a job must wait, the later jobs of its lane wait too.
 
@@ -94,7 +94,7 @@ class BatchRunner:
         async with self._trying_suspects:
             first = suspects[0]
             if len(suspects) == 1:
-                if first.solo_attempts > 0 and first.deaths >= self._max_attempts:
+                if first.solo_attempts > 0 and first.counted_attempts >= self._max_attempts:
                     discarded = f"discarded after {self._max_attempts} attempts"
                     await self._discard(
                         first,

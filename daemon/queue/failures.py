@@ -26,15 +26,15 @@ from providers.ports import Rejected, Unavailable
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 300.0
 LOCK_MAX_SECONDS = 10.0
-"""Longest pause until jobs are tried again that waited too long for a row that another transaction has locked."""
+"""Longest pause before jobs are tried again that met a row which another transaction has locked."""
 OUTAGE_MAX_SECONDS = 60.0
-"""Longest pause until jobs are tried again that met an outage: a database that is full, read-only or overloaded."""
+"""Longest pause before jobs are tried again that met an outage: a database that is full, read-only or overloaded."""
 CLAIM_MAX_SECONDS = 15.0
 """Longest pause after a claim that failed."""
 SUSPECT_AFTER = 3
 """Times a job is snoozed because a provider failed, before the job is suspected of being the reason."""
 MAX_REMEMBERED = 10_000
-"""Jobs of which is remembered that a provider failed with them."""
+"""How many jobs with which a provider failed are remembered."""
 
 _PERMANENT = (
     Rejected,
@@ -120,10 +120,10 @@ def halves(jobs: Sequence[Job]) -> tuple[Sequence[Job], Sequence[Job]]:
 def suspect_batches(jobs: Sequence[Job]) -> list[list[Job]]:
     """The suspects among the jobs, in the batches in which they are tried.
 
-    After their first death suspects of several lanes are tried together; after later deaths each lane is a batch of its own.
+    After one counted attempt suspects of several lanes are tried together; after more, each lane is a batch of its own.
     """
     suspects = [j for j in jobs if j.suspect]
-    if all(j.lane is None or j.deaths == 1 for j in suspects):
+    if all(j.lane is None or j.counted_attempts == 1 for j in suspects):
         return [suspects] if suspects else []
     return by_lane(suspects)
 

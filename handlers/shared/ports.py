@@ -34,17 +34,17 @@ class Job:
     created_at: datetime
     token: int | None = None
     solo_attempts: int = 0
-    """Times it was in a batch of its own and its worker died."""
+    """Times it was the only one in its batch and neither failed nor was snoozed: its worker died, or lost the database."""
 
     @property
-    def deaths(self) -> int:
+    def counted_attempts(self) -> int:
         """Counted attempts before this one: the job failed, or its worker died."""
         return self.attempt - self.snoozes - 1
 
     @property
     def suspect(self) -> bool:
         """Whether an earlier attempt was counted: the job may kill its worker, so it is never in a batch with fresh jobs."""
-        return self.deaths > 0
+        return self.counted_attempts > 0
 
 
 Commit = Callable[[AnyConnection, Sequence[Job]], Awaitable[Iterable[float] | None]]

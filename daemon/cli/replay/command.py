@@ -162,7 +162,7 @@ async def _replay(
 
 
 def _played(tasks: TaskFile, *, times: int, shift: bool) -> Iterator[Task]:
-    """All tasks, `times` over: each run lies whole before the next, the last has the file's own times."""
+    """All tasks, `times` times. Each run ends before the next begins; the last has the times of the file, or is shifted."""
     now = datetime.now(UTC) - tasks.newest if shift else timedelta()
     for run in reversed(range(times)):
         by = now - run * tasks.span

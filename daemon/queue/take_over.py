@@ -1,4 +1,4 @@
-"""Take-over: when the server process of a daemon's listener is gone, another daemon releases the claims of that daemon.
+"""Take-over: when the server process of a daemon's listener is gone, another daemon ends the claims of that daemon.
 
 Promise: when a daemon is killed, its jobs wait for seconds, not until its claims expire. A daemon that lost only its listener,
 and is slow to get a new one, does some work twice and writes nothing twice: (id, attempt) and the token of the lane are fencing
@@ -50,7 +50,7 @@ from dead
 """
 
 
-class Presence:
+class TakeOver:
     """Takes over the claims of daemons that died, until cancelled."""
 
     def __init__(
