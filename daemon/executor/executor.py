@@ -73,6 +73,8 @@ class Executor:
         self._log = logger
         self._woken = asyncio.Event()
         self._running: dict[UUID, asyncio.Task[None]] = {}
+        # Those whose program has ended, and whose outcome is being written: their lease ends with that.
+        self._finishing: set[UUID] = set()
         self._claiming = asyncio.Lock()
         self._stopping = False
 
@@ -103,8 +105,8 @@ class Executor:
                 self._database, list(running), daemon=self._daemon_id, seconds=self._lease_seconds
             )
             for command_id, task in running.items():
-                # Either completed here meanwhile, or taken over: then another daemon runs it, and this one must stop.
-                if command_id not in kept and not task.done():
+                # Taken over: another daemon runs it, and this one must stop.
+                if command_id not in kept and command_id not in self._finishing and not task.done():
                     self._log.warning("execution_lost", command=str(command_id))
                     task.cancel()
         again, failed = await commands.take_over(self._database)
@@ -168,7 +170,11 @@ class Executor:
             with contextlib.suppress(*DATABASE_FAULTS):
                 await commands.hand_back(self._database, [row["id"]], daemon=self._daemon_id)
             return
-        await self._complete(row["id"], output.text(), exit_code, error)
+        self._finishing.add(row["id"])
+        try:
+            await self._complete(row["id"], output.text(), exit_code, error)
+        finally:
+            self._finishing.discard(row["id"])
         self._log.info(
             "command_executed",
             command=str(row["id"]),
