@@ -6,22 +6,30 @@
 -- are read with the caller's own rights (memoryd.candidate_rows). Clients can call only the last function
 -- of this file, memoryd.find_candidates(), which checks who calls.
 
--- Whether a source has rows in these scopes (null: all). Most scopes have rows in only one or two sources.
-create or replace function memoryd.has_rows(p_source text, p_scopes bigint[]) returns boolean
+-- The sources that have rows in these scopes (null: all), each with the scopes to search. Most scopes have
+-- rows in only one or two sources. In p_scopes only messages and chunks are searched, else p_own_scopes:
+-- nothing else can be shared with an end user, and what a search costs would tell which words are there.
+create or replace function memoryd.sources_present(
+    p_sources text[], p_scopes bigint[], p_own_scopes bigint[]) returns table (source text, scopes bigint[])
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 begin
-    -- Three queries, one for each partial index: rows with a code, rows without lexemes, rows without an
-    -- embedding.
-    return p_scopes is null
-        or exists (select from memoryd.searchable t
-                   where t.source = p_source and t.scope = any(p_scopes) and t.code is not null)
-        or exists (select from memoryd.searchable t
-                   where t.source = p_source and t.scope = any(p_scopes) and t.lexemes is null)
-        or exists (select from memoryd.searchable t
-                   where t.source = p_source and t.scope = any(p_scopes)
-                     and t.code is null and t.lexemes is not null);
+    -- One query for each partial index (rows with a code, rows without lexemes, rows without an embedding),
+    -- one step of the index each (offset).
+    return query
+    select s.source, s.scopes
+    from (select p.source,
+                 case when p.source in ('conversation', 'document') then p_scopes else p_own_scopes end
+          from unnest(p_sources) as p(source)) as s(source, scopes)
+    where p_scopes is null
+       or exists (select from memoryd.searchable t
+                  where t.source = s.source and t.scope = any(s.scopes) and t.code is not null offset 0)
+       or exists (select from memoryd.searchable t
+                  where t.source = s.source and t.scope = any(s.scopes) and t.lexemes is null offset 0)
+       or exists (select from memoryd.searchable t
+                  where t.source = s.source and t.scope = any(s.scopes)
+                    and t.code is null and t.lexemes is not null offset 0);
 end
 $$;
 
@@ -311,23 +319,19 @@ declare
     scopes constant bigint[] := memoryd.open_scopes(caller, p_scopes);
     access constant public.user_memory_access :=
         case when not caller.privileged then memoryd.caller_access() end;
-    own_scopes constant bigint[] := memoryd.counted_scopes(caller, scopes);
-    searched bigint[];
-    each text;
+    each record;
     found_ids uuid[];
 begin
     question := memoryd.question(caller, p_query, scopes, p_near);
     sources := '{}';
     ids := '{}';
-    foreach each in array p_sources loop
-        -- Only messages and chunks can be shared with an end user. In other sources scope 0 is not searched
-        -- for them: what a search costs would tell which words are there.
-        searched := case when each in ('conversation', 'document') then scopes else own_scopes end;
-        if memoryd.has_rows(each, searched) then
-            found_ids := memoryd.candidates(caller, access, each, searched, question, p_embedding, p_reach);
-            sources := sources || array_fill(each, array[cardinality(found_ids)]);
-            ids := ids || found_ids;
-        end if;
+    for each in
+        select * from memoryd.sources_present(p_sources, scopes, memoryd.counted_scopes(caller, scopes))
+    loop
+        found_ids := memoryd.candidates(
+            caller, access, each.source, each.scopes, question, p_embedding, p_reach);
+        sources := sources || array_fill(each.source, array[cardinality(found_ids)]);
+        ids := ids || found_ids;
     end loop;
 end
 $$;
