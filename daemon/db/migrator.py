@@ -2,7 +2,7 @@
 
 Promise: an upgrade is one transaction, so a kill leaves all of it or nothing, and ten daemons that start at once apply it once.
 A numbered file changed after it was applied, or a schema newer than this code, stops with one sentence. Tables in use are
-locked together, for less than half a second; where they cannot be locked at once, everything is undone and tried again.
+locked together, for a moment that benchmarks/upgrade.py measures; where they cannot be, everything is undone and tried again.
 Dimensions are fixed by the first migration, and checked at each later one and at each start of a daemon.
 """
 
