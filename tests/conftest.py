@@ -59,11 +59,20 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, MAX_WORKERS)
 
 
-ON_ONE_SERVER = ("acceptance/test_cli_*", "faults/*", "integration/embedded/*", "integration/providers/*")
-ON_EVERY_SERVER = ("faults/test_fencing.py", "faults/test_kill.py", "faults/test_locked_rows.py", "faults/test_start.py",
-                   "faults/test_two_daemons.py")  # fmt: skip
-"""Tests of processes, of programs and of the network run on the first of the servers only. Their statements are tried on every
-server by the other tests, and what depends on the server's locks by those named here."""
+ON_ONE_SERVER = (
+    "acceptance/*", "faults/*", "integration/embedded/*", "integration/providers/*",
+    "integration/db/test_function_files.py",
+    "integration/users/test_isolation_functions.py", "security/test_audit_trail.py", "security/test_data_folder.py",
+    "security/test_executor_isolation.py", "security/test_forged_context.py", "security/test_json_log.py",
+    "security/test_oracles.py", "security/test_outages.py", "security/test_server_log.py",
+)  # fmt: skip
+ON_EVERY_SERVER = (
+    "faults/test_fencing.py", "faults/test_kill.py", "faults/test_locked_rows.py", "faults/test_start.py",
+    "faults/test_two_daemons.py",
+)  # fmt: skip
+"""What processes, programs, the network or the text of functions decide is tested on the first of the servers only.
+
+What depends on the server (plans, locks, policies, constraints, the carry-over) is tested on each."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
