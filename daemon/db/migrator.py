@@ -48,6 +48,8 @@ _LOCK = "lock table memoryd.migrations in share row exclusive mode"
 
 PATIENCE_SECONDS = 120.0
 """How long it tries again, before it fails and names the transactions that it waited for."""
+VALIDATION_SECONDS = 7 * 86_400.0
+"""How long one check may read old rows: as long as the table is. Without a number the connection's own timeout would end it."""
 OPEN_TRANSACTIONS = "select pid, state, xact_start, query from pg_stat_activity order by xact_start"
 _NOT_VALIDATED = """
 select conrelid::regclass::text, conname
@@ -167,7 +169,7 @@ async def _validate_checks(connection: asyncpg.Connection) -> None:
             # However long the table is; alone in its transaction, as a statement that no pooler takes apart.
             async with connection.transaction():
                 await connection.execute("set local statement_timeout = 0")
-                await connection.execute(check, timeout=None)
+                await connection.execute(check, timeout=VALIDATION_SECONDS)
         except asyncpg.CheckViolationError as error:
             raise MigrationError(
                 f"The upgrade is done, but rows of {table} break the check {name}: {error.args[0]}. "
