@@ -30,8 +30,9 @@ NEIGHBOURS = 5
 
 # updated_at is when the words were last changed: a version of them.
 READ_NEW = """
-select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.updated_at, m.embedding
+select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.updated_at, e.embedding
 from public.agent_memory m
+left join lateral memoryd.embedding_of(m.scope, 'memory', m.id) e on true
 where m.id = any($1)
 """
 
@@ -41,19 +42,21 @@ where m.id = any($1)
 READ_REACH = f"""
 select string_agg(uuid_send(r.id), '') as ids,
        string_agg(float8send(extract(epoch from r.created_at)::double precision), '') as times,
-       string_agg(vector_send(r.embedding), '') as embeddings
+       string_agg(vector_send(e.embedding), '') as embeddings
 from unnest(array[$1::text, '_shared']) as a(agent_id)
 cross join lateral (
-    (select m.id, m.created_at, m.embedding from public.agent_memory m
-     where m.agent_id = a.agent_id and m.user_id = $2 and m.created_at <= $3 and m.embedding is not null
+    (select m.id, m.scope, m.created_at from public.agent_memory m
+     where m.agent_id = a.agent_id and m.user_id = $2 and m.created_at <= $3
      order by m.created_at desc, m.id desc
      limit {REACH})
     union all
-    (select m.id, m.created_at, m.embedding from public.agent_memory m
-     where m.agent_id = a.agent_id and m.user_id is null and m.created_at <= $3 and m.embedding is not null
+    (select m.id, m.scope, m.created_at from public.agent_memory m
+     where m.agent_id = a.agent_id and m.user_id is null and m.created_at <= $3
      order by m.created_at desc, m.id desc
      limit {REACH})
 ) r
+cross join lateral memoryd.embedding_of(r.scope, 'memory', r.id) e
+where e.embedding is not null
 """  # noqa: S608 - our own numbers
 
 # For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once. First those of the

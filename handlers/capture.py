@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from handlers.indexing.rows import RowToIndex, write_rows
 from handlers.indexing.words import learn_words, unknown_words
 from handlers.shared.embedding import Embedding
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 from memory.outcome import summarise_outcome
+from memory.passages import passages
 
 # Only the tail of an output can matter to its summary.
 READ = """
@@ -28,18 +30,18 @@ with commands as materialized (
     select c.id from public.agent_commands c where c.id = any($1) order by c.id for key share
 )
 insert into public.agent_memory
-    (command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, source, created_at,
-     lexemes, sparse_embedding, prior, says_when)
-select n.command_id, n.agent_id, n.user_id, n.session_id, n.kind, n.content, n.embedding, n.metadata, 'capture',
-       least(n.created_at, now()), w.lexemes, w.weights, w.prior, w.says_when
-from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::vector[], $8::jsonb[],
-            $9::timestamptz[])
-     as n(command_id, agent_id, user_id, session_id, kind, content, embedding, metadata, created_at)
+    (command_id, agent_id, user_id, session_id, kind, content, metadata, source, created_at)
+select n.command_id, n.agent_id, n.user_id, n.session_id, n.kind, n.content, n.metadata, 'capture',
+       least(n.created_at, now())
+from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::jsonb[], $8::timestamptz[])
+     as n(command_id, agent_id, user_id, session_id, kind, content, metadata, created_at)
 join commands c on c.id = n.command_id
-join memoryd.weigh_texts($1, $6) w on w.id = n.command_id
 on conflict (command_id) where command_id is not null do nothing
-returning id
+returning id, content
 """
+
+# The entries of these memories are written here too, so they need no job: see memoryd.rows_inserted().
+INDEXING = "select set_config('memoryd.indexing', $1, true)"
 
 
 class CaptureHandler:
@@ -59,13 +61,17 @@ class CaptureHandler:
             for i, r in rows.items()
         }
         words = await unknown_words(self._reader, summaries.values())
-        embeddings = await self._embedding.if_local(summaries)
+        parts = {i: passages(summary) for i, summary in summaries.items()}
+        vectors = await self._embedding.if_local({p: p for own in parts.values() for p in own})
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             mine = [rows[j.ref] for j in ours if j.ref in rows]
             if not mine:
                 return
-            written = await connection.fetch(
+            indexed_here = all(p in vectors for r in mine for p in parts[r["id"]])
+            if indexed_here:
+                await connection.execute(INDEXING, "on")
+            captured = await connection.fetch(
                 WRITE,
                 [r["id"] for r in mine],
                 [r["agent_id"] for r in mine],
@@ -73,10 +79,13 @@ class CaptureHandler:
                 [r["session_id"] for r in mine],
                 ["error" if r["failed"] else "outcome" for r in mine],
                 [summaries[r["id"]] for r in mine],
-                [embeddings.get(r["id"]) for r in mine],
                 [json.dumps({} if r["exit_code"] is None else {"exit_code": r["exit_code"]}) for r in mine],
                 [r["finished_at"] for r in mine],
             )
-            await learn_words(connection, words, [r["id"] for r in written])
+            if indexed_here:
+                await connection.execute(INDEXING, "off")
+                rows = [RowToIndex(r["id"], passages(r["content"])) for r in captured]
+                written = await write_rows(connection, "memory", rows, vectors=vectors)
+                await learn_words(connection, words, written.rows)
 
         return commit

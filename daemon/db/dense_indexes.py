@@ -1,4 +1,4 @@
-"""The IVFFlat indexes by which recall searches big tables by meaning: built in bulk, and again when a table has outgrown them.
+"""The IVFFlat index by which recall searches many passages by meaning: built in bulk, and again when they have outgrown it.
 
 Promise: never in the way of a write (concurrently, on a connection of its own), by one daemon at a time, and left out with one
 line where this role or this pooler may not build. Until there is one, recall looks through the codes of the embeddings.
@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import isqrt
-from types import MappingProxyType
 
 import asyncpg
 from structlog.typing import FilteringBoundLogger
@@ -35,28 +34,16 @@ BUILD_MEMORY = "512MB"
 A_DAY = 86_400.0
 """In seconds: more than any build takes."""
 
-TABLES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "memory": ("agent_memory", "embedding"),
-        "conversation": ("conversation_messages", "embedding"),
-        "document": ("memory_chunks", "dense_embedding"),
-        "knowledge": ("shared_knowledge", "embedding"),
-        "insight": ("dream_insights", "embedding"),
-    }
-)
-
 WANTED = """
-select w.source, w.rows
-from (select substr(s.lexeme, 2) as source, sum(s.rows)::bigint as rows
+select w.rows
+from (select coalesce(sum(s.rows), 0)::bigint as rows
       from memoryd.lexeme_statistics s
-      where s.lexeme >= '#' and s.lexeme < '$'
-      group by s.lexeme) w
-left join memoryd.dense_indexes d using (source)
+      where s.lexeme >= '#' and s.lexeme < '$') w
+left join memoryd.dense_indexes d on d.source = 'entries'
 cross join lateral (select greatest($1::bigint, coalesce($2 * d.rows, 0)) as rows) due
 where w.rows >= due.rows
   -- Built while rows stream in, it would slow them down, and be outgrown at once.
   and (w.rows >= $3 * due.rows or not memoryd.is_busy())
-order by w.rows
 """
 LEASE_SECONDS = 60.0
 # A lease, like that of a lane, and not a lock: no transaction stays open while an index is built.
@@ -76,10 +63,10 @@ where topic = 'dense_indexes' and lane = 'build' and token = $1
 LEFT_OVER = """
 select c.relname
 from pg_index i join pg_class c on c.oid = i.indexrelid
-where i.indrelid = to_regclass('public.' || $1) and c.relname like $1 || '_lists_%'
+where i.indrelid = to_regclass('memoryd.entries') and c.relname like 'entries_lists_%'
 """
 NOTE = """
-insert into memoryd.dense_indexes (source, index_name, lists, rows) values ($1, $2, $3, $4)
+insert into memoryd.dense_indexes (source, index_name, lists, rows) values ('entries', $1, $2, $3)
 on conflict (source) do update
 set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.rows, built_at = now()
 """
@@ -88,14 +75,13 @@ set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.ro
 async def build_dense_indexes(
     database: Database, logger: FilteringBoundLogger, *, min_rows: int = MIN_ROWS
 ) -> None:
-    """Builds the indexes of tables of `min_rows` rows and more that have none, or have outgrown theirs.
+    """Builds the index where there are `min_rows` passages and more and none, or they have outgrown it.
 
     While much work waits the build is delayed, until there are `OVERDUE` times as many rows.
 
     Raises what `DATABASE_FAULTS` names when the database is gone.
     """
-    due = await database.fetch(WANTED, min_rows, OUTGROWN, OVERDUE)
-    wanted = [r for r in due if r["source"] in TABLES]
+    wanted = await database.fetch(WANTED, min_rows, OUTGROWN, OVERDUE)
     if not wanted or database.pooled:
         return
     async with _build_lease(database) as leased:
@@ -103,8 +89,7 @@ async def build_dense_indexes(
             return
         connection = await connect(database.url, application="memoryd dense index")
         try:
-            for row in wanted:
-                await _try_to_build(connection, row, database.vector_schema, logger)
+            await _try_to_build(connection, wanted[0]["rows"], database.vector_schema, logger)
         finally:
             await connection.close()
 
@@ -140,48 +125,44 @@ async def _renew(database: Database, token: int) -> None:
 
 
 async def _try_to_build(
-    connection: asyncpg.Connection, row: asyncpg.Record, schema: str, logger: FilteringBoundLogger
+    connection: asyncpg.Connection, rows: int, schema: str, logger: FilteringBoundLogger
 ) -> None:
     try:
-        await _build(connection, row["source"], row["rows"], schema, logger)
+        await _build(connection, rows, schema, logger)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.ProgramLimitExceededError) as error:
         logger.warning(
             "dense_index_not_built",
-            source=row["source"],
-            rows=row["rows"],
+            rows=rows,
             error=type(error).__name__,
             hint="run one daemon as the owner of the tables",
         )
 
 
 async def _build(
-    connection: asyncpg.Connection, source: str, rows: int, schema: str, logger: FilteringBoundLogger
+    connection: asyncpg.Connection, rows: int, schema: str, logger: FilteringBoundLogger
 ) -> None:
-    table, column = TABLES[source]
     dimensions = int(await connection.fetchval(READ_SETTING, "dimensions"))
     if dimensions > MAX_DIMENSIONS:
         return
     lists = max(MIN_LISTS, min(MAX_LISTS, isqrt(rows) * 3 // 2))
-    name = f"{table}_lists_{rows}"
+    name = f"entries_lists_{rows}"
     began = time.perf_counter()
     await connection.execute(f"set maintenance_work_mem = '{BUILD_MEMORY}'; set statement_timeout = 0")
-    old = [r["relname"] for r in await connection.fetch(LEFT_OVER, table)]
+    old = [r["relname"] for r in await connection.fetch(LEFT_OVER)]
     if name in old:
         # Begun once, and not ended: a name that is taken is of no use.
-        await connection.execute(f'drop index concurrently if exists public."{name}"', timeout=A_DAY)
+        await connection.execute(f'drop index concurrently if exists memoryd."{name}"', timeout=A_DAY)
     await connection.execute(
-        f'create index concurrently "{name}" on public.{table} '
-        # Of unit length: a half float ends at 65,504, and users bring embeddings of their own.
-        f'using ivfflat (("{schema}".l2_normalize({column})::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
+        f'create index concurrently "{name}" on memoryd.entries '
+        f'using ivfflat ((embedding::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
         f"with (lists = {lists})",
         timeout=A_DAY,
     )
-    await connection.execute(NOTE, source, name, lists, rows)
+    await connection.execute(NOTE, name, lists, rows)
     for leftover in (n for n in old if n != name):
-        await connection.execute(f'drop index concurrently if exists public."{leftover}"', timeout=A_DAY)
+        await connection.execute(f'drop index concurrently if exists memoryd."{leftover}"', timeout=A_DAY)
     logger.info(
         "dense_index_built",
-        source=source,
         rows=rows,
         lists=lists,
         seconds=round(time.perf_counter() - began, 1),

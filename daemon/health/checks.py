@@ -183,17 +183,17 @@ def check_schema(server: Facts, status: Status | None, trouble: str | None) -> C
 
 
 def check_embeddings(memory: Facts) -> Check:
-    """Memories that similarity cannot find yet."""
+    """Rows that similarity cannot find yet."""
     count, forgotten = memory["without_embedding"], memory["forgotten"]
     if not count:
-        return Check("embeddings", "ok", "Every memory has its embedding.")
+        return Check("embeddings", "ok", "Every row has its embedding.")
     if not forgotten:
-        return Check("embeddings", "ok", f"{count:,} memories wait for their embedding.")
+        return Check("embeddings", "ok", f"{count:,} rows wait for their embedding.")
     advice = (
-        "memoryd dead requeue --topic index; should that not be all of them: "
-        "insert into memoryd.jobs (topic, ref) select 'index', id from agent_memory where embedding is null"
+        "memoryd dead requeue --topic index; should that not be all of them: insert into memoryd.jobs (topic, ref, payload) "
+        "select 'index', id, jsonb_build_object('source', source) from memoryd.unindexed"
     )
-    found = f"Memories without an embedding and without a job that would bring it: {forgotten:,}."
+    found = f"Rows without an embedding and without a job that would bring it: {forgotten:,}."
     return Check("embeddings", "warning", found, advice)
 
 

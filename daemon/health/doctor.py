@@ -94,10 +94,13 @@ READ_MEMORY = """
 select json_build_object(
     'dimensions', (select value from memoryd.settings where key = 'dimensions'),
     'embedder', (select value from memoryd.settings where key = 'embedder'),
-    'without_embedding', (select count(*) from public.agent_memory where embedding is null),
-    'forgotten', (select count(*) from public.agent_memory m
-                  where m.embedding is null
-                    and not exists (select from memoryd.jobs j where j.topic = 'index' and j.ref = m.id))
+    'without_embedding', (select count(*) from memoryd.unindexed)
+                         + (select count(distinct (e.scope, e.id)) from memoryd.entries e where e.code is null),
+    'forgotten', (select count(*)
+                  from (select u.id from memoryd.unindexed u
+                        union
+                        select e.id from memoryd.entries e where e.code is null) w
+                  where not exists (select from memoryd.jobs j where j.topic = 'index' and j.ref = w.id))
 )
 """
 

@@ -19,8 +19,9 @@ PAGE = 5000
 SINCE = "select now() - make_interval(secs => $1)"
 
 READ_PAGE = """
-select m.id, m.agent_id, m.user_id, m.kind, left(m.content, 600) as content, m.keywords, m.created_at, m.embedding
+select m.id, m.agent_id, m.user_id, m.kind, left(m.content, 600) as content, m.keywords, m.created_at, e.embedding
 from public.agent_memory m
+left join lateral memoryd.embedding_of(m.scope, 'memory', m.id) e on true
 where m.created_at at time zone 'utc' > $1::timestamptz at time zone 'utc'
   and (m.created_at at time zone 'utc', m.id) > ($2::timestamptz at time zone 'utc', $3)
   and (m.expires_at is null or m.expires_at > now())

@@ -1,4 +1,4 @@
-"""Indexing rows by their own text: memories, chunks, knowledge, insights."""
+"""Indexing rows: the text of each in passages, their embeddings, and what is written into memoryd.entries."""
 
 from __future__ import annotations
 
@@ -9,78 +9,81 @@ from uuid import UUID
 
 from pgvector import Vector
 
-from handlers.shared.ports import Job, Reader
+from handlers.shared.ports import AnyConnection, Job, Reader
+from memory.passages import passages
 from memory.vectors import OneVector
 
-# Of what was indexed before, and has new words now, later memories may be near to those: see handlers/associate.py.
-ASSOCIATE = """, queued as (
-    insert into memoryd.jobs (topic, lane, ref, payload)
-    select 'associate', memoryd.associate_lane(w.agent_id, w.user_id), w.id,
-           case when l.changed then '{"changed": true}'::jsonb end
-    from written w join locked l using (id)
-    where l.embedding is not null and not l.embedded
-    order by w.created_at, w.id
-    returning memoryd.wake('associate')
-)
-"""
+MAX_CHARACTERS = 131_072
+"""Of a row's text that is searched: about a hundred passages."""
+
+READ = f"""
+select s.id, left(s.searched_text, {MAX_CHARACTERS}) as text, s.text_hash as hash
+from memoryd.searchable s
+where s.source = $1 and s.id = any($2)
+  and not exists (select from memoryd.entries e
+                  where e.scope = s.scope and e.id = s.id and e.source = s.source and e.passage = 0
+                    and e.text_hash = s.text_hash and e.code is not null)
+"""  # noqa: S608 - our own number
+
+WRITE = "select * from memoryd.write_entries($1, $2, $3, $4, $5, $6)"
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows that lack their index: id, text, and the version that the text was read at."""
+class RowToIndex:
+    """A row that lacks its entries: `hash` says which text was read."""
 
-    rows: Sequence[Any]
-    write: str
-
-    def texts(self) -> Iterator[str]:
-        """What is to be embedded."""
-        return (r["text"] for r in self.rows)
-
-    def writes(
-        self, vectors: Mapping[str, OneVector], *, only: Collection[UUID] | None
-    ) -> Iterator[tuple[str, list[object]]]:
-        """The statements that index those of `only` (None: all); texts without a vector are indexed by their words."""
-        mine = [r for r in self.rows if only is None or r["id"] in only]
-        if mine:
-            embeddings = [Vector(v) if (v := vectors.get(r["text"])) is not None else None for r in mine]
-            yield self.write, [[r["id"] for r in mine], embeddings, [r["version"] for r in mine]]
+    id: UUID
+    passages: Sequence[str]
+    hash: int | None = None
 
 
-class RowIndex:
-    """How rows of one table are indexed: by the text that memoryd.searched_text() gives of a row."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Rows of which entries were written, and those that another transaction has locked."""
 
-    def __init__(self, table: str, *, embedding: str = "embedding", associated: bool = False) -> None:
-        text = "memoryd.searched_text(t)"
-        self.read_sql = f"""
-select t.id, left({text}, 32768) as text, hashtextextended({text}, 0) as version
-from public.{table} t
-where t.id = any($1) and (t.lexemes is null or t.{embedding} is null)
-"""  # noqa: S608 - our own names
-        # Rows whose text is no longer what was read are left to the job of its change.
-        self.write_sql = f"""
-with unchanged as materialized (
-    select n.id, n.embedding, n.version
-    from unnest($1::uuid[], $2::vector[], $3::bigint[]) as n(id, embedding, version)
-    join public.{table} t on t.id = n.id and hashtextextended({text}, 0) = n.version
-), locked as materialized (
-    -- Compared with the row as it is when its lock is got.
-    select u.id, u.embedding, t.{embedding} is not null as embedded, {text} as text,
-           t.lexemes is null and t.prior is not null as changed
-    from unchanged u
-    join public.{table} t on t.id = u.id and hashtextextended({text}, 0) = u.version
-    for no key update of t skip locked
-), written as (
-    update public.{table} t
-    set {embedding} = coalesce(t.{embedding}, l.embedding),
-        lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when
-    from locked l
-    join memoryd.weigh_texts(array(select id from locked), array(select text from locked)) w on w.id = l.id
-    where t.id = l.id
-    returning t.id{", t.agent_id, t.user_id, t.created_at" if associated else ""}
-){ASSOCIATE if associated else ""}
-select u.id, l.id is null as locked_elsewhere from unchanged u left join locked l using (id)
-"""  # noqa: S608
+    rows: Sequence[tuple[UUID, int]]
+    """Ids and scopes."""
+    locked: Sequence[UUID]
 
-    async def read(self, reader: Reader, jobs: Sequence[Job]) -> Rows:
-        """Those of the rows that lack their index."""
-        return Rows(await reader.fetch(self.read_sql, [j.ref for j in jobs]), self.write_sql)
+
+async def read_rows(reader: Reader, source: str, jobs: Sequence[Job]) -> list[RowToIndex]:
+    """Of the rows that the jobs refer to those that are still there and lack their entries."""
+    found = await reader.fetch(READ, source, list({j.ref for j in jobs}))
+    return [RowToIndex(r["id"], passages(r["text"]), r["hash"]) for r in found]
+
+
+def texts_of(rows: Sequence[RowToIndex]) -> Iterator[str]:
+    """What is to be embedded."""
+    return (passage for row in rows for passage in row.passages)
+
+
+async def write_rows(
+    connection: AnyConnection,
+    source: str,
+    rows: Sequence[RowToIndex],
+    *,
+    vectors: Mapping[str, OneVector | Vector],
+    only: Collection[UUID] | None = None,
+) -> Written:
+    """Writes the entries of the rows `only` (None: all). A passage without a vector is found by its words.
+
+    Rows that another transaction has locked are neither written nor waited for: a batch has rows of many users, and one
+    must not delay the others.
+    """
+    mine = [r for r in rows if only is None or r.id in only]
+    if not mine:
+        return Written([], [])
+    parts: list[Any] = [(r.id, passage, vectors.get(passage)) for r in mine for passage in r.passages]
+    written = await connection.fetch(
+        WRITE,
+        source,
+        [r.id for r in mine],
+        [r.hash for r in mine],
+        [row for row, _, _ in parts],
+        [passage for _, passage, _ in parts],
+        [v if v is None or isinstance(v, Vector) else Vector(v) for _, _, v in parts],
+    )
+    return Written(
+        [(r["id"], r["scope"]) for r in written if not r["locked_elsewhere"]],
+        [r["id"] for r in written if r["locked_elsewhere"]],
+    )

@@ -17,7 +17,7 @@ WORD = re.compile(r"(?<![^\W_])[a-z]{3,24}(?![^\W_])")
 
 # Nothing is remembered here of what is known: the database forgets a word whose last row went.
 UNKNOWN = "select memoryd.unknown_words($1)"
-LEARN = "select memoryd.learn_words($1, $2)"
+LEARN = "select memoryd.learn_words($1, $2, $3)"
 
 
 async def unknown_words(reader: Reader, texts: Iterable[str]) -> Sequence[str]:
@@ -26,7 +26,9 @@ async def unknown_words(reader: Reader, texts: Iterable[str]) -> Sequence[str]:
     return [r[0] for r in await reader.fetch(UNKNOWN, sorted(words))] if words else []
 
 
-async def learn_words(connection: AnyConnection, words: Sequence[str], written: Collection[UUID]) -> None:
-    """Adds those of the words that rows written in this transaction are found by. The last thing that it writes."""
+async def learn_words(
+    connection: AnyConnection, words: Sequence[str], written: Collection[tuple[UUID, int]]
+) -> None:
+    """Adds those of the words that rows (ids, scopes) of this transaction are found by. The last thing that it writes."""
     if words and written:
-        await connection.execute(LEARN, words, list(written))
+        await connection.execute(LEARN, words, [i for i, _ in written], [scope for _, scope in written])

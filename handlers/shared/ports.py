@@ -7,7 +7,7 @@ claim is still the worker's, and of no others.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -82,32 +82,6 @@ class Store(Reader, Protocol):
 
     def transaction(self) -> AbstractAsyncContextManager[AnyConnection]:
         """A connection in a transaction."""
-        ...
-
-
-class Indexed(Protocol):
-    """Rows that were read to be indexed."""
-
-    def texts(self) -> Iterator[str]:
-        """What is to be embedded."""
-        ...
-
-    def writes(
-        self, vectors: Mapping[str, Any], *, only: Collection[UUID] | None
-    ) -> Iterator[tuple[str, list[object]]]:
-        """The statements that write the index of the rows `only` (None: all). A text without a vector is indexed by its words.
-
-        They return the rows' ids and whether another transaction has locked the row (`locked_elsewhere`). Locked rows are
-        neither written nor waited for, because a batch has rows of many users, and one must not delay the others.
-        """
-        ...
-
-
-class Index(Protocol):
-    """How the rows of one source are indexed."""
-
-    async def read(self, reader: Reader, jobs: Sequence[Job]) -> Indexed:
-        """Of the rows that the jobs refer to those that are still there."""
         ...
 
 

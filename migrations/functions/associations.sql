@@ -17,7 +17,10 @@ as $$
     from (
         select memoryd.associate_lane(m.agent_id, m.user_id) as lane, m.id
         from public.agent_memory m
-        where m.id = any(p_memories) and m.embedding is not null
+        where m.id = any(p_memories)
+          -- The others are linked once they are indexed.
+          and exists (select from memoryd.entries e
+                      where e.scope = m.scope and e.id = m.id and e.source = 'memory' and e.code is not null)
           -- A job that waits already reads the memories as they are when it runs.
           and not exists (select from memoryd.jobs j
                           where j.topic = 'associate'
@@ -29,8 +32,8 @@ as $$
     ) u
 $$;
 
--- Deletes the links of memories whose text has changed, and queues new ones: for these memories and for
--- those that were linked to them. A link that is being made of the old text waits for this, or this for it
+-- Deletes the links of memories whose text has changed, and queues new ones for those that were linked to
+-- them. They themselves are linked once they are indexed. A link that is being made of the old text waits for this, or this for it
 -- (see memoryd.stamp_memory).
 create or replace function memoryd.memories_updated() returns trigger
 language plpgsql security definer
@@ -66,14 +69,6 @@ begin
     if linked is not null then
         perform memoryd.associate_again(linked);
     end if;
-
-    perform memoryd.queue_in_lanes('associate', array_agg(u.lane), array_agg(u.id))
-    from (
-        select memoryd.associate_lane(n.agent_id, n.user_id) as lane, n.id
-        from new_rows n
-        where n.id = any(changed) and n.embedding is not null
-        order by n.created_at, n.id
-    ) u;
     return null;
 end
 $$;

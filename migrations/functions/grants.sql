@@ -53,24 +53,25 @@ grant execute on function
     memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open
     to memoryd_user;
 
--- The functions of recall that run with the caller's rights.
+-- The functions of recall that run with the caller's rights, and the few that do not and check who calls.
 grant execute on function
     memoryd.searched_text(public.agent_memory), memoryd.searched_text(public.conversation_messages),
     memoryd.searched_text(public.memory_chunks), memoryd.searched_text(public.shared_knowledge),
-    memoryd.searched_text(public.dream_insights), memoryd.scope_of, memoryd.code_of, memoryd.lexemes_of,
-    memoryd.sparse_index, memoryd.search_terms, memoryd.bm25, memoryd.weigh_text, memoryd.weigh_texts,
-    memoryd.prior_of, memoryd.says_when, memoryd.kind_weight, memoryd.recency, memoryd.sources_asked,
-    memoryd.scopes_asked, memoryd.rows_in, memoryd.find_candidates, memoryd.linked_to, memoryd.is_asked_for,
-    memoryd.by_source, memoryd.check_search, memoryd.candidate_rows, memoryd.show_rows,
-    memoryd.hybrid_scores, memoryd.keyword_part, memoryd.row_keyword_part, memoryd.linked_rows,
-    memoryd.search
+    memoryd.searched_text(public.dream_insights),
+    memoryd.text_hash(public.agent_memory), memoryd.text_hash(public.conversation_messages),
+    memoryd.text_hash(public.memory_chunks), memoryd.text_hash(public.shared_knowledge),
+    memoryd.text_hash(public.dream_insights),
+    memoryd.sources, memoryd.scope_of, memoryd.kind_weight, memoryd.recency,
+    memoryd.scopes_asked, memoryd.rows_in, memoryd.find, memoryd.linked_to, memoryd.is_asked_for,
+    memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
+    memoryd.row_keyword_part, memoryd.linked_rows, memoryd.search
     to memoryd_service, memoryd_user, memoryd_admin;
-grant execute on function memoryd.check_match to memoryd_service, memoryd_user;
+grant execute on function memoryd.check_match, memoryd.nearest_in_scope to memoryd_service, memoryd_user;
 
 -- The functions of contexts that run with the caller's rights.
 grant execute on function
-    memoryd.relevance, memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines,
-    memoryd.older_memories, memoryd.memory_lines, memoryd.compose_context
+    memoryd.relevance, memoryd.similarities, memoryd.scopes_of, memoryd.best_memories,
+    memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories, memoryd.memory_lines, memoryd.compose_context
     to memoryd_service, memoryd_user;
 
 -- What the daemon calls with a user's identity.

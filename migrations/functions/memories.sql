@@ -1,4 +1,4 @@
--- Memories: when they expire, the jobs that new ones need, and deleting expired ones. What follows from a
+-- Memories: when they expire, and deleting expired ones. What follows from a
 -- changed text is in associations.sql.
 
 -- Sets ttl_hours and expires_at. Without ttl_hours a memory gets the default of its kind; without
@@ -60,8 +60,7 @@ begin
 end
 $$;
 
--- Registers the agents of new memories, and queues the links of those that have an embedding. The others
--- are linked once they are indexed.
+-- Registers the agents of new memories.
 create or replace function memoryd.memories_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -71,15 +70,6 @@ begin
     if memoryd.caller_is_privileged() then
         perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
     end if;
-
-    perform memoryd.queue_in_lanes('associate', array_agg(n.lane), array_agg(n.id))
-    from (
-        select memoryd.associate_lane(agent_id, user_id) as lane, id
-        from new_rows
-        where embedding is not null
-        order by created_at, id
-    ) n
-    having count(*) > 0;
     return null;
 end
 $$;

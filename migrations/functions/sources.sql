@@ -22,3 +22,30 @@ return concat_ws(E'\n', (p_row).title, (p_row).content, array_to_string((p_row).
 create or replace function memoryd.searched_text(p_row public.dream_insights) returns text
 language sql stable parallel safe
 return (p_row).insight;
+
+-- What a row was indexed by, as a hash: its text; of a message also who said it and on which day.
+create or replace function memoryd.text_hash(p_row public.agent_memory) returns bigint
+language sql stable parallel safe
+return hashtextextended(memoryd.searched_text(p_row), 0);
+
+create or replace function memoryd.text_hash(p_row public.conversation_messages) returns bigint
+language sql stable parallel safe
+return hashtextextended(
+    concat_ws(E'\n', (p_row).content, (p_row).speaker, ((p_row).created_at at time zone 'utc')::date), 0);
+
+create or replace function memoryd.text_hash(p_row public.memory_chunks) returns bigint
+language sql stable parallel safe
+return hashtextextended(memoryd.searched_text(p_row), 0);
+
+create or replace function memoryd.text_hash(p_row public.shared_knowledge) returns bigint
+language sql stable parallel safe
+return hashtextextended(memoryd.searched_text(p_row), 0);
+
+create or replace function memoryd.text_hash(p_row public.dream_insights) returns bigint
+language sql stable parallel safe
+return hashtextextended(memoryd.searched_text(p_row), 0);
+
+-- The names of the sources. End users search all but the last: what the agents know.
+create or replace function memoryd.sources() returns text[]
+language sql immutable parallel safe
+return array['memory', 'conversation', 'document', 'insight', 'knowledge'];

@@ -5,18 +5,11 @@ from __future__ import annotations
 import asyncpg
 
 RECOUNT = """
-select scope, lexeme, count(*)::integer as rows
+select scope, lexeme, sum(count)::integer as rows
 from (
-    select scope, unnest(text '#memory' || tsvector_to_array(lexemes)) as lexeme from agent_memory where lexemes is not null
+    select scope, unnest(('#' || source) || tsvector_to_array(lexemes)) as lexeme, 1 as count from memoryd.entries
     union all
-    select scope, unnest(text '#conversation' || tsvector_to_array(lexemes))
-    from conversation_messages where lexemes is not null
-    union all
-    select scope, unnest(text '#document' || tsvector_to_array(lexemes)) from memory_chunks where lexemes is not null
-    union all
-    select scope, unnest(text '#knowledge' || tsvector_to_array(lexemes)) from shared_knowledge where lexemes is not null
-    union all
-    select scope, unnest(text '#insight' || tsvector_to_array(lexemes)) from dream_insights where lexemes is not null
+    select scope, '+', length from memoryd.entries where length > 0
 ) l
 group by scope, lexeme
 """

@@ -18,20 +18,30 @@ set plan_cache_mode = force_generic_plan
 as $$
 begin
     return (
+        with known as materialized (
+            select d.*
+            from public.dream_insights d
+            where (d.agent_id = p_agent or d.agent_id is null)
+              and (d.user_id = p_user or (not p_only_user and d.user_id is null))
+              and d.confidence >= 0.4
+        ), alike as materialized (
+            select s.*
+            from memoryd.similarities(
+                'insight', array(select k.id from known k),
+                memoryd.scopes_of(array[p_agent, '_shared'], p_user, p_only_user), p_embedding) s
+        )
         select string_agg(i.line, E'\n' order by i.rank desc, i.line)
         from (
             select '- (' || d.category || ', ' || to_char(d.confidence, 'FM0.00') || ') '
                        || left(memoryd.one_line(left(d.insight, 2000)), 300) as line,
                    d.confidence * r.relevance as rank
-            from public.dream_insights d
+            from known d
+            left join alike s on s.id = d.id
             cross join lateral (
                 select memoryd.relevance((select count(*) from unnest(p_asked) k where k = any(d.keywords)),
-                                         cardinality(p_asked), 1 - (d.embedding <=> p_embedding)) as relevance
+                                         cardinality(p_asked), s.similarity) as relevance
             ) r
-            where (d.agent_id = p_agent or d.agent_id is null)
-              and (d.user_id = p_user or (not p_only_user and d.user_id is null))
-              and d.confidence >= 0.4
-              and r.relevance > 0.1
+            where r.relevance > 0.1
             order by rank desc
             limit 3
         ) i);
@@ -57,8 +67,14 @@ begin
     if memoryd.rows_in(scopes, 'memory') <= 250 then
         return '{}';
     end if;
-    return (select c.ids
-            from memoryd.find_candidates(p_message, scopes, '{memory}', p_embedding, 40, null) c);
+    return array(
+        select f.id
+        from memoryd.find(p_message, p_agent, p_user, p_embedding, 60, '{memory}', '{}') f
+        where p_user is not null
+        union all
+        select f.id
+        from memoryd.find(p_message, p_agent, null, p_embedding, 60, '{memory}', '{}') f
+        where not p_only_user);
 end
 $$;
 

@@ -2,6 +2,51 @@
 -- association = 0.2 x the strongest link (>= 0.3) to one of the best memories (relevance > 0.3).
 -- p_only_user: only memories of p_user; otherwise also those without a user.
 
+-- How similar rows of one source are to an embedding: the cosine similarity of their nearest passage. Only of
+-- rows in these scopes, as far as they are open to the caller: of others nothing is given back.
+create or replace function memoryd.similarities(
+    p_source text, p_ids uuid[], p_scopes bigint[], p_embedding vector)
+returns table (id uuid, similarity double precision)
+language plpgsql stable security definer
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    scopes constant bigint[] := case
+        when caller.privileged then p_scopes
+        when memoryd.scope_of(caller.user_id, null) = any(p_scopes) and caller.user_id is not null
+            then array[memoryd.scope_of(caller.user_id, null)] end;
+    sought constant halfvec := l2_normalize(p_embedding)::halfvec;
+begin
+    if p_embedding is null or scopes is null then
+        return;
+    end if;
+    return query
+    select e.id, max(1 - (e.embedding <=> sought))
+    from unnest(scopes) as s(scope)
+    cross join lateral (
+        select t.id, t.embedding from memoryd.entries t
+        where t.scope = s.scope and t.id = any(p_ids) and t.source = p_source and t.code is not null
+    ) e
+    group by e.id;
+end
+$$;
+
+-- The scopes that memories of these agents for a user are in.
+create or replace function memoryd.scopes_of(p_agents text[], p_user uuid, p_only_user boolean)
+returns bigint[]
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select array_remove(
+        array[case when p_user is not null then memoryd.scope_of(p_user, null) end]
+            || array(select memoryd.scope_of(null, a) from unnest(p_agents) a where not p_only_user),
+        null)
+$$;
+
 -- The best memories by relevance and recency, among the p_reach newest of each agent and p_older: ids and,
 -- beside them, relevances. Null where none is relevant. A generic plan does not know how small p_reach is:
 -- without the settings it may read and sort whole tables.
@@ -16,43 +61,51 @@ set max_parallel_workers_per_gather = 0
 set enable_bitmapscan = off
 as $$
 begin
-    select array_agg(b.id), array_agg(b.relevance) into ids, relevances
-    from (
-        select w.id, r.relevance
+    with recent as materialized (
+        select m.*
         from unnest(p_agents) a
         cross join lateral (
-            (select m.id, m.kind, m.created_at, m.keywords, m.embedding
+            (select m.id, m.kind, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
-            (select m.id, m.kind, m.created_at, m.keywords, m.embedding
+            (select m.id, m.kind, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id is null and not p_only_user
                and (m.expires_at is null or m.expires_at > now())
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
-            (select m.id, m.kind, m.created_at, m.keywords, m.embedding
+            (select m.id, m.kind, m.created_at, m.keywords
              from unnest(p_older) o
              join public.agent_memory m on m.id = o
              where m.agent_id = a and (m.expires_at is null or m.expires_at > now())
                and (m.user_id = p_user or (m.user_id is null and not p_only_user)))
         ) m
+    ), alike as materialized (
+        select s.*
+        from memoryd.similarities(
+            'memory', array(select r.id from recent r),
+            memoryd.scopes_of(p_agents, p_user, p_only_user), p_embedding) s
+    )
+    select array_agg(b.id), array_agg(b.relevance) into ids, relevances
+    from (
+        select m.id, r.relevance
+        from recent m
+        left join alike s on s.id = m.id
+        -- Because of the offset it is computed once. Otherwise it would be computed again at each place
+        -- where it is used.
         cross join lateral (
-            select m.id, m.kind, m.created_at, 1 - (m.embedding <=> p_embedding) as similarity,
-                   case when m.keywords && p_asked
-                        then (select count(*) from unnest(p_asked) k where k = any(m.keywords))
-                        else 0 end as hits
-        ) w
-        -- Because of the offset it is computed once, and with it the distance. Otherwise it would be
-        -- computed again at each place where it is used.
-        cross join lateral (
-            select memoryd.relevance(w.hits, cardinality(p_asked), w.similarity) as relevance offset 0
+            select memoryd.relevance(
+                case when m.keywords && p_asked
+                     then (select count(*) from unnest(p_asked) k where k = any(m.keywords))
+                     else 0 end,
+                cardinality(p_asked), s.similarity) as relevance offset 0
         ) r
         where r.relevance > 0
-        order by r.relevance * memoryd.kind_weight(w.kind) + memoryd.recency(w.created_at) desc
+        order by r.relevance * memoryd.kind_weight(m.kind) + memoryd.recency(m.created_at) desc
         limit p_count
     ) b;
 end
@@ -94,6 +147,11 @@ begin
         select c.id from unnest(best.ids) as c(id)
         union
         select l.id from links l
+    ), alike as materialized (
+        select s.*
+        from memoryd.similarities(
+            'memory', array(select c.id from candidates c),
+            memoryd.scopes_of(p_agents, p_user, p_only_user), p_embedding) s
     )
     select m.id, m.kind, m.content, m.metadata, m.created_at, s.similarity, r.relevance,
            least(1, r.relevance * memoryd.kind_weight(m.kind) + memoryd.recency(m.created_at)
@@ -101,12 +159,11 @@ begin
     from candidates c
     join public.agent_memory m on m.id = c.id
     left join links l on l.id = c.id
+    left join alike s on s.id = c.id
     cross join lateral (
-        select 1 - (m.embedding <=> p_embedding) as similarity,
-               (select count(*) from unnest(p_asked) k where k = any(m.keywords)) as hits
-    ) s
-    cross join lateral (
-        select memoryd.relevance(s.hits, cardinality(p_asked), s.similarity) as relevance offset 0
+        select memoryd.relevance(
+            (select count(*) from unnest(p_asked) k where k = any(m.keywords)), cardinality(p_asked),
+            s.similarity) as relevance offset 0
     ) r
     where m.agent_id = any(p_agents)
       and (m.user_id = p_user or (not p_only_user and m.user_id is null))

@@ -14,10 +14,12 @@ as $$
     order by s.lexeme collate "C", length(w.word), w.word
 $$;
 
--- Adds those of these words that are new and that a row of p_rows is indexed by (p_rows null: the rows are
--- not checked); a job embeds them. Returns how many it added. Called in the transaction that writes those
--- rows, as its last statement, since it waits for transactions that add or delete the same words.
-create or replace function memoryd.learn_words(p_words text[], p_rows uuid[] default null) returns integer
+-- Adds those of these words that are new and that one of these rows, with their scopes, is found by (p_rows
+-- null: the rows are not checked); a job embeds them. Returns how many it added. Called in the transaction
+-- that writes those rows, as its last statement, since it waits for transactions that add or delete the same
+-- words.
+create or replace function memoryd.learn_words(
+    p_words text[], p_rows uuid[] default null, p_scopes bigint[] default null) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -29,16 +31,9 @@ begin
         from memoryd.unknown_words(p_words) as w(word)
     ), indexed as materialized (
         select distinct l.lexeme
-        from (select m.lexemes from public.agent_memory m where m.id = any(p_rows)
-              union all
-              select m.lexemes from public.conversation_messages m where m.id = any(p_rows)
-              union all
-              select c.lexemes from public.memory_chunks c where c.id = any(p_rows)
-              union all
-              select k.lexemes from public.shared_knowledge k where k.id = any(p_rows)
-              union all
-              select i.lexemes from public.dream_insights i where i.id = any(p_rows)) r
-        cross join lateral unnest(tsvector_to_array(r.lexemes)) as l(lexeme)
+        from unnest(p_rows, p_scopes) as r(id, scope)
+        join memoryd.entries e on e.scope = r.scope and e.id = r.id
+        cross join lateral unnest(tsvector_to_array(e.lexemes)) as l(lexeme)
         where exists (select from given)
     )
     insert into memoryd.lexicon (lexeme, word)

@@ -1,52 +1,56 @@
--- How many rows of a scope contain a lexeme, and how many rows a scope has. Triggers append what a statement
+-- How many passages of a scope contain a lexeme, and how many a scope has. Triggers of memoryd.entries append what a statement
 -- changes to memoryd.lexeme_changes, and one daemon at a time adds it to memoryd.lexeme_statistics.
 
--- Appends the changes of a statement, in its own transaction, so that a rollback takes them back too. The
--- argument of the trigger is the source: '#' and its name count the scope's rows.
+-- What a passage counts: 1 for each of its lexemes and for its source ('#memory'), and its length in words
+-- ('+'), of which the average length in a scope is computed.
+create or replace function memoryd.counted(p_source text, p_lexemes tsvector, p_length integer)
+returns table (lexeme text, count integer)
+language sql immutable parallel safe
+begin atomic
+    select l.lexeme, 1 from unnest(('#' || p_source) || tsvector_to_array(p_lexemes)) as l(lexeme)
+    union all
+    select '+', p_length where p_length > 0;
+end;
+
+-- Appends the changes of a statement, in its own transaction, so that a rollback takes them back too.
 create or replace function memoryd.count_lexemes() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    mark constant text := '#' || tg_argv[0];
 begin
     if tg_op = 'INSERT' then
         insert into memoryd.lexeme_changes (scope, lexemes, counts)
         select t.scope, array_agg(t.lexeme), array_agg(t.count)
-        from (select n.scope, l.lexeme, count(*)::integer as count
-              from new_rows n cross join lateral unnest(mark || tsvector_to_array(n.lexemes)) as l(lexeme)
-              where n.lexemes is not null
+        from (select n.scope, l.lexeme, sum(l.count)::integer as count
+              from new_rows n cross join lateral memoryd.counted(n.source, n.lexemes, n.length) l
               group by n.scope, l.lexeme) t
         group by t.scope;
     elsif tg_op = 'DELETE' then
         insert into memoryd.lexeme_changes (scope, lexemes, counts)
         select t.scope, array_agg(t.lexeme), array_agg(-t.count)
-        from (select o.scope, l.lexeme, count(*)::integer as count
-              from old_rows o cross join lateral unnest(mark || tsvector_to_array(o.lexemes)) as l(lexeme)
-              where o.lexemes is not null
+        from (select o.scope, l.lexeme, sum(l.count)::integer as count
+              from old_rows o cross join lateral memoryd.counted(o.source, o.lexemes, o.length) l
               group by o.scope, l.lexeme) t
         group by t.scope;
     else
         insert into memoryd.lexeme_changes (scope, lexemes, counts)
-        -- Rows that have other lexemes now, or another scope. `not in` is always looked up by a hash; a join
-        -- might not be.
+        -- Passages that have another scope now, or other lexemes. `not in` is always looked up by a hash; a
+        -- join might not be.
         select t.scope, array_agg(t.lexeme), array_agg(t.count)
-        from (select c.scope, l.lexeme, sum(c.count)::integer as count
-              from (select n.scope, n.lexemes, 1 as count
+        from (select c.scope, l.lexeme, sum(c.sign * l.count)::integer as count
+              from (select n.scope, n.source, n.lexemes, n.length, 1 as sign
                     from new_rows n
-                    where n.lexemes is not null
-                      and (n.id, n.scope, n.lexemes::text) not in (
-                          select o.id, o.scope, o.lexemes::text from old_rows o where o.lexemes is not null)
+                    where (n.id, n.source, n.passage, n.scope, n.length, n.lexemes::text) not in (
+                        select o.id, o.source, o.passage, o.scope, o.length, o.lexemes::text from old_rows o)
                     union all
-                    select o.scope, o.lexemes, -1
+                    select o.scope, o.source, o.lexemes, o.length, -1
                     from old_rows o
-                    where o.lexemes is not null
-                      and (o.id, o.scope, o.lexemes::text) not in (
-                          select n.id, n.scope, n.lexemes::text from new_rows n where n.lexemes is not null)
+                    where (o.id, o.source, o.passage, o.scope, o.length, o.lexemes::text) not in (
+                        select n.id, n.source, n.passage, n.scope, n.length, n.lexemes::text from new_rows n)
                    ) c
-              cross join lateral unnest(mark || tsvector_to_array(c.lexemes)) as l(lexeme)
+              cross join lateral memoryd.counted(c.source, c.lexemes, c.length) l
               group by c.scope, l.lexeme
-              having sum(c.count) <> 0) t
+              having sum(c.sign * l.count) <> 0) t
         group by t.scope;
     end if;
     if found then

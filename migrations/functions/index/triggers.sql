@@ -1,18 +1,17 @@
--- Which rows are indexed again, and when: the triggers of the five searchable tables.
+-- Which rows are indexed, and when: the triggers of the searchable tables. Their argument is the source.
 
--- A changed text makes the row's index wrong: it is deleted at once and written anew. The argument of the
--- trigger names the column of the embedding.
-create or replace function memoryd.forget_index() returns trigger
+-- A changed text has another embedding: one that was given for the old text goes, unless the writer gives
+-- the new one too. The argument names the column.
+create or replace function memoryd.forget_embedding() returns trigger
 language plpgsql
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 begin
-    new.lexemes := null;
-    new.sparse_embedding := null;
     if tg_argv[0] = 'dense_embedding' then
-        new.dense_embedding := null;
+        if new.dense_embedding is not distinct from old.dense_embedding then
+            new.dense_embedding := null;
+        end if;
     elsif new.embedding is not distinct from old.embedding then
-        -- Unless the writer gives the new one too.
         new.embedding := null;
     end if;
     return new;
@@ -27,64 +26,94 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select case when memoryd.caller_is_privileged() then interval '0' else interval '4 milliseconds' end $$;
 
--- Queues a job for each row of a statement that has no index, of end users and of privileged callers.
-create or replace function memoryd.rows_to_index() returns trigger
-language plpgsql security definer
+-- Notes that rows wait to be indexed, and queues a job for each. p_changed: those that had entries before.
+create or replace function memoryd.index_rows(
+    p_source text, p_ids uuid[], p_scopes bigint[], p_changed uuid[] default '{}') returns void
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     apart constant interval := memoryd.fair_spacing();
     began constant timestamptz := clock_timestamp();
-    unindexed uuid[];
 begin
-    if tg_op = 'INSERT' then
-        select array_agg(n.id) into unindexed
-        from new_rows n
-        where n.lexemes is null or n.code is null;
-    else
-        select array_agg(n.id) into unindexed
-        from new_rows n
-        where n.lexemes is null
-           or (n.code is null and n.id not in (select o.id from old_rows o where o.code is null));
+    insert into memoryd.unindexed as u (scope, source, id, changed, given)
+    select r.scope, p_source, r.id, r.id = any(p_changed),
+           exists (select from memoryd.searchable s
+                   where s.source = p_source and s.id = r.id and s.given_embedding is not null)
+    from unnest(p_ids, p_scopes) as r(id, scope)
+    on conflict (scope, id, source) do update
+    set changed = u.changed or excluded.changed, given = excluded.given;
+    insert into memoryd.jobs (topic, ref, payload, fair_at)
+    select 'index', r.id, jsonb_build_object('source', p_source), began + apart * (r.place - 1)
+    from unnest(p_ids) with ordinality as r(id, place);
+    perform memoryd.wake('index');
+end
+$$;
+
+-- New rows. A daemon that writes their entries in the same transaction sets memoryd.indexing.
+create or replace function memoryd.rows_inserted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if current_setting('memoryd.indexing', true) = 'on' and memoryd.caller_is_service() then
+        return null;
     end if;
-    if unindexed is not null then
-        insert into memoryd.jobs (topic, ref, payload, fair_at)
-        select 'index', u.id, jsonb_build_object('source', tg_argv[0]), began + apart * (u.place - 1)
-        from unnest(unindexed) with ordinality as u(id, place);
-        perform memoryd.wake('index');
+    perform memoryd.index_rows(tg_argv[0], array_agg(n.id), array_agg(n.scope))
+    from new_rows n having count(*) > 0;
+    return null;
+end
+$$;
+
+-- Changed rows: those whose text is another now are indexed anew, and not found by the old text any more. Of
+-- the others the entries are brought up to date.
+create or replace function memoryd.rows_updated() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    ids uuid[];
+    scopes bigint[];
+    reworded uuid[];
+    indexed uuid[];
+begin
+    select array_agg(o.id order by o.id), array_agg(o.scope order by o.id) into ids, scopes from old_rows o;
+    if ids is null then
+        return null;
+    end if;
+    -- Rows without an entry of their text: they have another text now, or wait for their first index.
+    select array_agg(s.id), array_agg(s.id) filter (where s.has_entry or s.changed) into reworded, indexed
+    from (select r.id, coalesce(e.text_hash, 0) as text_hash, e.id is not null as has_entry,
+                 exists (select from memoryd.unindexed u
+                         where u.scope = r.scope and u.id = r.id and u.source = tg_argv[0] and u.changed)
+                     as changed,
+                 (select t.text_hash from memoryd.searchable t
+                  where t.source = tg_argv[0] and t.id = r.id) as hash
+          from unnest(ids, scopes) as r(id, scope)
+          left join memoryd.entries e
+              on e.scope = r.scope and e.id = r.id and e.source = tg_argv[0] and e.passage = 0) s
+    where s.hash is not null and (not s.has_entry or s.hash <> s.text_hash);
+    perform memoryd.refresh_entries(tg_argv[0], ids, scopes);
+    if reworded is not null then
+        perform memoryd.delete_entries(tg_argv[0], array_agg(r.id), array_agg(r.scope))
+        from unnest(ids, scopes) as r(id, scope) where r.id = any(reworded);
+        perform memoryd.delete_entries(tg_argv[0], array_agg(n.id), array_agg(n.scope))
+        from new_rows n where n.id = any(reworded);
+        perform memoryd.index_rows(tg_argv[0], array_agg(n.id), array_agg(n.scope), coalesce(indexed, '{}'))
+        from new_rows n where n.id = any(reworded);
     end if;
     return null;
 end
 $$;
 
--- Queues a job for each place in a session that messages have left (they were deleted, or moved). Messages
--- are indexed with their neighbours, so the neighbours of that place must be indexed again. The job finds
--- out which these are, after the commit: messages that are being written meanwhile cannot be seen yet, and
--- may be indexed with the one that leaves. Where the session is deleted too, no neighbour is left.
-create or replace function memoryd.messages_gone() returns trigger
+-- Deleted rows.
+create or replace function memoryd.rows_deleted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
--- A plan that was kept from an empty table would read all messages for each deleted one.
-set enable_seqscan = off
 as $$
-declare
-    apart constant interval := memoryd.fair_spacing();
-    began constant timestamptz := clock_timestamp();
 begin
-    insert into memoryd.jobs (topic, ref, payload, fair_at)
-    select 'index', s.id, jsonb_build_object('source', 'conversation', 'gone', p.places),
-           began + apart * (row_number() over () - 1)
-    from (select o.session_id, range_agg(int4range(o.message_index, o.message_index + 1)) as places
-          from old_rows o
-          where not exists (select from public.conversation_messages m
-                            where m.id = o.id and m.session_id = o.session_id
-                              and m.message_index = o.message_index)
-          group by o.session_id) g
-    join public.conversation_sessions s on s.id = g.session_id
-    cross join lateral unnest(g.places) as p(places);
-    if found then
-        perform memoryd.wake('index');
-    end if;
+    perform memoryd.delete_entries(tg_argv[0], array_agg(o.id), array_agg(o.scope))
+    from old_rows o having count(*) > 0;
     return null;
 end
 $$;

@@ -1,5 +1,5 @@
--- Search only by embedding: match_memory() and search_shared_knowledge() compare with every row that the
--- caller may read, so the result is exact.
+-- Search only by embedding: match_memory() and search_shared_knowledge(). A row is as near as its nearest
+-- passage.
 
 -- Refuses arguments that neither of the two can work with.
 create or replace function memoryd.check_match(
@@ -28,6 +28,53 @@ begin
         raise exception 'match_count is %', coalesce(p_count::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give how many results you want, 0 or more.';
     end if;
+end
+$$;
+
+-- The rows of a source in a scope that are nearer to an embedding than p_threshold, with their similarity: at
+-- most p_count. Of small scopes all passages are compared, of big ones those that are nearest by code. Nothing
+-- of a scope that is not the caller's own.
+create or replace function memoryd.nearest_in_scope(
+    p_source text, p_scope bigint, p_embedding vector, p_threshold double precision, p_count integer)
+returns table (id uuid, similarity double precision)
+language plpgsql stable security definer
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set max_parallel_workers_per_gather = 0
+as $$
+#variable_conflict use_column
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    sought constant halfvec := l2_normalize(p_embedding)::halfvec;
+    code_sought constant bit varying := memoryd.code_of(sought);
+    reach constant bigint := greatest(2000, 20::bigint * p_count);
+begin
+    if not caller.privileged
+       and (caller.user_id is null or p_scope <> memoryd.scope_of(caller.user_id, null)) then
+        return;
+    end if;
+    return query
+    select n.id, n.similarity
+    from (select e.id, max(1 - (e.embedding <=> sought)) as similarity
+          from (select t.ctid from memoryd.entries t
+                where t.scope = p_scope and t.source = p_source and t.code is not null
+                order by t.code <~> code_sought
+                limit reach) c
+          join memoryd.entries e on e.ctid = c.ctid
+          group by e.id
+          union all
+          -- Rows that came a moment ago with an embedding.
+          select r.id, 1 - (r.given_embedding <=> p_embedding)
+          from memoryd.unindexed u
+          cross join lateral (
+              select t.id, t.given_embedding from memoryd.searchable t
+              where t.source = p_source and t.id = u.id
+          ) r
+          where u.scope = p_scope and u.source = p_source) n
+    -- NaN, the similarity of an embedding that is all zeros, compares as greater than every number.
+    where n.similarity > p_threshold and n.similarity <> 'NaN'
+    order by n.similarity desc;
 end
 $$;
 
@@ -62,15 +109,15 @@ begin
     return query
     select s.id, s.content, s.similarity, s.metadata, s.created_at
     from (
-        select m.id, m.content, 1 - (m.embedding <=> match_memory.query_embedding) as similarity, m.metadata,
-               m.created_at
-        from public.agent_memory m
+        select m.id, m.content, n.similarity, m.metadata, m.created_at
+        from memoryd.nearest_in_scope(
+            'memory', memoryd.scope_of(match_memory.filter_user_id, null), match_memory.query_embedding,
+            match_memory.match_threshold, match_memory.match_count) n
+        join public.agent_memory m on m.id = n.id
         where m.user_id = match_memory.filter_user_id
           and (match_memory.memory_type is null or m.memory_type = match_memory.memory_type)
           and (m.expires_at is null or m.expires_at > now())
     ) s
-    -- NaN, the similarity of an embedding that is all zeros, compares as greater than every number.
-    where s.similarity > match_memory.match_threshold and s.similarity <> 'NaN'
     order by s.similarity desc, s.created_at desc, s.id
     limit match_memory.match_count;
     get diagnostics found_rows = row_count;
@@ -109,15 +156,17 @@ begin
     select s.id, s.tier, s.category, s.title, s.content, s.created_by_name, s.confidence, s.tags,
            s.similarity, s.created_at
     from (
-        select k.*, 1 - (k.embedding <=> search_shared_knowledge.query_embedding) as similarity
-        from public.shared_knowledge k
+        select k.*, n.similarity
+        from memoryd.nearest_in_scope(
+            'knowledge', memoryd.scope_of(null, '_shared'), search_shared_knowledge.query_embedding,
+            search_shared_knowledge.match_threshold, search_shared_knowledge.match_count) n
+        join public.shared_knowledge k on k.id = n.id
         where (search_shared_knowledge.filter_tier is null or k.tier = search_shared_knowledge.filter_tier)
           and (search_shared_knowledge.filter_category is null
                or k.category = search_shared_knowledge.filter_category)
           and (search_shared_knowledge.filter_tags is null or k.tags && search_shared_knowledge.filter_tags)
           and (k.status <> 'archived' or not coalesce(search_shared_knowledge.exclude_archived, true))
     ) s
-    where s.similarity > search_shared_knowledge.match_threshold and s.similarity <> 'NaN'
     order by s.similarity desc, s.created_at desc, s.id
     limit search_shared_knowledge.match_count;
 end

@@ -211,11 +211,12 @@ end
 $$;
 
 -- The lexemes to look for, each with its weight and with each counted scope in which it occurs. The weight
--- is BM25's inverse document frequency, times the square of the similarity to the lexeme asked for. `upto`:
--- how many rows this lexeme and those with more weight lead to.
+-- is BM25's inverse document frequency, times the square of the similarity to the lexeme asked for (`asked`).
+-- `upto`: how many rows this lexeme and those with more weight lead to.
 create or replace function memoryd.weigh_lexemes(
     p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb, p_all_rows double precision)
-returns table (lexeme text, similarity real, weight double precision, scope bigint, rows integer, upto bigint)
+returns table (lexeme text, asked text, similarity real, weight double precision, scope bigint, rows integer,
+               upto bigint)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -227,14 +228,15 @@ begin
     ), counts as materialized (
         select c.* from memoryd.count_lexeme_rows(p_caller, array(select n.lexeme from near n), p_counted) c
     ), ranked as (
-        select n.lexeme, n.similarity, coalesce(c.rows, 0) as rows,
+        select n.lexeme, n.asked, n.similarity, coalesce(c.rows, 0) as rows,
                row_number() over (partition by n.asked order by n.similarity desc, n.lexeme) as place
         from near n
         left join (select c.lexeme, sum(c.rows) as rows from counts c group by c.lexeme) c
             on c.lexeme = n.lexeme
         where n.similarity = 1 or c.rows > 0
     ), weighed as materialized (
-        select r.lexeme, max(r.similarity) as similarity,
+        select r.lexeme, (array_agg(r.asked order by r.similarity desc, r.asked))[1] as asked,
+               max(r.similarity) as similarity,
                max(r.similarity ^ 2
                    * ln(1 + (greatest(p_all_rows - r.rows, 0) + 0.5) / (r.rows + 0.5))
                )::double precision as weight
@@ -242,10 +244,50 @@ begin
         where r.place <= 9
         group by r.lexeme
     )
-    select w.lexeme, w.similarity, w.weight, c.scope, c.rows,
+    select w.lexeme, w.asked, w.similarity, w.weight, c.scope, c.rows,
            sum(c.rows) over (order by w.weight desc, w.lexeme, c.scope)
     from weighed w
     left join counts c on c.lexeme = w.lexeme;
+end
+$$;
+
+-- The words asked for, apart: see `parts` and `tops` of memoryd.question(). Columns: a lexeme each, with the
+-- lexeme asked for and its weight.
+create or replace function memoryd.question_parts(
+    p_lexemes text[], p_asked text[], p_weights double precision[],
+    out parts sparsevec[], out tops double precision[])
+language sql immutable parallel safe
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    with words as (
+        select k.asked, max(k.weight) as top,
+               least(8, row_number() over (order by max(k.weight) desc, k.asked)) as slot
+        from unnest(p_lexemes, p_asked, p_weights) as k(lexeme, asked, weight)
+        where k.weight > 0
+        group by k.asked
+    ), vectors as (
+        select v.slot, ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec as part
+        from (select w.slot, memoryd.sparse_index(k.lexeme) as place, max(k.weight)::real as weight
+              from unnest(p_lexemes, p_asked, p_weights) as k(lexeme, asked, weight)
+              join words w on w.asked = k.asked
+              where k.weight > 0
+              group by 1, 2) v
+        group by v.slot
+    )
+    select array_agg(v.part order by v.slot), array_agg(t.top order by v.slot)
+    from vectors v
+    join (select w.slot, sum(w.top) as top from words w group by w.slot) t on t.slot = v.slot
+$$;
+
+-- The average length of the passages in these scopes, in words.
+create or replace function memoryd.average_length(p_counted bigint[], p_all_rows double precision)
+returns double precision
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return greatest(1, (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
+                        where s.scope = any(p_counted) and s.lexeme = '+') / greatest(1, p_all_rows));
 end
 $$;
 
@@ -274,6 +316,9 @@ $$;
 --   speakers  The speakers that the question names. Their names are not searched for as words, because the
 --             messages that contain a name are mostly those that address the speaker.
 --   ideal     The score of a row that contains every word asked for.
+--   parts     The words asked for, each with its near words, as weights of their own: the seven of the highest
+--             weight, and all others together as the eighth.
+--   tops      The highest weight in each part.
 -- p_near: the neighbours of words that are not in the lexicon: [{"lexeme", "neighbour", "similarity"}].
 create or replace function memoryd.question(
     p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb)
@@ -343,10 +388,18 @@ begin
                   where k.weight > 0 group by 1) v),
            coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
            coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
-           (select 1.6 * sum(d.weight)
-            from (select distinct k.lexeme, k.weight from keys k where k.similarity = 1) d)
-    into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal
-    from singles o cross join twos t;
+           (select sum(d.weight)
+            from (select distinct k.lexeme, k.weight from keys k where k.similarity = 1) d),
+           p.parts, p.tops
+    into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal,
+         made.parts, made.tops
+    from singles o
+    cross join twos t
+    cross join (select array_agg(d.lexeme) as lexemes, array_agg(d.asked) as asked,
+                       array_agg(d.weight) as weights
+                from (select distinct k.lexeme, k.asked, k.weight from keys k) d) c
+    cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights) p;
+    made.average_length := memoryd.average_length(counted, all_rows);
     return made;
 end
 $$;

@@ -5,7 +5,7 @@
 create or replace function memoryd.sources_asked(p_caller memoryd.caller, p_sources text[]) returns text[]
 language sql immutable parallel safe
 return array_remove(
-    coalesce(p_sources, array['memory', 'conversation', 'document', 'knowledge', 'insight']),
+    coalesce(p_sources, memoryd.sources()),
     case when not (p_caller).privileged then 'knowledge' end);
 
 -- Whether the user may find anything in scope 0 (what is shared): something that is granted to them, or

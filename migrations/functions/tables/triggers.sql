@@ -9,8 +9,8 @@
 --   conversation_messages  drop_when_off before place_message: a message that is dropped creates no session.
 --   memory_chunks          assign_owner before drop_when_off: the chunk has the user of its document by then.
 --
--- forget_index changes nothing that the other triggers of its table read. Triggers that run after the
--- change queue jobs, count, log, notify, or carry the change on to other tables: none reads what another
+-- forget_embedding changes nothing that the other triggers of its table read. Triggers that run after the
+-- change queue jobs, index, count, log, notify, or carry the change on to other tables: none reads what another
 -- wrote. But they also take locks: to rename one must not break the order of locks in users/jobs.sql.
 
 -- memoryd.dead_letters
@@ -21,6 +21,15 @@ create or replace trigger request_died after insert on memoryd.dead_letters
 -- memoryd.embeddings
 create or replace trigger drop_erased before insert on memoryd.embeddings
     for each row execute function memoryd.drop_erased();
+
+-- memoryd.entries
+create or replace trigger count_lexemes_deleted after delete on memoryd.entries
+    referencing old table as old_rows for each statement execute function memoryd.count_lexemes();
+create or replace trigger count_lexemes_inserted after insert on memoryd.entries
+    referencing new table as new_rows for each statement execute function memoryd.count_lexemes();
+create or replace trigger count_lexemes_updated after update on memoryd.entries
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.count_lexemes();
 
 -- memoryd.logins
 create or replace trigger check_login before insert or update on memoryd.logins
@@ -44,9 +53,9 @@ create or replace trigger drop_when_off before insert on public.agent_execution_
     execute function memoryd.drop_when_off();
 
 -- public.agent_memory
-create or replace trigger forget_index before update on public.agent_memory
+create or replace trigger forget_embedding before update on public.agent_memory
     for each row when (new.content is distinct from old.content)
-    execute function memoryd.forget_index('embedding');
+    execute function memoryd.forget_embedding('embedding');
 create or replace trigger stamp_expiry_insert before insert on public.agent_memory
     for each row when (new.ttl_hours is not null or new.user_id is not null)
     execute function memoryd.stamp_expiry();
@@ -59,13 +68,6 @@ create or replace trigger stamp_expiry_update before update on public.agent_memo
 create or replace trigger stamp_memory before update on public.agent_memory
     for each row when (new.content is distinct from old.content)
     execute function memoryd.stamp_memory();
-create or replace trigger count_lexemes_deleted after delete on public.agent_memory
-    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('memory');
-create or replace trigger count_lexemes_inserted after insert on public.agent_memory
-    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('memory');
-create or replace trigger count_lexemes_updated after update on public.agent_memory
-    referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.count_lexemes('memory');
 create or replace trigger memories_changed_delete after delete on public.agent_memory
     referencing old table as old_rows
     for each statement execute function memoryd.memories_changed();
@@ -88,11 +90,13 @@ create or replace trigger note_inserted after insert on public.agent_memory
 create or replace trigger note_updated after update on public.agent_memory
     referencing old table as were new table as changed
     for each statement execute function memoryd.note_write();
-create or replace trigger rows_to_index_inserted after insert on public.agent_memory
-    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('memory');
-create or replace trigger rows_to_index_updated after update on public.agent_memory
+create or replace trigger rows_deleted after delete on public.agent_memory
+    referencing old table as old_rows for each statement execute function memoryd.rows_deleted('memory');
+create or replace trigger rows_inserted after insert on public.agent_memory
+    referencing new table as new_rows for each statement execute function memoryd.rows_inserted('memory');
+create or replace trigger rows_updated after update on public.agent_memory
     referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.rows_to_index('memory');
+    for each statement execute function memoryd.rows_updated('memory');
 
 -- public.agent_sessions
 create or replace trigger stamp_session before insert or update on public.agent_sessions
@@ -111,26 +115,11 @@ create or replace trigger turn_inserted instead of insert on public.conversation
 -- public.conversation_messages
 create or replace trigger drop_when_off before insert on public.conversation_messages
     for each row execute function memoryd.drop_when_off();
-create or replace trigger forget_index before update on public.conversation_messages
-    for each row when ((new.content, new.speaker, new.session_id, new.message_index, new.created_at)
-                       is distinct from
-                       (old.content, old.speaker, old.session_id, old.message_index, old.created_at))
-    execute function memoryd.forget_index('embedding');
+create or replace trigger forget_embedding before update on public.conversation_messages
+    for each row when (new.content is distinct from old.content)
+    execute function memoryd.forget_embedding('embedding');
 create or replace trigger place_message before insert on public.conversation_messages
     for each row execute function memoryd.place_message();
-create or replace trigger count_lexemes_deleted after delete on public.conversation_messages
-    referencing old table as old_rows
-    for each statement execute function memoryd.count_lexemes('conversation');
-create or replace trigger count_lexemes_inserted after insert on public.conversation_messages
-    referencing new table as new_rows
-    for each statement execute function memoryd.count_lexemes('conversation');
-create or replace trigger count_lexemes_updated after update on public.conversation_messages
-    referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.count_lexemes('conversation');
-create or replace trigger messages_gone_deleted after delete on public.conversation_messages
-    referencing old table as old_rows for each statement execute function memoryd.messages_gone();
-create or replace trigger messages_gone_updated after update on public.conversation_messages
-    referencing old table as old_rows for each statement execute function memoryd.messages_gone();
 create or replace trigger note_deleted after delete on public.conversation_messages
     referencing old table as changed for each statement execute function memoryd.note_write();
 create or replace trigger note_inserted after insert on public.conversation_messages
@@ -138,12 +127,13 @@ create or replace trigger note_inserted after insert on public.conversation_mess
 create or replace trigger note_updated after update on public.conversation_messages
     referencing old table as were new table as changed
     for each statement execute function memoryd.note_write();
-create or replace trigger rows_to_index_inserted after insert on public.conversation_messages
-    referencing new table as new_rows
-    for each statement execute function memoryd.rows_to_index('conversation');
-create or replace trigger rows_to_index_updated after update on public.conversation_messages
+create or replace trigger rows_deleted after delete on public.conversation_messages
+    referencing old table as old_rows for each statement execute function memoryd.rows_deleted('conversation');
+create or replace trigger rows_inserted after insert on public.conversation_messages
+    referencing new table as new_rows for each statement execute function memoryd.rows_inserted('conversation');
+create or replace trigger rows_updated after update on public.conversation_messages
     referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.rows_to_index('conversation');
+    for each statement execute function memoryd.rows_updated('conversation');
 
 -- public.conversation_sessions
 create or replace trigger sessions_updated after update on public.conversation_sessions
@@ -172,42 +162,32 @@ create or replace trigger drop_dreamt before insert on public.dream_insights
     execute function memoryd.drop_dreamt();
 create or replace trigger drop_when_off before insert on public.dream_insights
     for each row when (new.user_id is not null) execute function memoryd.drop_when_off();
-create or replace trigger forget_index before update on public.dream_insights
+create or replace trigger forget_embedding before update on public.dream_insights
     for each row when (new.insight is distinct from old.insight)
-    execute function memoryd.forget_index('embedding');
-create or replace trigger count_lexemes_deleted after delete on public.dream_insights
-    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('insight');
-create or replace trigger count_lexemes_inserted after insert on public.dream_insights
-    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('insight');
-create or replace trigger count_lexemes_updated after update on public.dream_insights
+    execute function memoryd.forget_embedding('embedding');
+create or replace trigger rows_deleted after delete on public.dream_insights
+    referencing old table as old_rows for each statement execute function memoryd.rows_deleted('insight');
+create or replace trigger rows_inserted after insert on public.dream_insights
+    referencing new table as new_rows for each statement execute function memoryd.rows_inserted('insight');
+create or replace trigger rows_updated after update on public.dream_insights
     referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.count_lexemes('insight');
-create or replace trigger rows_to_index_inserted after insert on public.dream_insights
-    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('insight');
-create or replace trigger rows_to_index_updated after update on public.dream_insights
-    referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.rows_to_index('insight');
+    for each statement execute function memoryd.rows_updated('insight');
 
 -- public.memory_chunks
 create or replace trigger assign_owner before insert or update of document_id, user_id on public.memory_chunks
     for each row execute function memoryd.assign_chunk_owner();
 create or replace trigger drop_when_off before insert on public.memory_chunks
     for each row execute function memoryd.drop_when_off();
-create or replace trigger forget_index before update on public.memory_chunks
+create or replace trigger forget_embedding before update on public.memory_chunks
     for each row when ((new.chunk_text, new.context) is distinct from (old.chunk_text, old.context))
-    execute function memoryd.forget_index('dense_embedding');
-create or replace trigger count_lexemes_deleted after delete on public.memory_chunks
-    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('document');
-create or replace trigger count_lexemes_inserted after insert on public.memory_chunks
-    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('document');
-create or replace trigger count_lexemes_updated after update on public.memory_chunks
+    execute function memoryd.forget_embedding('dense_embedding');
+create or replace trigger rows_deleted after delete on public.memory_chunks
+    referencing old table as old_rows for each statement execute function memoryd.rows_deleted('document');
+create or replace trigger rows_inserted after insert on public.memory_chunks
+    referencing new table as new_rows for each statement execute function memoryd.rows_inserted('document');
+create or replace trigger rows_updated after update on public.memory_chunks
     referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.count_lexemes('document');
-create or replace trigger rows_to_index_inserted after insert on public.memory_chunks
-    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('document');
-create or replace trigger rows_to_index_updated after update on public.memory_chunks
-    referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.rows_to_index('document');
+    for each statement execute function memoryd.rows_updated('document');
 
 -- public.memory_queries
 create or replace trigger drop_when_off before insert on public.memory_queries
@@ -238,11 +218,19 @@ create or replace trigger settings_inserted after insert on public.memory_settin
     execute function memoryd.settings_changed();
 
 -- public.shared_knowledge
-create or replace trigger forget_index before update on public.shared_knowledge
+create or replace trigger forget_embedding before update on public.shared_knowledge
     for each row when ((new.title, new.content, new.tags) is distinct from (old.title, old.content, old.tags))
-    execute function memoryd.forget_index('embedding');
+    execute function memoryd.forget_embedding('embedding');
 create or replace trigger stamp_knowledge_insert before insert on public.shared_knowledge
     for each row execute function memoryd.stamp_knowledge();
+create or replace trigger rows_deleted after delete on public.shared_knowledge
+    referencing old table as old_rows for each statement execute function memoryd.rows_deleted('knowledge');
+create or replace trigger rows_inserted after insert on public.shared_knowledge
+    referencing new table as new_rows for each statement execute function memoryd.rows_inserted('knowledge');
+create or replace trigger rows_updated after update on public.shared_knowledge
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.rows_updated('knowledge');
+
 -- Noting that an entry was used does not count as a change of it. Indexing it does not, either.
 create or replace trigger stamp_knowledge_update before update on public.shared_knowledge
     for each row when ((new.org_id, new.tier, new.category, new.title, new.content, new.created_by,
@@ -255,20 +243,8 @@ create or replace trigger stamp_knowledge_update before update on public.shared_
                         old.related_ids, old.decision_context, old.outcome, old.status, old.resolved_at,
                         old.expires_at))
     execute function memoryd.stamp_knowledge();
-create or replace trigger count_lexemes_deleted after delete on public.shared_knowledge
-    referencing old table as old_rows for each statement execute function memoryd.count_lexemes('knowledge');
-create or replace trigger count_lexemes_inserted after insert on public.shared_knowledge
-    referencing new table as new_rows for each statement execute function memoryd.count_lexemes('knowledge');
-create or replace trigger count_lexemes_updated after update on public.shared_knowledge
-    referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.count_lexemes('knowledge');
 create or replace trigger knowledge_deleted after delete on public.shared_knowledge
     referencing old table as old_rows for each statement execute function memoryd.knowledge_deleted();
-create or replace trigger rows_to_index_inserted after insert on public.shared_knowledge
-    referencing new table as new_rows for each statement execute function memoryd.rows_to_index('knowledge');
-create or replace trigger rows_to_index_updated after update on public.shared_knowledge
-    referencing old table as old_rows new table as new_rows
-    for each statement execute function memoryd.rows_to_index('knowledge');
 
 -- public.user_memory_access
 create or replace trigger stamp_updated_at before update on public.user_memory_access

@@ -18,62 +18,67 @@ comment on view public.conversation_history is
     'rows inserted here become messages.';
 
 -- The sources of recall: each searchable table with the same columns. Only these views say how a source is
--- searched and shown; docs/schema.md says what the columns of the index are.
---   searched_text   the text from which its words, weights and embedding are made (memoryd.searched_text)
---   content         what recall returns
---   owner_id        the user whose row it is (null: no user)
---   agent_id        the agent that it is for (null: any)
---   access_level    null: private. With visibility_tags and row_metadata it decides what others are granted
---   is_current      whether recall may find it
---   weight          how much its kind counts
+-- indexed and shown. memoryd.entries is made of them.
+--   scope            the body of text that it is searched in
+--   searched_text    the text that is searched (memoryd.searched_text)
+--   text_hash        tells whether it must be indexed again
+--   given_embedding  its embedding, where the writer of the row gave one
+--   content          what recall returns
+--   owner_id         the user whose row it is (null: no user)
+--   agent_id         the agent that it is for (null: any)
+--   access_level     null: private. With visibility_tags and row_metadata it decides what others are granted
+--   is_current       whether recall may find it, until expires_at (null: for ever)
+--   position         the place of a message in its session
+--   weight           how much its kind counts
 
 create or replace view memoryd.source_memory with (security_invoker = true) as
 select 'memory'::text as source, m.id, m.scope, memoryd.searched_text(m) as searched_text,
-       m.lexemes, m.sparse_embedding, m.embedding, m.code, m.prior, m.says_when,
+       memoryd.text_hash(m) as text_hash, m.embedding as given_embedding,
        m.content,
        m.metadata || jsonb_strip_nulls(jsonb_build_object(
            'kind', m.kind, 'memory_type', m.memory_type)) as metadata,
        m.user_id as owner_id, nullif(m.agent_id, '_shared') as agent_id,
        null::integer as access_level, null::text[] as visibility_tags, m.metadata as row_metadata,
-       m.expires_at is null or m.expires_at > now() as is_current,
-       null::uuid as session_id, null::text as speaker, m.created_at,
+       true as is_current, m.expires_at,
+       null::uuid as session_id, null::integer as position, null::text as speaker, m.created_at,
        memoryd.kind_weight(m.kind) as weight, m.keywords
 from public.agent_memory m;
 comment on view memoryd.source_memory is 'agent_memory as recall searches it.';
 
 create or replace view memoryd.source_conversation with (security_invoker = true) as
 select 'conversation'::text as source, m.id, m.scope, memoryd.searched_text(m) as searched_text,
-       m.lexemes, m.sparse_embedding, m.embedding, m.code, m.prior, m.says_when,
+       memoryd.text_hash(m) as text_hash, m.embedding as given_embedding,
        m.content,
        m.metadata || jsonb_strip_nulls(jsonb_build_object(
            'session_id', m.session_id, 'message_index', m.message_index, 'role', m.role,
            'speaker', m.speaker)) as metadata,
        m.user_id as owner_id, m.agent_id,
        m.access_level, m.visibility_tags, m.metadata as row_metadata,
-       true as is_current,
-       m.session_id, m.speaker, m.created_at,
+       true as is_current, null::timestamptz as expires_at,
+       m.session_id, m.message_index as position, m.speaker, m.created_at,
        1::double precision as weight, null::text[] as keywords
 from public.conversation_messages m;
 comment on view memoryd.source_conversation is 'conversation_messages as recall searches it.';
 
 create or replace view memoryd.source_document with (security_invoker = true) as
 select 'document'::text as source, c.id, c.scope, memoryd.searched_text(c) as searched_text,
-       c.lexemes, c.sparse_embedding, c.dense_embedding as embedding, c.code, c.prior, c.says_when,
+       memoryd.text_hash(c) as text_hash, c.dense_embedding as given_embedding,
        c.chunk_text as content,
        c.metadata || jsonb_strip_nulls(jsonb_build_object(
            'document_id', c.document_id, 'chunk_index', c.chunk_index, 'context', c.context,
            'title', (select d.title from public.documents d where d.id = c.document_id))) as metadata,
        c.user_id as owner_id, null::text as agent_id,
        c.access_level, c.visibility_tags, c.metadata as row_metadata,
-       true as is_current,
-       null::uuid as session_id, null::text as speaker, c.created_at,
+       coalesce((select d.status <> 'deleted' from public.documents d where d.id = c.document_id), true)
+           as is_current, null::timestamptz as expires_at,
+       null::uuid as session_id, null::integer as position, null::text as speaker, c.created_at,
        1::double precision as weight, null::text[] as keywords
 from public.memory_chunks c;
 comment on view memoryd.source_document is 'memory_chunks as recall searches it.';
 
 create or replace view memoryd.source_knowledge with (security_invoker = true) as
 select 'knowledge'::text as source, k.id, k.scope, memoryd.searched_text(k) as searched_text,
-       k.lexemes, k.sparse_embedding, k.embedding, k.code, k.prior, k.says_when,
+       memoryd.text_hash(k) as text_hash, k.embedding as given_embedding,
        k.content,
        jsonb_strip_nulls(jsonb_build_object(
            'tier', k.tier, 'category', k.category, 'title', k.title, 'tags', k.tags,
@@ -81,23 +86,24 @@ select 'knowledge'::text as source, k.id, k.scope, memoryd.searched_text(k) as s
            'created_by_name', k.created_by_name)) as metadata,
        null::uuid as owner_id, null::text as agent_id,
        null::integer as access_level, null::text[] as visibility_tags, null::jsonb as row_metadata,
-       k.status <> 'archived' as is_current,
-       null::uuid as session_id, null::text as speaker, k.created_at,
+       k.status <> 'archived' as is_current, null::timestamptz as expires_at,
+       null::uuid as session_id, null::integer as position, null::text as speaker, k.created_at,
        1::double precision as weight, null::text[] as keywords
 from public.shared_knowledge k;
 comment on view memoryd.source_knowledge is 'shared_knowledge as recall searches it.';
 
 create or replace view memoryd.source_insight with (security_invoker = true) as
 select 'insight'::text as source, i.id, i.scope, memoryd.searched_text(i) as searched_text,
-       i.lexemes, i.sparse_embedding, i.embedding, i.code, i.prior, i.says_when,
+       memoryd.text_hash(i) as text_hash, i.embedding as given_embedding,
        i.insight as content,
        jsonb_build_object(
            'category', i.category, 'confidence', i.confidence,
            'source_memories', i.source_memories) as metadata,
        i.user_id as owner_id, i.agent_id,
        null::integer as access_level, null::text[] as visibility_tags, null::jsonb as row_metadata,
-       true as is_current,
-       null::uuid as session_id, null::text as speaker, i.generated_at as created_at,
+       true as is_current, null::timestamptz as expires_at,
+       null::uuid as session_id, null::integer as position, null::text as speaker,
+       i.generated_at as created_at,
        i.confidence as weight, i.keywords
 from public.dream_insights i;
 comment on view memoryd.source_insight is 'dream_insights as recall searches it.';

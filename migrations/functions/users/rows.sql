@@ -98,6 +98,4 @@ as $$
       and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
       and t.typname not in ('vector', 'halfvec', 'sparsevec', 'tsvector')
       and not (p_table = 'agent_commands' and a.attname = 'context')
-      and not (a.attname in ('prior', 'says_when') and p_table in (
-          'agent_memory', 'conversation_messages', 'memory_chunks', 'shared_knowledge', 'dream_insights'))
 $$;

@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 import asyncpg
 import numpy as np
 import pytest
-
 from handlers.indexing.messages import LOCK
+
 from providers.local_embedder import LocalEmbedder
 from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons

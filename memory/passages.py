@@ -1,0 +1,110 @@
+"""A text in passages: what is searched as one. A short text is one passage; a long one is cut where its structure allows.
+
+Promise: every character that is not white space is in exactly one passage, in order; no passage begins or ends inside a word,
+unless the word alone is too long, and none inside an emoji or between a letter and its accents. The time is linear.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+MAX_WORDS = 200
+MAX_CHARACTERS = 1_600
+"""Of a passage: 200 words of 7 letters, or in scripts without spaces (Chinese, Thai) what counts as that many words."""
+MAX_PASSAGES = 200
+"""Of a text: what follows is not searched."""
+WIDE_CHARACTERS = 300
+"""Of a passage of scripts that write no spaces: there a character says as much as half a word."""
+
+_WIDE = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+# Where a text may be cut, the best place first: between paragraphs, before a heading or the item of a list, between lines,
+# sentences, clauses, words.
+_PLACES = (
+    re.compile(r"\n[^\S\n]*\n\s*"),
+    re.compile(r"\n(?=[^\S\n]*(?:[-*+\u2022#>]|\d{1,3}[.)]|```|~~~)(?:\s|\S))"),
+    re.compile(r"\n+"),
+    re.compile("(?<=[.!?\u2026])[\"'\u201d\u2019)\\]]{0,3}\\s+|(?<=[\u3002\uff01\uff1f\u0964])"),
+    re.compile("(?<=[,;:\uff0c\uff1b\uff1a\u3001])\\s*"),
+    re.compile(r"\s+"),
+)
+_JOINERS = "\u200d\u2060"
+
+
+def passages(text: str) -> list[str]:
+    """The passages of a text, at least one, each at most MAX_WORDS words or so; at most MAX_PASSAGES of them."""
+    found: list[str] = []
+    for passage in _merged(_pieces(text)):
+        if passage.strip():
+            found.append(passage.strip())
+        if len(found) == MAX_PASSAGES:
+            break
+    return found or [text.strip()]
+
+
+def _size(text: str) -> float:
+    """How much of a passage the text fills: 1 is a full one."""
+    wide = 0 if text.isascii() else len(_WIDE.findall(text))
+    words = text.count(" ") + text.count("\n") + 1
+    return max(words / MAX_WORDS, len(text) / MAX_CHARACTERS) + wide / WIDE_CHARACTERS
+
+
+def _pieces(text: str, level: int = 0) -> Iterator[str]:
+    """The text in pieces that fit into a passage, cut at the best places that are needed for that."""
+    if _size(text) <= 1:
+        yield text
+    elif level == len(_PLACES):
+        yield from _cut(text)
+    else:
+        start = 0
+        for place in _PLACES[level].finditer(text):
+            # Between two pieces the white space belongs to the first.
+            if place.end() > start:
+                yield from _pieces(text[start : place.end()], level + 1)
+                start = place.end()
+        if start < len(text):
+            yield from _pieces(text[start:], level + 1)
+
+
+def _merged(pieces: Iterator[str]) -> Iterator[str]:
+    """Pieces that follow each other, together as long as they fit."""
+    passage = ""
+    size = 0.0
+    for piece in pieces:
+        more = _size(piece)
+        if passage and size + more > 1:
+            yield passage
+            passage, size = "", 0.0
+        passage += piece
+        size += more
+    if passage:
+        yield passage
+
+
+def _cut(text: str) -> Iterator[str]:
+    """A word that is too long, in parts; never between a character and what is drawn with it."""
+    start = 0
+    step = WIDE_CHARACTERS if _WIDE.search(text) else MAX_CHARACTERS
+    while start < len(text):
+        end = min(start + step, len(text))
+        limit = min(end + 64, len(text))
+        while end < limit and _belongs_together(text[end - 1], text[end]):
+            end += 1
+        yield text[start:end]
+        start = end
+
+
+def _belongs_together(before: str, after: str) -> bool:
+    return (
+        unicodedata.combining(after) != 0
+        or unicodedata.category(after) in ("Mn", "Mc", "Me")
+        or before in _JOINERS
+        or after in _JOINERS
+        or "\ufe00" <= after <= "\ufe0f"
+        or "\U0001f3fb" <= after <= "\U0001f3ff"
+        or "\U000e0020" <= after <= "\U000e007f"
+        or ("\U0001f1e6" <= before <= "\U0001f1ff" and "\U0001f1e6" <= after <= "\U0001f1ff")
+    )

@@ -1,0 +1,199 @@
+-- Writing memoryd.entries: the daemon writes the passages of rows, triggers what else a row says.
+
+-- Brings what the entries of these rows say of their rows up to date: scope, rights, times, places. p_scopes:
+-- the scopes that the entries have had until now.
+create or replace function memoryd.refresh_entries(p_source text, p_ids uuid[], p_scopes bigint[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    update memoryd.entries e
+    set scope = s.scope, owner_id = s.owner_id, agent_id = s.agent_id, access_level = s.access_level,
+        visibility_tags = s.visibility_tags,
+        grants_metadata = case when s.access_level is not null then s.row_metadata end,
+        is_current = s.is_current, expires_at = s.expires_at, session_id = s.session_id,
+        position = s.position, created_at = s.created_at, weight = s.weight,
+        embedding = case when e.passage = 0
+                         then coalesce(l2_normalize(s.given_embedding)::halfvec, e.embedding)
+                         else e.embedding end
+    from unnest(p_ids, p_scopes) as r(id, scope)
+    cross join lateral (select * from memoryd.searchable t where t.source = p_source and t.id = r.id) s
+    where e.scope = r.scope and e.id = r.id and e.source = p_source
+      and ((s.scope, s.owner_id, s.agent_id, s.access_level, s.visibility_tags, s.is_current, s.expires_at,
+            s.session_id, s.position, s.created_at, s.weight::real)
+           is distinct from
+           (e.scope, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.is_current, e.expires_at,
+            e.session_id, e.position, e.created_at, e.weight)
+           or (s.access_level is not null and s.row_metadata is distinct from e.grants_metadata)
+           or (e.passage = 0 and l2_normalize(s.given_embedding)::halfvec <> e.embedding));
+end
+$$;
+
+-- Deletes the entries of these rows, each with its scope.
+create or replace function memoryd.delete_entries(p_source text, p_ids uuid[], p_scopes bigint[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from memoryd.entries e
+    using unnest(p_ids, p_scopes) as r(id, scope)
+    where e.scope = r.scope and e.id = r.id and e.source = p_source;
+    delete from memoryd.unindexed u
+    using unnest(p_ids, p_scopes) as r(id, scope)
+    where u.scope = r.scope and u.id = r.id and u.source = p_source;
+end
+$$;
+
+-- Those of these rows whose text is still the one with this hash (null: any text), locked against changes;
+-- and those that another transaction has locked. Rows whose text is another by now are left to the job of
+-- that change.
+create or replace function memoryd.lock_to_index(
+    p_source text, p_ids uuid[], p_hashes bigint[], out mine uuid[], out locked_elsewhere uuid[])
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    execute format(
+        'with unchanged as materialized (
+             select r.id, r.hash
+             from unnest($1, $2) as r(id, hash)
+             join memoryd.%1$I s on s.id = r.id
+             where r.hash is null or r.hash = s.text_hash
+         ), locked as materialized (
+             -- Compared with the row as it is when its lock is got.
+             select s.id
+             from unchanged u
+             join memoryd.%1$I s on s.id = u.id
+             where u.hash is null or u.hash = s.text_hash
+             for no key update of s skip locked
+         )
+         select array_agg(u.id) filter (where l.id is not null),
+                array_agg(u.id) filter (where l.id is null)
+         from unchanged u left join locked l using (id)',
+        'source_' || p_source)
+    into mine, locked_elsewhere
+    using p_ids, p_hashes;
+end
+$$;
+
+-- Writes the entries of rows of one source. p_hashes: which text of each row was read (null: any). Passages:
+-- p_rows says for each which row of p_ids it belongs to, in their order; with its text and its embedding
+-- (null: not known yet). Memories are then linked. Returns the rows that were written, and those that another
+-- transaction has locked.
+create or replace function memoryd.write_entries(
+    p_source text, p_ids uuid[], p_hashes bigint[], p_rows uuid[], p_passages text[], p_embeddings vector[])
+returns table (id uuid, scope bigint, locked_elsewhere boolean)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    locked constant record := memoryd.lock_to_index(p_source, p_ids, p_hashes);
+    scopes bigint[];
+    ids uuid[];
+    linked uuid[];
+    changed uuid[];
+begin
+    select array_agg(s.id), array_agg(s.scope) into ids, scopes
+    from memoryd.searchable s where s.source = p_source and s.id = any(locked.mine);
+    if ids is not null then
+        -- Rows that have an embedding already are linked.
+        select array_agg(distinct e.id) into linked
+        from unnest(ids, scopes) as r(id, scope)
+        join memoryd.entries e on e.scope = r.scope and e.id = r.id and e.source = p_source
+        where e.code is not null;
+        select array_agg(u.id) into changed
+        from unnest(ids, scopes) as r(id, scope)
+        join memoryd.unindexed u on u.scope = r.scope and u.id = r.id and u.source = p_source
+        where u.changed;
+        perform memoryd.insert_entries(p_source, ids, scopes, p_rows, p_passages, p_embeddings);
+        if p_source = 'memory' then
+            perform memoryd.associate_indexed(ids, scopes, linked, changed);
+        end if;
+    end if;
+    return query
+    select r.id, r.scope, false from unnest(ids, scopes) as r(id, scope)
+    union all
+    select l.id, null, true from unnest(locked.locked_elsewhere) as l(id);
+end
+$$;
+
+-- Replaces the entries of these rows, which are locked.
+create or replace function memoryd.insert_entries(
+    p_source text, p_ids uuid[], p_scopes bigint[], p_rows uuid[], p_passages text[], p_embeddings vector[])
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    recomputed constant uuid[] := array(
+        select u.id from unnest(p_ids, p_scopes) as r(id, scope)
+        join memoryd.unindexed u on u.scope = r.scope and u.id = r.id and u.source = p_source
+        where u.recompute);
+begin
+    perform memoryd.delete_entries(p_source, p_ids, p_scopes);
+    with passages as materialized (
+        select p.id, p.text, p.embedding, p.place,
+               (row_number() over (partition by p.id order by p.place) - 1)::smallint as passage
+        from unnest(p_rows, p_passages, p_embeddings) with ordinality as p(id, text, embedding, place)
+        where p.id = any(p_ids)
+    ), described as materialized (
+        select p.*, row_number() over (order by p.place) as number, s.source, s.scope,
+               case when p.passage = 0 and p.id <> all (recomputed) then s.given_embedding end as given,
+               s.text_hash, s.owner_id, s.agent_id, s.access_level,
+               s.visibility_tags, s.row_metadata, s.is_current, s.expires_at, s.session_id, s.position,
+               s.speaker, s.created_at, s.weight
+        from passages p
+        join memoryd.searchable s on s.source = p_source and s.id = p.id
+    ), columns as (
+        select array_agg(d.text order by d.number) as texts,
+               array_agg(case when d.session_id is not null then d.created_at end order by d.number) as dates,
+               array_agg(d.speaker order by d.number) as speakers
+        from described d
+    )
+    insert into memoryd.entries (
+        scope, source, id, passage, embedding, lexemes, weights, length, says_when, asks,
+        owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
+        session_id, position, speaker, created_at, weight, text_hash)
+    select d.scope, d.source, d.id, d.passage, l2_normalize(coalesce(d.given, d.embedding))::halfvec,
+           w.lexemes, w.weights, w.length, memoryd.says_when(d.text), memoryd.asks(d.text),
+           d.owner_id, d.agent_id, d.access_level, d.visibility_tags,
+           case when d.access_level is not null then d.row_metadata end, d.is_current, d.expires_at,
+           d.session_id, d.position, d.speaker, d.created_at, d.weight, d.text_hash
+    from columns c
+    cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
+    join described d on d.number = w.place;
+end
+$$;
+
+-- Queues the links of memories that were indexed. p_linked: those that have links already. p_changed: those
+-- that had another text before, since later memories may be near to these (see handlers/associate.py).
+create or replace function memoryd.associate_indexed(
+    p_ids uuid[], p_scopes bigint[], p_linked uuid[], p_changed uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+begin
+    insert into memoryd.jobs (topic, lane, ref, payload)
+    select 'associate', memoryd.associate_lane(m.agent_id, m.user_id), m.id,
+           case when m.id = any(p_changed) then '{"changed": true}'::jsonb end
+    from unnest(p_ids, p_scopes) as r(id, scope)
+    join public.agent_memory m on m.id = r.id
+    where (p_linked is null or r.id <> all (p_linked))
+      and exists (select from memoryd.entries e
+                  where e.scope = r.scope and e.id = r.id and e.source = 'memory' and e.code is not null)
+    order by m.created_at, m.id;
+    if found then
+        perform memoryd.wake('associate');
+    end if;
+end
+$$;
+
+-- The embedding of a row: where it has several passages, their mean. Inlined.
+create or replace function memoryd.embedding_of(p_scope bigint, p_source text, p_id uuid)
+returns table (embedding vector)
+language sql stable parallel safe
+as $$
+    select avg(e.embedding)::vector from memoryd.entries e
+    where e.scope = p_scope and e.id = p_id and e.source = p_source and e.code is not null
+$$;
