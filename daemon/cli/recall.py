@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daemon.settings import Settings
 
 RECALLED = ("source", "id", "content", "score", "similarity", "metadata", "created_at")
-RELEVANCE_PARTS = ("lexical", "dense", "prior", "named", "timed", "session")
+RELEVANCE_PARTS = ("lexical", "dense", "prior", "named", "session")
 SCORE_PARTS = ("relevance", "weight", "recency", "association")
 
 
@@ -36,8 +36,8 @@ def recall(
 ) -> None:
     """Search what is remembered, by words and by meaning.
 
-    With --explain: relevance is lexical + dense + prior + named (a speaker) + timed ("when") + session, as parts of the best
-    result's, and score = min(1, relevance x weight + recency + association).
+    With --explain: lexical + dense + prior + named (a speaker) + session is a result's sum. Relevance compares it with the
+    best sum, and says how well the best fits at all; score = min(1, relevance x weight + recency + association).
     """
 
     async def ask(settings: Settings, database: Database) -> list[Any]:

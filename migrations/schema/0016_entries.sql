@@ -30,6 +30,7 @@ create table memoryd.entries (
     lexemes tsvector not null,
     weights sparsevec(1000000000) not null,
     length integer not null,
+    row_length integer not null,
     says_when boolean not null,
     asks boolean not null,
     owner_id uuid,
@@ -42,6 +43,7 @@ create table memoryd.entries (
     session_id uuid,
     position integer,
     speaker text,
+    role text,
     created_at timestamptz not null,
     weight real not null,
     text_hash bigint not null,
@@ -64,6 +66,7 @@ comment on column memoryd.entries.lexemes is
 comment on column memoryd.entries.weights is
     'How much each lexeme counts in the passage: the lexical score of a question is the inner product.';
 comment on column memoryd.entries.length is 'How many words the passage has, stop words left out.';
+comment on column memoryd.entries.row_length is 'The same of the whole row.';
 comment on column memoryd.entries.says_when is 'Whether it names a time.';
 comment on column memoryd.entries.asks is 'Whether it ends as a question.';
 comment on column memoryd.entries.grants_metadata is
@@ -189,8 +192,10 @@ drop function memoryd.code_of(vector);
 -- What recall makes of a question: see memoryd.question().
 alter type memoryd.question
     add attribute parts sparsevec[],
+    add attribute nears sparsevec[],
     add attribute tops double precision[],
-    add attribute average_length double precision;
+    add attribute average_length double precision,
+    add attribute role text;
 
 comment on column public.agent_memory.embedding is
     'Given by the writer, or null: then memoryd embeds the content, in memoryd.entries.';

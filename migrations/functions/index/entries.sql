@@ -12,7 +12,7 @@ begin
         visibility_tags = s.visibility_tags,
         grants_metadata = case when s.access_level is not null then s.row_metadata end,
         is_current = s.is_current, expires_at = s.expires_at, session_id = s.session_id,
-        position = s.position, created_at = s.created_at, weight = s.weight,
+        position = s.position, role = s.role, created_at = s.created_at, weight = s.weight,
         embedding = case when e.passage = 0
                          then coalesce(l2_normalize(s.given_embedding)::halfvec, e.embedding)
                          else e.embedding end
@@ -20,10 +20,10 @@ begin
     cross join lateral (select * from memoryd.searchable t where t.source = p_source and t.id = r.id) s
     where e.scope = r.scope and e.id = r.id and e.source = p_source
       and ((s.scope, s.owner_id, s.agent_id, s.access_level, s.visibility_tags, s.is_current, s.expires_at,
-            s.session_id, s.position, s.created_at, s.weight::real)
+            s.session_id, s.position, s.role, s.created_at, s.weight::real)
            is distinct from
            (e.scope, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.is_current, e.expires_at,
-            e.session_id, e.position, e.created_at, e.weight)
+            e.session_id, e.position, e.role, e.created_at, e.weight)
            or (s.access_level is not null and s.row_metadata is distinct from e.grants_metadata)
            or (e.passage = 0 and l2_normalize(s.given_embedding)::halfvec <> e.embedding));
 end
@@ -142,7 +142,7 @@ begin
                case when p.passage = 0 and p.id <> all (recomputed) then s.given_embedding end as given,
                s.text_hash, s.owner_id, s.agent_id, s.access_level,
                s.visibility_tags, s.row_metadata, s.is_current, s.expires_at, s.session_id, s.position,
-               s.speaker, s.created_at, s.weight
+               s.speaker, s.role, s.created_at, s.weight
         from passages p
         join memoryd.searchable s on s.source = p_source and s.id = p.id
     ), columns as (
@@ -152,14 +152,15 @@ begin
         from described d
     )
     insert into memoryd.entries (
-        scope, source, id, passage, embedding, lexemes, weights, length, says_when, asks,
-        owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
-        session_id, position, speaker, created_at, weight, text_hash)
+        scope, source, id, passage, embedding, lexemes, weights, length, row_length, says_when,
+        asks, owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
+        session_id, position, speaker, role, created_at, weight, text_hash)
     select d.scope, d.source, d.id, d.passage, l2_normalize(coalesce(d.given, d.embedding))::halfvec,
-           w.lexemes, w.weights, w.length, memoryd.says_when(d.text), memoryd.asks(d.text),
+           w.lexemes, w.weights, w.length, sum(w.length) over (partition by d.id),
+           memoryd.says_when(d.text), memoryd.asks(d.text),
            d.owner_id, d.agent_id, d.access_level, d.visibility_tags,
            case when d.access_level is not null then d.row_metadata end, d.is_current, d.expires_at,
-           d.session_id, d.position, d.speaker, d.created_at, d.weight, d.text_hash
+           d.session_id, d.position, d.speaker, d.role, d.created_at, d.weight, d.text_hash
     from columns c
     cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
     join described d on d.number = w.place;

@@ -22,7 +22,7 @@ return right(rtrim(right(p_text, 100)), 1) in ('?', '？', '؟');
 -- The lexemes by which passages are found, and their weights: how often a lexeme occurs in the passage, with
 -- less for each further time (BM25's term frequency, k1 = 1.2). The other factors of BM25, the inverse
 -- document frequency and the length, come with the question: so no passage is written again because others
--- are added. The date of a message counts like its words. Columns: a passage each. p_dates and p_speakers
+-- are added. The date of a message counts two thirds of its words. Columns: a passage each. p_dates and p_speakers
 -- are null where the passage is no message.
 create or replace function memoryd.weigh_passages(p_texts text[], p_dates timestamptz[], p_speakers text[])
 returns table (place bigint, lexemes tsvector, weights sparsevec, length integer)
@@ -38,7 +38,7 @@ as $$
                      cardinality(l.positions) as own
               from texts t cross join lateral unnest(t.lexemes) l
               union all
-              select t.place, memoryd.sparse_index(l.lexeme), 1, 0
+              select t.place, memoryd.sparse_index(l.lexeme), 0.67, 0
               from texts t
               cross join lateral unnest(memoryd.lexemes_of(
                   to_char(t.date at time zone 'utc', 'FMMonth FMDD YYYY'))) l

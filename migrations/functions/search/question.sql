@@ -251,30 +251,38 @@ begin
 end
 $$;
 
--- The words asked for, apart: see `parts` and `tops` of memoryd.question(). Columns: a lexeme each, with the
--- lexeme asked for and its weight.
+-- The words asked for, apart: see `parts`, `nears` and `tops` of memoryd.question(). Columns: a lexeme each,
+-- with the lexeme asked for and its weight.
 create or replace function memoryd.question_parts(
     p_lexemes text[], p_asked text[], p_weights double precision[],
-    out parts sparsevec[], out tops double precision[])
+    out parts sparsevec[], out nears sparsevec[], out tops double precision[])
 language sql immutable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
     with words as (
         select k.asked, max(k.weight) as top,
-               least(8, row_number() over (order by max(k.weight) desc, k.asked)) as slot
+               least(24, row_number() over (order by max(k.weight) desc, k.asked)) as slot
         from unnest(p_lexemes, p_asked, p_weights) as k(lexeme, asked, weight)
         where k.weight > 0
         group by k.asked
+    ), places as (
+        select w.slot, memoryd.sparse_index(k.lexeme) as place, k.lexeme = k.asked as own,
+               max(k.weight)::real as weight
+        from unnest(p_lexemes, p_asked, p_weights) as k(lexeme, asked, weight)
+        join words w on w.asked = k.asked
+        where k.weight > 0
+        group by 1, 2, 3
     ), vectors as (
-        select v.slot, ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec as part
-        from (select w.slot, memoryd.sparse_index(k.lexeme) as place, max(k.weight)::real as weight
-              from unnest(p_lexemes, p_asked, p_weights) as k(lexeme, asked, weight)
-              join words w on w.asked = k.asked
-              where k.weight > 0
-              group by 1, 2) v
-        group by v.slot
+        select p.slot,
+               ('{' || string_agg(p.place || ':' || p.weight, ',') filter (where p.own)
+                    || '}/1000000000')::sparsevec as own,
+               ('{' || string_agg(p.place || ':' || p.weight, ',') filter (where not p.own)
+                    || '}/1000000000')::sparsevec as near
+        from places p
+        group by p.slot
     )
-    select array_agg(v.part order by v.slot), array_agg(t.top order by v.slot)
+    select array_agg(v.own order by v.slot), array_agg(v.near order by v.slot),
+           array_agg(t.top order by v.slot)
     from vectors v
     join (select w.slot, sum(w.top) as top from words w group by w.slot) t on t.slot = v.slot
 $$;
@@ -316,9 +324,10 @@ $$;
 --   speakers  The speakers that the question names. Their names are not searched for as words, because the
 --             messages that contain a name are mostly those that address the speaker.
 --   ideal     The score of a row that contains every word asked for.
---   parts     The words asked for, each with its near words, as weights of their own: the seven of the highest
---             weight, and all others together as the eighth.
---   tops      The highest weight in each part.
+--   parts     The words asked for, each as weights of its own: the 23 of the highest weight, and all others
+--             together as the 24th. nears: the same of their near words; tops: the highest weight of each.
+--   role      The role that the question speaks of: user (I, my), assistant (you); null: none, or it names a
+--             speaker.
 -- p_near: the neighbours of words that are not in the lexicon: [{"lexeme", "neighbour", "similarity"}].
 create or replace function memoryd.question(
     p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb)
@@ -390,9 +399,9 @@ begin
            coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
            (select sum(d.weight)
             from (select distinct k.lexeme, k.weight from keys k where k.similarity = 1) d),
-           p.parts, p.tops
+           p.parts, p.nears, p.tops
     into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal,
-         made.parts, made.tops
+         made.parts, made.nears, made.tops
     from singles o
     cross join twos t
     cross join (select array_agg(d.lexeme) as lexemes, array_agg(d.asked) as asked,
@@ -400,6 +409,9 @@ begin
                 from (select distinct k.lexeme, k.asked, k.weight from keys k) d) c
     cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights) p;
     made.average_length := memoryd.average_length(counted, all_rows);
+    made.role := case when made.speakers is not null then null
+                      when p_query ~* '\m(you|your|yours)\M|你|您' then 'assistant'
+                      when p_query ~* '\m(i|my|me|mine|myself)\M|我' then 'user' end;
     return made;
 end
 $$;

@@ -1,11 +1,16 @@
 -- The candidates in order: how well each answers the question, and which of them are returned.
 --
--- lexical     BM25 of the passage's words, relative to the best candidate's. Each word asked for is apart: where
---             a message lacks one, the messages beside it count for it, the less the longer the message is.
--- dense       The cosine similarity of the embeddings, relative to the best candidate's.
--- relevance   From 0 to 1. The sum of lexical, dense, prior, named, timed and session, relative to the best sum,
---             times how well the best candidate fits at all.
--- score       min(1, relevance x weight + recency + association)
+-- The parts of relevance, each found by measuring on five kinds of text (docs/retrieval.md):
+--   lexical  BM25, each word asked for apart: where a message lacks one, the two messages before and the two
+--            after it count for it, the less the longer the message is. Relative to the best candidate's.
+--   dense    The cosine similarity of the embeddings, relative to the best candidate's, half.
+--   prior    A text that says little, as "Sounds good!" does, loses up to a half; a question twice that.
+--   named    The question names the speaker, or speaks of the role that the message has.
+--   session  0.3 of the best message of the same session; what has no session is one of its own.
+-- relevance  From 0 to 1: half of the sum relative to the best sum, and a half, times how well the best
+--            candidate fits at all: the mean of the part of the question that it has and of its similarity.
+-- score      min(1, relevance x weight + recency + association): recency is a part of relevance x weight, and
+--            association what is missing to a fifth of the strength of the link to one of the best memories
 
 -- Refuses arguments that the search cannot work with.
 create or replace function memoryd.check_search(
@@ -64,10 +69,9 @@ return p_is_current
 create or replace function memoryd.fresh_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_embedding vector)
-returns table (source text, id uuid, embedding vector, weights sparsevec, length integer,
-               says_when boolean, asks boolean, owner_id uuid, agent_id text, is_current boolean,
-               expires_at timestamptz, session_id uuid, "position" integer, speaker text,
-               created_at timestamptz, weight double precision)
+returns table (source text, id uuid, embedding vector, weights sparsevec, length integer, asks boolean,
+               owner_id uuid, agent_id text, is_current boolean, expires_at timestamptz, session_id uuid,
+               "position" integer, speaker text, role text, created_at timestamptz, weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -103,185 +107,180 @@ begin
                array_agg(f.speaker order by f.place) as speakers
         from fresh f
     )
-    select f.source, f.id, f.given_embedding, w.weights, w.length, memoryd.says_when(f.text),
-           memoryd.asks(f.text), f.owner_id, f.agent_id, f.is_current, f.expires_at, f.session_id,
-           f.position, f.speaker, f.created_at, f.weight
+    select f.source, f.id, f.given_embedding, w.weights, w.length, memoryd.asks(f.text), f.owner_id,
+           f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.role, f.created_at,
+           f.weight
     from columns c
     cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
     join fresh f on f.place = w.place;
 end
 $$;
 
--- The candidates, each with the score of each part of the question (c1 to c8) by its own words.
+-- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
+-- any), for this agent, with these metadata.
 create or replace function memoryd.read_passages(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_places tid[], p_question memoryd.question, p_embedding vector)
-returns table (source text, id uuid, c1 double precision, c2 double precision, c3 double precision,
-               c4 double precision, c5 double precision, c6 double precision, c7 double precision,
-               c8 double precision, similarity double precision, length integer, says_when boolean,
-               asks boolean, owner_id uuid, agent_id text, is_current boolean, expires_at timestamptz,
-               session_id uuid, "position" integer, speaker text, created_at timestamptz,
-               weight double precision)
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    p1 constant sparsevec := (p_question).parts[1];
-    p2 constant sparsevec := (p_question).parts[2];
-    p3 constant sparsevec := (p_question).parts[3];
-    p4 constant sparsevec := (p_question).parts[4];
-    p5 constant sparsevec := (p_question).parts[5];
-    p6 constant sparsevec := (p_question).parts[6];
-    p7 constant sparsevec := (p_question).parts[7];
-    p8 constant sparsevec := (p_question).parts[8];
-    sought constant halfvec := l2_normalize(p_embedding)::halfvec;
-    average constant double precision := (p_question).average_length;
-begin
-    return query
-    select r.source, r.id, n.f * -(r.weights <#> p1), n.f * -(r.weights <#> p2), n.f * -(r.weights <#> p3),
-           n.f * -(r.weights <#> p4), n.f * -(r.weights <#> p5), n.f * -(r.weights <#> p6),
-           n.f * -(r.weights <#> p7), n.f * -(r.weights <#> p8), 1 - (r.embedding <=> sought),
-           r.length, r.says_when, r.asks, r.owner_id, r.agent_id, r.is_current, r.expires_at, r.session_id,
-           r.position, r.speaker, r.created_at, r.weight
-    from (select e.source, e.id, e.weights, e.embedding, e.length, e.says_when, e.asks, e.owner_id,
-                 e.agent_id, e.is_current, e.expires_at, e.session_id, e.position, e.speaker, e.created_at,
-                 e.weight::double precision as weight
-          from memoryd.entries e
-          where e.ctid = any(p_places)
-          union all
-          select f.source, f.id, f.weights, l2_normalize(f.embedding)::halfvec, f.length, f.says_when, f.asks, f.owner_id,
-                 f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.created_at,
-                 f.weight
-          from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_embedding) f) r
-    cross join lateral (select 1 / sqrt(0.25 + 0.75 * greatest(1, r.length) / average) as f offset 0) n;
-end
-$$;
-
--- The part of the question that a passage has, with what the messages beside it have: the own words count
--- whole; of what is missing, the messages beside it fill a part. Inlined.
-create or replace function memoryd.filled(
-    p_own double precision, p_beside double precision, p_top double precision, p_share double precision)
-returns double precision
-language sql immutable parallel safe
-return coalesce(p_own + greatest(0, 1 - p_own / p_top) * least(p_top, coalesce(p_beside, 0)) * p_share, 0);
-
--- The candidates with their lexical score: their own words, and those of the messages beside them. The three
--- messages before a message count 0.75, 0.5 and 0.25, the two after it 0.5 and 0.25, all the less the longer
--- the message itself is.
-create or replace function memoryd.lexical_scores(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
     p_agent text, p_filter jsonb)
-returns table (source text, id uuid, lexical double precision, similarity double precision,
-               length integer, says_when boolean, asks boolean, session_id uuid, speaker text,
-               created_at timestamptz, weight double precision)
+returns table (number bigint, source text, id uuid, weights sparsevec, similarity double precision,
+               length integer, row_length integer, asks boolean, session_id uuid, "position" integer,
+               speaker text, role text, created_at timestamptz, weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    t constant double precision[] := (p_question).tops;
+    sought constant halfvec := l2_normalize(p_embedding)::halfvec;
+    words constant sparsevec := (p_question).weights;
 begin
     return query
-    with read as materialized (
-        select r.*
-        from memoryd.read_passages(
-            p_caller, p_access, p_sources, p_scopes, p_places, p_question, p_embedding) r
-        where memoryd.is_asked_for(r.owner_id, r.agent_id, r.is_current, p_user, p_unowned, p_agent)
-          and (r.expires_at is null or r.expires_at > now())
-          and (p_filter = '{}' or exists (
-              select from memoryd.searchable s
-              where s.source = r.source and s.id = r.id and s.metadata @> p_filter))
-    ), turns as materialized (
-        select r.session_id, r.position,
-               max(r.c1) as c1, max(r.c2) as c2, max(r.c3) as c3, max(r.c4) as c4,
-               max(r.c5) as c5, max(r.c6) as c6, max(r.c7) as c7, max(r.c8) as c8
-        from read r
-        where r.session_id is not null
-        group by r.session_id, r.position
-    ), beside as (
-        select m.session_id, m.position,
-               sum(s.weight * n.c1) as c1, sum(s.weight * n.c2) as c2, sum(s.weight * n.c3) as c3,
-               sum(s.weight * n.c4) as c4, sum(s.weight * n.c5) as c5, sum(s.weight * n.c6) as c6,
-               sum(s.weight * n.c7) as c7, sum(s.weight * n.c8) as c8
-        from turns m
-        cross join (values (-3, 0.25), (-2, 0.5), (-1, 0.75), (1, 0.5), (2, 0.25)) as s(step, weight)
-        join turns n on n.session_id = m.session_id and n.position = m.position + s.step
-        group by m.session_id, m.position
-    )
-    select r.source, r.id,
-           memoryd.filled(r.c1, b.c1, t[1], f.share)
-           + memoryd.filled(r.c2, b.c2, t[2], f.share)
-           + memoryd.filled(r.c3, b.c3, t[3], f.share)
-           + memoryd.filled(r.c4, b.c4, t[4], f.share)
-           + memoryd.filled(r.c5, b.c5, t[5], f.share)
-           + memoryd.filled(r.c6, b.c6, t[6], f.share)
-           + memoryd.filled(r.c7, b.c7, t[7], f.share)
-           + memoryd.filled(r.c8, b.c8, t[8], f.share),
-           r.similarity, r.length, r.says_when, r.asks, r.session_id, r.speaker, r.created_at, r.weight
-    from read r
-    cross join lateral (select 80.0 / (80 + r.length) as share offset 0) f
-    left join beside b on b.session_id = r.session_id and b.position = r.position;
+    select row_number() over (), r.source, r.id,
+           -- Null: it has none of the words.
+           case when r.weights <#> words < 0 then r.weights end,
+           1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.session_id, r.position, r.speaker,
+           r.role, r.created_at, r.weight
+    from (select e.source, e.id, e.weights, e.embedding, e.length, e.row_length, e.asks, e.owner_id,
+                 e.agent_id, e.is_current, e.expires_at, e.session_id, e.position, e.speaker, e.role,
+                 e.created_at, e.weight::double precision as weight
+          from memoryd.entries e
+          where e.ctid = any(p_places)
+          union all
+          select f.source, f.id, f.weights, l2_normalize(f.embedding)::halfvec, f.length, f.length, f.asks,
+                 f.owner_id, f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker,
+                 f.role, f.created_at, f.weight
+          from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_embedding) f) r
+    where memoryd.is_asked_for(r.owner_id, r.agent_id, r.is_current, p_user, p_unowned, p_agent)
+      and (r.expires_at is null or r.expires_at > now())
+      and (p_filter = '{}' or exists (
+          select from memoryd.searchable s
+          where s.source = r.source and s.id = r.id and s.metadata @> p_filter));
 end
 $$;
 
--- The candidates in order: the parts of the relevance of each, and their sum relative to the best (hybrid). A
--- row is as good as its best passage. The p_count rows with the highest hybrid x weight.
-create or replace function memoryd.hybrid_scores(
+-- The lexical scores of the candidates, by number. Candidates as columns: weights (null: none of the words),
+-- length, length of the whole row, session and place in it.
+--
+-- Each word asked for is apart. A message that lacks one gets a part of it from the messages beside it: from
+-- those next to it three quarters, from those after these a half, all the less the longer the message is.
+create or replace function memoryd.lexical_scores(
+    p_question memoryd.question, p_numbers bigint[], p_weights sparsevec[], p_lengths integer[],
+    p_row_lengths integer[], p_sessions uuid[], p_positions integer[])
+returns table (number bigint, lexical double precision)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+-- The planner does not know how many candidates there are, and would compare each with each.
+set enable_nestloop = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    average constant double precision := (p_question).average_length;
+    parts constant sparsevec[] := (p_question).parts;
+    nears constant sparsevec[] := (p_question).nears;
+    tops constant double precision[] := (p_question).tops;
+begin
+    return query
+    with read as materialized (
+        select r.*, 0.5 + 0.5 * greatest(1, r.length) / average as norm, 80.0 / (80 + r.row_length) as share
+        from unnest(p_numbers, p_weights, p_lengths, p_row_lengths, p_sessions, p_positions)
+             as r(number, weights, length, row_length, session_id, position)
+    ), hits as materialized (
+        select h.*
+        from (select r.number, r.session_id, r.position, w.word, w.top,
+                     greatest(-(r.weights <#> w.own), -(r.weights <#> w.near)) / r.norm as has
+              from read r
+              cross join unnest(parts, nears, tops) with ordinality as w(own, near, top, word)
+              where r.weights is not null) h
+        where h.has > 0
+    ), said as (
+        select h.session_id, h.position, h.word, h.top, max(h.has) as has
+        from hits h
+        where h.session_id is not null
+        group by h.session_id, h.position, h.word, h.top
+    ), beside as materialized (
+        select s.session_id, s.position + b.step as position, s.word, s.top, sum(b.weight * s.has) as has
+        from said s
+        cross join (values (-2, 0.5), (-1, 0.75), (1, 0.75), (2, 0.5)) as b(step, weight)
+        group by s.session_id, s.position + b.step, s.word, s.top
+    ), pieces as (
+        select h.number, h.word, h.top, h.has, 0 as beside from hits h
+        union all
+        select r.number, b.word, b.top, 0, least(b.top, b.has * r.share)
+        from beside b
+        join read r on r.session_id = b.session_id and r.position = b.position
+    )
+    select w.number, sum(w.has + greatest(0, 1 - w.has / w.top) * w.beside)
+    from (select p.number, p.word, p.top, max(p.has) as has, max(p.beside) as beside
+          from pieces p group by p.number, p.word, p.top) w
+    group by w.number;
+end
+$$;
+
+-- The candidates in order, with the parts of the relevance of each: see the head of this file. A row is as
+-- good as its best passage. The p_count rows with the highest relevance x weight.
+create or replace function memoryd.rank_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
     p_agent text, p_filter jsonb, p_count bigint)
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
-               named double precision, timed double precision, session double precision,
-               relevance double precision, weight double precision)
+               named double precision, session double precision, relevance double precision,
+               weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
 declare
     speakers constant text[] := (p_question).speakers;
+    asked_role constant text := (p_question).role;
     ideal constant double precision := (p_question).ideal;
-    asks_when constant boolean := (p_question).asks_when;
 begin
     return query
-    with candidates as materialized (
-        select s.*, coalesce(greatest(0, nullif(s.similarity, 'NaN')), 0) as near
-        from memoryd.lexical_scores(
+    with read as materialized (
+        select r.*, coalesce(greatest(0, nullif(r.similarity, 'NaN')), 0) as near
+        from memoryd.read_passages(
             p_caller, p_access, p_sources, p_scopes, p_places, p_question, p_embedding,
-            p_user, p_unowned, p_agent, p_filter) s
-    ), parts as (
-        select c.*,
-               coalesce(c.lexical / nullif(max(c.lexical) over (), 0), 0) as lexical_part,
-               coalesce(0.5 * c.near / nullif(max(c.near) over (), 0), 0) as dense_part,
-               case when c.asks then -0.1 else 0 end as prior_part,
-               case when c.speaker = any(speakers) then 0.5 else 0 end as named_part,
-               case when asks_when and c.says_when then 0.2 else 0 end as timed_part,
-               max(least(1, greatest(c.lexical / ideal, c.near))) over () as fit
-        from candidates c
-        where c.lexical > 0 or c.near > 0.2
+            p_user, p_unowned, p_agent, p_filter) r
+    ), lexical as (
+        select l.*
+        from (select array_agg(r.number) as numbers, array_agg(r.weights) as weights,
+                     array_agg(r.length) as lengths, array_agg(r.row_length) as row_lengths,
+                     array_agg(r.session_id) as sessions, array_agg(r.position) as positions
+              from read r) c
+        cross join lateral memoryd.lexical_scores(
+            p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
+    ), hits as (
+        select r.*, coalesce(l.lexical, 0) as lexical,
+               coalesce(l.lexical / nullif(max(l.lexical) over (), 0), 0) as lexical_part,
+               coalesce(0.5 * r.near / nullif(max(r.near) over (), 0), 0) as dense_part
+        from read r
+        left join lexical l on l.number = r.number
+    ), best as (
+        select distinct on (h.source, h.id)
+               h.*, -0.5 * 5 / (5 + h.row_length) * case when h.asks then 2 else 1 end as prior_part,
+               case when h.speaker = any(speakers) or h.role = asked_role then 0.5 else 0 end as named_part,
+               max(least(1, h.lexical / nullif(ideal, 0))) over (partition by h.source, h.id) as part
+        from hits h
+        where h.lexical > 0 or h.near > 0.2
+        order by h.source, h.id, h.lexical_part + h.dense_part desc
     ), sums as (
-        select p.*, p.lexical_part + p.dense_part + p.prior_part + p.named_part + p.timed_part as total
-        from parts p
+        select b.*, b.lexical_part + b.dense_part + b.prior_part + b.named_part as total,
+               case when p_embedding is null then max(b.part) over ()
+                    else max((coalesce(b.part, 0) + b.near) / 2) over () end as fit
+        from best b
     ), sessions as (
-        select s.*, case when s.session_id is null then 0
-                         else 0.3 * max(s.total) over (partition by s.session_id) end as session_part,
-               row_number() over (partition by s.source, s.id order by s.total desc) as place
+        select s.*, 0.3 * max(s.total) over (partition by coalesce(s.session_id, s.id)) as session_part
         from sums s
-    ), hybrids as (
+    ), ranked as (
         select s.*,
-               greatest(0, s.total + s.session_part)
-                   / nullif(max(s.total + s.session_part) over (), 0)
-                   * s.fit as relevance
+               coalesce((0.5 + 0.5 * greatest(0, s.total + s.session_part)
+                               / nullif(greatest(0, max(s.total + s.session_part) over ()), 0)) * s.fit, 0)
+                   as relevance
         from sessions s
-        where s.place = 1
     )
-    select h.source, h.id, h.similarity, h.created_at,
-           h.lexical_part::double precision, h.dense_part::double precision,
-           h.prior_part::double precision, h.named_part::double precision,
-           h.timed_part::double precision, h.session_part::double precision,
-           h.relevance, h.weight::double precision
-    from hybrids h
-    order by h.relevance * h.weight desc, h.created_at desc, h.id
+    select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part::float8,
+           r.named_part::float8, r.session_part, least(1, r.relevance), r.weight
+    from ranked r
+    order by r.relevance * r.weight desc, r.total + r.session_part desc, r.created_at desc, r.id
     limit p_count;
 end
 $$;
@@ -298,8 +297,8 @@ create or replace function memoryd.find(
     p_filter jsonb, p_near jsonb default null)
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
-               named double precision, timed double precision, session double precision,
-               relevance double precision, weight double precision)
+               named double precision, session double precision, relevance double precision,
+               weight double precision)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -327,7 +326,7 @@ begin
     question := memoryd.question(caller, p_query, scopes, p_near);
     return query
     select h.*
-    from memoryd.hybrid_scores(
+    from memoryd.rank_passages(
         caller, access, sources, scopes,
         memoryd.candidates(caller, access, sources, scopes, question, p_embedding, reach),
         question, p_embedding, p_user, asked.unowned, p_agent, p_filter, p_count) h;
@@ -428,9 +427,8 @@ create or replace function memoryd.search(
     p_filter jsonb, p_near jsonb default null)
 returns table (source text, id uuid, content text, score double precision, similarity double precision,
                metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
-               prior double precision, named double precision, timed double precision,
-               session double precision, relevance double precision, weight double precision,
-               recency double precision, association double precision)
+               prior double precision, named double precision, session double precision,
+               relevance double precision, weight double precision, recency double precision, association double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -455,7 +453,7 @@ begin
 
     return query
     with ranked as materialized (
-        select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named, h.timed,
+        select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
                h.session, h.weight, coalesce(k.part, h.relevance) as relevance
         from memoryd.find(
             p_query, p_agent, p_user, p_embedding, greatest(100, 2::bigint * p_count), p_sources,
@@ -471,27 +469,28 @@ begin
         select array_agg(l.id) as ids from links l
         where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
-        select r.source, r.id, r.similarity, r.created_at, r.lexical, r.dense, r.prior, r.named, r.timed,
-               r.session, r.relevance, r.weight, coalesce(0.2 * l.strength, 0) as association
+        select r.source, r.id, r.similarity, r.created_at, r.lexical, r.dense, r.prior, r.named,
+               r.session, r.relevance, r.weight,
+               greatest(0, coalesce(0.2 * l.strength, 0) - r.relevance * r.weight) as association
         from ranked r
         left join links l on l.id = r.id and r.source = 'memory'
         union all
-        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0,
-               0, m.relevance, m.weight, 0.2 * l.strength
+        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, m.relevance, m.weight, 0.2 * l.strength
         from linked g
         cross join lateral memoryd.linked_rows(
             g.ids, asked_keywords, p_user, asked.unowned, p_agent, condition) m
         join links l on l.id = m.id
     ), best as materialized (
-        select s.*, memoryd.recency(s.created_at) as recency,
-               s.relevance * s.weight + memoryd.recency(s.created_at) + s.association as rank
+        select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as rank
         from scored s
+        cross join lateral (
+            select s.relevance * s.weight * memoryd.recency(s.created_at) as recency offset 0) r
         where s.relevance > 0 or s.association > 0
         order by rank desc, s.created_at desc, s.id
         limit p_count
     )
     select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical,
-           b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight, b.recency, b.association
+           b.dense, b.prior, b.named, b.session, b.relevance, b.weight, b.recency, b.association
     from best b
     join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
                            array(select b.id from best b order by b.id)) s

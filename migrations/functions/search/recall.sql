@@ -43,8 +43,8 @@ create or replace function public.explain_recall(
     filter jsonb default '{}'
 ) returns table (source text, id uuid, content text, score double precision, lexical double precision,
                  dense double precision, prior double precision, named double precision,
-                 timed double precision, session double precision, relevance double precision,
-                 weight double precision, recency double precision, association double precision)
+                 session double precision, relevance double precision, weight double precision,
+                 recency double precision, association double precision)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -54,7 +54,7 @@ declare
     found_rows integer;
 begin
     return query
-    select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.timed, s.session,
+    select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.session,
            s.relevance, s.weight, s.recency, s.association
     from memoryd.search(
         explain_recall.query, explain_recall.agent_id, explain_recall.user_id,

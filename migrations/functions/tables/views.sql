@@ -40,7 +40,8 @@ select 'memory'::text as source, m.id, m.scope, memoryd.searched_text(m) as sear
        m.user_id as owner_id, nullif(m.agent_id, '_shared') as agent_id,
        null::integer as access_level, null::text[] as visibility_tags, m.metadata as row_metadata,
        true as is_current, m.expires_at,
-       null::uuid as session_id, null::integer as position, null::text as speaker, m.created_at,
+       null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
+       m.created_at,
        memoryd.kind_weight(m.kind) as weight, m.keywords
 from public.agent_memory m;
 comment on view memoryd.source_memory is 'agent_memory as recall searches it.';
@@ -55,7 +56,7 @@ select 'conversation'::text as source, m.id, m.scope, memoryd.searched_text(m) a
        m.user_id as owner_id, m.agent_id,
        m.access_level, m.visibility_tags, m.metadata as row_metadata,
        true as is_current, null::timestamptz as expires_at,
-       m.session_id, m.message_index as position, m.speaker, m.created_at,
+       m.session_id, m.message_index as position, m.speaker, m.role, m.created_at,
        1::double precision as weight, null::text[] as keywords
 from public.conversation_messages m;
 comment on view memoryd.source_conversation is 'conversation_messages as recall searches it.';
@@ -71,7 +72,8 @@ select 'document'::text as source, c.id, c.scope, memoryd.searched_text(c) as se
        c.access_level, c.visibility_tags, c.metadata as row_metadata,
        coalesce((select d.status <> 'deleted' from public.documents d where d.id = c.document_id), true)
            as is_current, null::timestamptz as expires_at,
-       null::uuid as session_id, null::integer as position, null::text as speaker, c.created_at,
+       null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
+       c.created_at,
        1::double precision as weight, null::text[] as keywords
 from public.memory_chunks c;
 comment on view memoryd.source_document is 'memory_chunks as recall searches it.';
@@ -87,7 +89,8 @@ select 'knowledge'::text as source, k.id, k.scope, memoryd.searched_text(k) as s
        null::uuid as owner_id, null::text as agent_id,
        null::integer as access_level, null::text[] as visibility_tags, null::jsonb as row_metadata,
        k.status <> 'archived' as is_current, null::timestamptz as expires_at,
-       null::uuid as session_id, null::integer as position, null::text as speaker, k.created_at,
+       null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
+       k.created_at,
        1::double precision as weight, null::text[] as keywords
 from public.shared_knowledge k;
 comment on view memoryd.source_knowledge is 'shared_knowledge as recall searches it.';
@@ -102,7 +105,7 @@ select 'insight'::text as source, i.id, i.scope, memoryd.searched_text(i) as sea
        i.user_id as owner_id, i.agent_id,
        null::integer as access_level, null::text[] as visibility_tags, null::jsonb as row_metadata,
        true as is_current, null::timestamptz as expires_at,
-       null::uuid as session_id, null::integer as position, null::text as speaker,
+       null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        i.generated_at as created_at,
        i.confidence as weight, i.keywords
 from public.dream_insights i;
