@@ -1,0 +1,1 @@
+select 1; -- holds the number until the file that has it is merged, and is replaced by it
