@@ -63,9 +63,9 @@ grant execute on function
     memoryd.scopes_asked, memoryd.rows_in, memoryd.find_candidates, memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.candidate_rows, memoryd.show_rows,
     memoryd.hybrid_scores, memoryd.keyword_part, memoryd.row_keyword_part, memoryd.linked_rows,
-    memoryd.search, memoryd.embed
+    memoryd.search, memoryd.embed, memoryd.embed_question
     to memoryd_service, memoryd_user, memoryd_admin;
-grant execute on function memoryd.check_match to memoryd_service, memoryd_user;
+grant execute on function memoryd.check_match, memoryd.embedding_to_match to memoryd_service, memoryd_user;
 
 -- The functions of contexts that run with the caller's rights.
 grant execute on function

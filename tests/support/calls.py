@@ -29,7 +29,7 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of",
+        "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of", "embedding_to_match",
         "grants_access", "is_asked_for",
         "is_plain", "json_fits", "keyword_part", "kind_weight", "lexemes_of", "list_fits", "ms_since", "one_line", "prior_of",
         "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_text",
@@ -134,6 +134,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for only in _YES_NO
         ),
         "memoryd.embed": ("select memoryd.embed('<words>')::text",),
+        "memoryd.embed_question": tuple(
+            f"select memoryd.embed_question('<words>', {agent}, {user})::text"
+            for agent in ("'alice'", "null")
+            for user in _USERS
+        ),
         "memoryd.find_candidates": tuple(
             "select c.question::text, array(select c.sources[i] || c.ids[i] from generate_subscripts(c.ids, 1) i order by 1) "
             f"from memoryd.find_candidates('{words}', {scopes}, '{sources}', {vector}, 1000, {near}) c"
