@@ -22,7 +22,9 @@ KEY = "tokens"
 SECONDS = 300.0
 
 _READY = "select to_regclass('memoryd.tokens') is not null"
-_WANTED = "select value #>> '{}' from memoryd.settings where key = 'embedder'"
+_WANTED = (
+    "select value #>> '{}' from memoryd.settings where key = 'embedder' and getdatabaseencoding() = 'UTF8'"
+)
 _LOADED = "select value #>> '{}' from memoryd.settings where key = $1"
 _LOCK = "lock table memoryd.tokens in share row exclusive mode"
 _NOTE = """

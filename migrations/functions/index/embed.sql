@@ -1,7 +1,7 @@
--- The local embedder in SQL: memoryd.embed() gives the vector that the daemons' local embedder gives. It needs
--- the tokens of the local embedder (memoryd.tokens), and writes nothing.
+-- The local embedder in SQL: memoryd.embed() gives the vector that the daemons' local embedder gives. It
+-- needs the tokens of the local embedder (memoryd.tokens), and writes nothing.
 --
--- A text becomes tokens as follows. Each space becomes the character U+2581 (a low line), and one more is put
+-- A text becomes tokens as follows. Each space becomes the character U+2581 (▁), and one more is put
 -- before the text. The characters are then merged to tokens, pair by pair. Of all pairs, the one with the
 -- lowest rank is merged first, of several such pairs the first in the text. A character that is no token
 -- becomes one token for each of its bytes. Control tokens (<s>) are recognised before all this; the text
@@ -21,13 +21,13 @@ begin
     end if;
     if p_text !~ '<(s|/s|unk)>' then
         return array(select w[1] from regexp_matches(
-            E'\u2581' || replace(p_text, ' ', E'\u2581'), '\u2581*[^\u2581]+|\u2581+', 'g') w);
+            '▁' || replace(p_text, ' ', '▁'), '▁*[^▁]+|▁+', 'g') w);
     end if;
     return array(
         select w[1]
         from regexp_split_to_table(p_text, '<(?:s|/s|unk)>') as part
         cross join regexp_matches(
-            E'\u2581' || replace(part, ' ', E'\u2581'), '\u2581*[^\u2581]+|\u2581+', 'g') as w
+            '▁' || replace(part, ' ', '▁'), '▁*[^▁]+|▁+', 'g') as w
         where part <> ''
         union all
         select ' ' || c[1] from regexp_matches(p_text, '<(?:s|/s|unk)>', 'g') as c);
@@ -89,7 +89,8 @@ end
 $$;
 
 -- The vector of a text, of unit length: of its first 8,192 characters, as the daemons' local embedder has it.
--- Null where the database's embeddings are those of another embedder, and where the tokens are not loaded.
+-- Null where the database's embeddings are those of another embedder, where the tokens are not loaded, and in
+-- a database that is not in UTF-8.
 create or replace function memoryd.embed(p_text text) returns vector
 language plpgsql stable parallel safe strict security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -103,7 +104,8 @@ declare
     total vector;
 begin
     if not exists (select from memoryd.settings s
-                   where s.key = 'embedder' and s.value = '"local/wordllama-256"') then
+                   where s.key = 'embedder' and s.value = '"local/wordllama-256"'
+                     and getdatabaseencoding() = 'UTF8') then
         return null;
     end if;
     select sum(t.vector::vector), array_agg(w.word) filter (where t.token is null)
