@@ -1,1 +1,2 @@
-select 1; -- holds the number until the file that has it is merged, and is replaced by it
+-- Holds the number until the file that has it is merged, and is replaced by it.
+select 1;

@@ -82,7 +82,8 @@ begin
 end
 $$;
 comment on function public.match_memory is
-    'A user''s memories nearest to an embedding or a text, most similar first; row-level security decides whose.';
+    'A user''s memories nearest to an embedding or a text, most similar first; '
+    'row-level security decides whose.';
 
 -- What the team knows has no owner: only the service may search it.
 create or replace function public.search_shared_knowledge(
@@ -129,4 +130,5 @@ begin
 end
 $$;
 comment on function public.search_shared_knowledge is
-    'What the team knows nearest to an embedding or a text, most similar first; archived entries only when asked for.';
+    'What the team knows nearest to an embedding or a text, most similar first; '
+    'archived entries only when asked for.';
