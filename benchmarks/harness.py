@@ -24,6 +24,7 @@ from pathlib import Path
 import asyncpg
 
 from daemon.db.migrator import migrate
+from daemon.db.tokens import load_tokens
 from daemon.embedded.server import EmbeddedPostgres
 
 EMBEDDER = "local/wordllama-256"
@@ -67,6 +68,7 @@ def embedded(**options: str) -> Iterator[EmbeddedPostgres]:
 async def _migrate(url: str) -> None:
     connection = await asyncpg.connect(url)
     await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+    await load_tokens(connection)
     await connection.close()
 
 

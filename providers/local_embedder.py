@@ -62,15 +62,13 @@ class LocalEmbedder:
             )
         # Its thread pool would take cores from Postgres for a third more speed. The user's word wins.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        folder = _package_folder()
+        folder = package_folder()
         self.name = NAME
         self.dimensions = dimensions
         self.remote = False
         self.floors = FLOORS
-        self._weights = _mapped_weights(folder / "weights" / "l2_supercat_256.safetensors")[:, :dimensions]
-        self._tokenizer = Tokenizer.from_file(
-            str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json")
-        )
+        self._weights = read_weights(weights_file(folder))[:, :dimensions]
+        self._tokenizer = Tokenizer.from_file(str(tokenizer_file(folder)))
         # Its cache is keyed by words, but to this model a text is one word: no hits, and 80 MB when full.
         self._tokenizer.model._resize_cache(0)  # noqa: SLF001 - the only door to it
         if self._tokenizer.get_vocab_size() > len(self._weights):
@@ -136,14 +134,25 @@ def _groups(texts: list[str]) -> Iterator[list[str]]:
         yield group
 
 
-def _package_folder() -> Path:
+def package_folder() -> Path:
+    """Where the package wordllama is installed. Raises RuntimeError if it is not."""
     spec = find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError(f"{NAME} needs the package wordllama: reinstall memoryd, or set MEMORYD_EMBEDDER")
     return Path(spec.submodule_search_locations[0])
 
 
-def _mapped_weights(path: Path) -> npt.NDArray[np.float16]:
+def tokenizer_file(folder: Path) -> Path:
+    """The tokenizer within the package's folder."""
+    return folder / "tokenizers" / "l2_supercat_tokenizer_config.json"
+
+
+def weights_file(folder: Path) -> Path:
+    """The tokens' vectors within the package's folder."""
+    return folder / "weights" / "l2_supercat_256.safetensors"
+
+
+def read_weights(path: Path) -> npt.NDArray[np.float16]:
     """Map a safetensors file: 8 bytes of header length, a JSON header, the numbers row by row.
 
     Answers shape (tokens, 256). Raises RuntimeError if the file has anything else.
@@ -158,4 +167,7 @@ def _mapped_weights(path: Path) -> npt.NDArray[np.float16]:
         raise RuntimeError(f"{path.name} has another model than {NAME}: reinstall memoryd")
     rows, width = header["shape"]
     offset = 8 + size + header["data_offsets"][0]
-    return np.asarray(np.memmap(path, dtype="<f2", mode="r", offset=offset, shape=(rows, width)))
+    try:
+        return np.asarray(np.memmap(path, dtype="<f2", mode="r", offset=offset, shape=(rows, width)))
+    except ValueError as error:
+        raise RuntimeError(f"cannot read {path.name} of the package wordllama: reinstall memoryd") from error

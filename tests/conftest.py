@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from tests.support.rows import DIMENSIONS
 from tests.support.schemas import EMBEDDER, connected
 from tests.support.servers import Run, Server, wanted
 from tests.support.templates import EMPTY, copied, make_once, repeatedly
+from tests.support.tokens import leave_tokens_out, put_tokens_in
 from tests.support.workers import CREATE_DONE, open_database
 
 MAX_WORKERS = 8
@@ -110,9 +110,13 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def template(server: Server, pytestconfig: pytest.Config) -> str:
     """A migrated database to copy."""
     name = pytestconfig.stash[RUN].template
-    fill = partial(migrate, dimensions=DIMENSIONS, embedder=EMBEDDER)
-    repeatedly(name, lambda: asyncio.run(make_once(server, name, fill)))
+    repeatedly(name, lambda: asyncio.run(make_once(server, name, _fill_template)))
     return name
+
+
+async def _fill_template(connection: asyncpg.Connection) -> None:
+    await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+    await leave_tokens_out(connection)
 
 
 @pytest.fixture
@@ -134,6 +138,12 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection to the migrated database, as its owner."""
     async with connected(database_url) as opened:
         yield opened
+
+
+@pytest.fixture
+async def tokens(connection: asyncpg.Connection) -> None:
+    """The local embedder's tokens in the database of `connection`: memoryd.embed() works there."""
+    await put_tokens_in(connection)
 
 
 @pytest.fixture

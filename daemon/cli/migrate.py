@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 def migrate(
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be applied, and change nothing."),
 ) -> None:
-    """Bring the schema up to date: numbered files once, files of functions again when changed, all in one transaction."""
+    """Bring the schema up to date: numbered files once, files of functions again when changed, all in one transaction.
+
+    Then load the tokens of the local embedder, where the database has none yet, or others.
+    """
     from daemon.db.plan import describe
 
     settings = settings_or_exit()
@@ -33,14 +37,17 @@ async def migrate_database(settings: Settings, url: str, *, dry_run: bool = Fals
     """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
     from daemon.db.migrator import migrate as apply
     from daemon.db.pool import connect
+    from daemon.db.tokens import load_tokens, tokens_are_missing
 
     embedder = embedder_of(settings)
     # What works behind a transaction pooler works everywhere, and here nothing is asked twice.
     connection = await connect(url, pooled=True)
     try:
-        return await apply(
+        done = await apply(
             connection, dimensions=embedder.dimensions, embedder=embedder.name, dry_run=dry_run
         )
+        tokens = await (tokens_are_missing if dry_run else load_tokens)(connection)
+        return replace(done, tokens=tokens)
     finally:
         await connection.close()
         await embedder.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -62,7 +63,9 @@ async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, 
         )
         for migration in upgrade.schema:
             log.info("migration_applied", migration=str(migration))
-        if upgrade:
+        if upgrade.tokens:
+            log.info("tokens_loaded", embedder=embedder_of(settings).name)
+        if replace(upgrade, tokens=False):
             log.info(
                 "functions_applied",
                 carried_over=upgrade.carried_over,

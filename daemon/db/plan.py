@@ -27,10 +27,12 @@ class Upgrade:
     functions: tuple[FunctionFile, ...] = ()
     gone: tuple[str, ...] = ()
     """Names of files of functions that are gone."""
+    tokens: bool = False
+    """Whether the local embedder's tokens were loaded (daemon/db/tokens.py)."""
     dropped: tuple[str, ...] = field(default=(), compare=False)
 
     def __bool__(self) -> bool:
-        return bool(self.carried_over or self.schema or self.functions or self.gone)
+        return bool(self.carried_over or self.schema or self.functions or self.gone or self.tokens)
 
 
 def plan(
@@ -112,6 +114,7 @@ def describe(upgrade: Upgrade, *, does: str) -> list[str]:
     lines += [f"{does} schema/{migration}" for migration in upgrade.schema]
     lines += [f"{does} functions/{file.name}" for file in upgrade.functions]
     lines += [f"{does} the removal of functions/{name}" for name in upgrade.gone]
+    lines += [f"{does} the tokens of local/wordllama-256"] * upgrade.tokens
     lines += [f"dropped {one}" for one in upgrade.dropped]
     return lines
 

@@ -303,6 +303,11 @@ drop function
     memoryd.weigh_texts(uuid[], text[]),
     memoryd.windows(uuid[]);
 
+-- These two have one more argument now. Beside a function of the old arguments, calls would be ambiguous.
+drop function if exists
+    public.match_memory(vector, double precision, integer, text, uuid),
+    public.search_shared_knowledge(vector, double precision, integer, text, text, text[], boolean);
+
 -- Names.
 alter table memoryd.jobs rename column party to tenant;
 alter table memoryd.jobs rename column turn to fair_at;

@@ -64,9 +64,11 @@ grant execute on function
     memoryd.sources, memoryd.scope_of, memoryd.kind_weight, memoryd.recency,
     memoryd.scopes_asked, memoryd.rows_in, memoryd.find, memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
-    memoryd.row_keyword_part, memoryd.linked_rows, memoryd.search
+    memoryd.row_keyword_part, memoryd.linked_rows, memoryd.search,
+    memoryd.embed, memoryd.embed_question
     to memoryd_service, memoryd_user, memoryd_admin;
-grant execute on function memoryd.check_match, memoryd.nearest_in_scope to memoryd_service, memoryd_user;
+grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match
+    to memoryd_service, memoryd_user;
 
 -- The functions of contexts that run with the caller's rights.
 grant execute on function

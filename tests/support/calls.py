@@ -29,7 +29,8 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of", "grants_access", "is_asked_for",
+        "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of", "embedding_to_match",
+        "grants_access", "is_asked_for",
         "is_plain", "json_fits", "keyword_part", "kind_weight", "lexemes_of", "list_fits", "ms_since", "one_line", "prior_of",
         "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_text",
         "sources_asked", "sparse_index", "text_fits", "time_fits", "unseen", "weigh_text", "weigh_texts",
@@ -131,6 +132,12 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select memoryd.compose_context('alice', '<words>', {user}, {only}, <vector>, null)"
             for user in _USERS
             for only in _YES_NO
+        ),
+        "memoryd.embed": ("select memoryd.embed('<words>')::text",),
+        "memoryd.embed_question": tuple(
+            f"select memoryd.embed_question('<words>', {agent}, {user})::text"
+            for agent in ("'alice'", "null")
+            for user in _USERS
         ),
         "memoryd.find_candidates": tuple(
             "select c.question::text, array(select c.sources[i] || c.ids[i] from generate_subscripts(c.ids, 1) i order by 1) "

@@ -182,9 +182,10 @@ begin
         return '';
     end if;
     return memoryd.compose_context(
-        build_context.agent_id, build_context.message, caller.user_id, not caller.privileged, null, null);
+        build_context.agent_id, build_context.message, caller.user_id, not caller.privileged,
+        memoryd.embed(build_context.message), null);
 end
 $$;
 comment on function public.build_context is
-    'What the agent should know before this task, by keywords alone; empty when nothing. '
-    'The daemon''s own contexts add embeddings.';
+    'What the agent should know before this task; empty when nothing. With a remote embedder by keywords '
+    'alone: the daemon''s own contexts add embeddings.';

@@ -1,5 +1,5 @@
 -- Search only by embedding: match_memory() and search_shared_knowledge(). A row is as near as its nearest
--- passage.
+-- passage. They take the embedding, or (query) the text to embed.
 
 -- Refuses arguments that neither of the two can work with.
 create or replace function memoryd.check_match(
@@ -12,7 +12,8 @@ begin
     if p_embedding is null then
         raise exception 'query_embedding is null'
             using errcode = 'null_value_not_allowed',
-                  hint = 'Give the embedding of what you look for; recall() takes words.';
+                  hint = 'Give the embedding of what you look for, or its text (query => ''...''); '
+                         'recall() takes words.';
     end if;
     if vector_dims(p_embedding) <> :dimensions then
         raise exception 'query_embedding has % dimensions, this database :dimensions',
@@ -80,11 +81,12 @@ $$;
 
 -- Runs with the caller's rights: row-level security decides which users' memories the caller may search.
 create or replace function public.match_memory(
-    query_embedding vector,
+    query_embedding vector default null,
     match_threshold double precision default 0.7,
     match_count integer default 5,
     memory_type text default null,
-    filter_user_id uuid default memoryd.caller_id()
+    filter_user_id uuid default memoryd.caller_id(),
+    query text default null
 ) returns table (id uuid, content text, similarity double precision, metadata jsonb, created_at timestamptz)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -93,9 +95,10 @@ as $$
 declare
     began constant timestamptz := clock_timestamp();
     found_rows bigint;
+    wanted constant vector :=
+        memoryd.embedding_to_match(match_memory.query_embedding, match_memory.query);
 begin
-    perform memoryd.check_match(
-        match_memory.query_embedding, match_memory.match_threshold, match_memory.match_count);
+    perform memoryd.check_match(wanted, match_memory.match_threshold, match_memory.match_count);
     if match_memory.memory_type not in (
         'brand_memory', 'user_preferences', 'competitive_memory', 'task_memory', 'performance_memory') then
         raise exception 'unknown memory_type %', quote_literal(match_memory.memory_type)
@@ -111,7 +114,7 @@ begin
     from (
         select m.id, m.content, n.similarity, m.metadata, m.created_at
         from memoryd.nearest_in_scope(
-            'memory', memoryd.scope_of(match_memory.filter_user_id, null), match_memory.query_embedding,
+            'memory', memoryd.scope_of(match_memory.filter_user_id, null), wanted,
             match_memory.match_threshold, match_memory.match_count) n
         join public.agent_memory m on m.id = n.id
         where m.user_id = match_memory.filter_user_id
@@ -126,27 +129,31 @@ begin
 end
 $$;
 comment on function public.match_memory is
-    'A user''s memories nearest to an embedding, most similar first; row-level security decides whose.';
+    'A user''s memories nearest to an embedding or a text, most similar first; '
+    'row-level security decides whose.';
 
 -- What the team knows has no owner: only the service may search it.
 create or replace function public.search_shared_knowledge(
-    query_embedding vector,
+    query_embedding vector default null,
     match_threshold double precision default 0.65,
     match_count integer default 10,
     filter_tier text default null,
     filter_category text default null,
     filter_tags text[] default null,
-    exclude_archived boolean default true
+    exclude_archived boolean default true,
+    query text default null
 ) returns table (id uuid, tier text, category text, title text, content text, created_by_name text,
                  confidence text, tags text[], similarity double precision, created_at timestamptz)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    wanted constant vector := memoryd.embedding_to_match(
+        search_shared_knowledge.query_embedding, search_shared_knowledge.query);
 begin
     perform memoryd.check_match(
-        search_shared_knowledge.query_embedding, search_shared_knowledge.match_threshold,
-        search_shared_knowledge.match_count);
+        wanted, search_shared_knowledge.match_threshold, search_shared_knowledge.match_count);
     if search_shared_knowledge.filter_tier not in ('core', 'working', 'learning') then
         raise exception 'unknown tier %', quote_literal(search_shared_knowledge.filter_tier)
             using errcode = 'invalid_parameter_value',
@@ -158,7 +165,7 @@ begin
     from (
         select k.*, n.similarity
         from memoryd.nearest_in_scope(
-            'knowledge', memoryd.scope_of(null, '_shared'), search_shared_knowledge.query_embedding,
+            'knowledge', memoryd.scope_of(null, '_shared'), wanted,
             search_shared_knowledge.match_threshold, search_shared_knowledge.match_count) n
         join public.shared_knowledge k on k.id = n.id
         where (search_shared_knowledge.filter_tier is null or k.tier = search_shared_knowledge.filter_tier)
@@ -172,4 +179,5 @@ begin
 end
 $$;
 comment on function public.search_shared_knowledge is
-    'What the team knows nearest to an embedding, most similar first; archived entries only when asked for.';
+    'What the team knows nearest to an embedding or a text, most similar first; '
+    'archived entries only when asked for.';

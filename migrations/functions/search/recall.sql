@@ -21,8 +21,10 @@ begin
     return query
     select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
     from memoryd.search(
-        recall.query, recall.agent_id, recall.user_id, recall.query_embedding, recall.match_count,
-        recall.sources, recall.filter) s;
+        recall.query, recall.agent_id, recall.user_id,
+        coalesce(recall.query_embedding,
+                 memoryd.embed_question(recall.query, recall.agent_id, recall.user_id)),
+        recall.match_count, recall.sources, recall.filter) s;
     get diagnostics found_rows = row_count;
     perform memoryd.note_read(
         coalesce(recall.user_id, memoryd.caller_id()), recall.agent_id, 'recall', found_rows,
@@ -30,7 +32,8 @@ begin
 end
 $$;
 comment on function public.recall is
-    'What is remembered about a query, best first. Give query_embedding for the dense half. '
+    'What is remembered about a query, best first. With a remote embedder give query_embedding for the '
+    'dense half; with the local one the database embeds the query. '
     'Row-level security decides what is found.';
 
 create or replace function public.explain_recall(
@@ -58,8 +61,10 @@ begin
            s.relevance, s.weight, s.recency, s.association
     from memoryd.search(
         explain_recall.query, explain_recall.agent_id, explain_recall.user_id,
-        explain_recall.query_embedding, explain_recall.match_count, explain_recall.sources,
-        explain_recall.filter) s;
+        coalesce(explain_recall.query_embedding,
+                 memoryd.embed_question(
+                     explain_recall.query, explain_recall.agent_id, explain_recall.user_id)),
+        explain_recall.match_count, explain_recall.sources, explain_recall.filter) s;
     get diagnostics found_rows = row_count;
     perform memoryd.note_read(
         coalesce(explain_recall.user_id, memoryd.caller_id()), explain_recall.agent_id, 'explain_recall',

@@ -118,7 +118,7 @@ async def test_match_memory_runs_with_the_callers_rights(scratch: asyncpg.Connec
     acting = "select proname from pg_proc where prosecdef and proname in ('match_memory', 'search_shared_knowledge')"
     assert await column(scratch, acting) == []
     assert not await scratch.fetchval(
-        "select has_function_privilege('public', 'match_memory(vector, float, int, text, uuid)', 'execute')"
+        "select has_function_privilege('public', 'match_memory(vector, float, int, text, uuid, text)', 'execute')"
     )
 
 

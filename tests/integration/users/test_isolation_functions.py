@@ -18,6 +18,7 @@ from tests.support.isolation import MARKS, READS, key_of
 from tests.support.lookalikes import ENTER, MAKE, TRAPPED
 from tests.support.place import Place, open_place
 from tests.support.rows import column, embedding
+from tests.support.tokens import put_tokens_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,6 +44,7 @@ select memoryd.fold_lexeme_changes();
 async def place(shared_url: str) -> AsyncIterator[Place]:
     """The world, and a caller in it."""
     async with open_place(shared_url, also=NEAR.format(ann=ANN, bob=BOB)) as made:
+        await put_tokens_in(made.connection)
         yield made
 
 

@@ -1,0 +1,129 @@
+-- The local embedder in SQL: memoryd.embed() gives the vector that the daemons' local embedder gives. It
+-- needs the tokens of the local embedder (memoryd.tokens), and writes nothing.
+--
+-- A text becomes tokens as follows. Each space becomes the character U+2581 (▁), and one more is put
+-- before the text. The characters are then merged to tokens, pair by pair. Of all pairs, the one with the
+-- lowest rank is merged first, of several such pairs the first in the text. A character that is no token
+-- becomes one token for each of its bytes. Control tokens (<s>) are recognised before all this; the text
+-- between two of them is treated as a text of its own.
+--
+-- No token has U+2581 behind another character. So a text may be cut before each run of U+2581, into words
+-- that do not depend on each other.
+
+-- The words of a text, each with the U+2581 before it, and its control tokens as memoryd.tokens names them.
+create or replace function memoryd.words_to_embed(p_text text) returns text[]
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_text = '' then
+        return '{}';
+    end if;
+    if p_text !~ '<(s|/s|unk)>' then
+        return array(select w[1] from regexp_matches(
+            '▁' || replace(p_text, ' ', '▁'), '▁*[^▁]+|▁+', 'g') w);
+    end if;
+    return array(
+        select w[1]
+        from regexp_split_to_table(p_text, '<(?:s|/s|unk)>') as part
+        cross join regexp_matches(
+            '▁' || replace(part, ' ', '▁'), '▁*[^▁]+|▁+', 'g') as w
+        where part <> ''
+        union all
+        select ' ' || c[1] from regexp_matches(p_text, '<(?:s|/s|unk)>', 'g') as c);
+end
+$$;
+
+-- The tokens of words that are not tokens themselves.
+--
+-- All tokens that occur in the words are looked up at once. Then each is made, in the order of ranks, if its
+-- two parts are there. One pass is enough: the parts of a token have lower ranks than the token itself, and
+-- two parts other than those of its own merge never stand side by side, since a token's characters are merged
+-- in the same way wherever they stand (the loader of the tokens has checked both).
+create or replace function memoryd.tokens_of(p_words text[]) returns text[]
+language plpgsql stable parallel safe
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    -- No token is in two words, since none has a space.
+    joined constant text := array_to_string(p_words, ' ');
+    parts text[] := string_to_array(joined, null);
+    found record;
+begin
+    for found in
+        -- Substrings are taken from blocks of 128 characters: in a long text they would take ever longer.
+        select b.start + p.place as place, t.head, left(t.token, t.head) as one,
+               substr(t.token, t.head + 1) as other, t.token
+        from (select b as start, substr(joined, b + 1, 143) as characters
+              from generate_series(0, length(joined) - 1, 128) as b offset 0) b
+        cross join generate_series(1, least(128, length(b.characters))) as p(place)
+        cross join lateral (select split_part(substr(b.characters, p.place, 16), ' ', 1) as ahead offset 0) a
+        cross join generate_series(2, length(a.ahead)) as l(length)
+        -- With the offset each is looked up by itself. A join could read the whole table.
+        cross join lateral (
+            select k.token, k.rank, k.head from memoryd.tokens k
+            where k.token = left(a.ahead, l.length) offset 0) t
+        order by t.rank, b.start + p.place
+    loop
+        if parts[found.place] = found.one and parts[found.place + found.head] = found.other then
+            parts[found.place] := found.token;
+            parts[found.place + found.head] := null;
+        end if;
+    end loop;
+    return array(
+        select k.token
+        from unnest(parts) as p(part)
+        cross join lateral (
+            select p.part as token
+            where length(p.part) > 1 or exists (select from memoryd.tokens t where t.token = p.part)
+            union all
+            select ' ' || encode(substr(c.bytes, n.place, 1), 'hex')
+            from (select convert_to(p.part, 'UTF8') as bytes) c
+            cross join generate_series(1, length(c.bytes)) as n(place)
+            where length(p.part) = 1 and not exists (select from memoryd.tokens t where t.token = p.part)
+        ) k
+        where p.part <> ' ');
+end
+$$;
+
+-- The vector of a text, of unit length: of its first 8,192 characters, as the daemons' local embedder has it.
+-- Null where the database's embeddings are those of another embedder, where the tokens are not loaded, and in
+-- a database that is not in UTF-8.
+create or replace function memoryd.embed(p_text text) returns vector
+language plpgsql stable parallel safe strict security definer
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    words constant text[] := memoryd.words_to_embed(left(p_text, 8192));
+    other_words text[];
+    more vector;
+    total vector;
+begin
+    if not exists (select from memoryd.settings s
+                   where s.key = 'embedder' and s.value = '"local/wordllama-256"'
+                     and getdatabaseencoding() = 'UTF8') then
+        return null;
+    end if;
+    select sum(t.vector::vector), array_agg(w.word) filter (where t.token is null)
+    into total, other_words
+    from unnest(words) as w(word)
+    left join memoryd.tokens t on t.token = w.word;
+    if other_words is not null then
+        select sum(t.vector::vector) into more
+        from unnest(memoryd.tokens_of(other_words)) as w(token)
+        join memoryd.tokens t on t.token = w.token;
+        total := case when total is null then more else total + coalesce(more, total - total) end;
+    end if;
+    if words = '{}' and exists (select from memoryd.tokens t where t.token > '') then
+        -- A text that says nothing has the first axis: a vector of zeros has no direction.
+        return array_cat(array[1::real], array_fill(0::real, array[:dimensions - 1]))::vector;
+    end if;
+    return l2_normalize(subvector(total, 1, :dimensions));
+end
+$$;
+comment on function memoryd.embed is
+    'The vector that the local embedder gives for a text; null if the database has another embedder.';

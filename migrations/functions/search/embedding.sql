@@ -1,0 +1,68 @@
+-- The embedding of a question that a caller has not embedded.
+
+-- The question without the names of speakers in these scopes (null: all): with a name, the nearest messages
+-- are those that address this speaker.
+create or replace function memoryd.without_speakers(p_query text, p_scopes bigint[]) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    asked constant text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    names constant text := (
+        select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
+                          order by length(n) desc, n)
+        from unnest(memoryd.speakers_named(asked, p_scopes)) n);
+    rest text := left(p_query, 32768);
+begin
+    if names is not null then
+        -- All names in one pass: a pass over the text for each name would let a client keep the server busy.
+        rest := regexp_replace(rest, '\m(' || names || ')(''s|’s)?(?!\w)', '', 'gi');
+    end if;
+    return case when rest ~ '\w' then rest else left(p_query, 32768) end;
+end
+$$;
+
+-- The embedding of a question to recall(); null where memoryd.embed() has none.
+create or replace function memoryd.embed_question(p_query text, p_agent text, p_user uuid) returns vector
+language plpgsql stable security definer
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    asked bigint[];
+begin
+    -- An end user without an id finds nothing. Nothing is read of a user who has switched memory off.
+    if (not caller.privileged and caller.user_id is null)
+       or memoryd.memory_is_off(coalesce(p_user, caller.user_id)) or memoryd.embed('') is null then
+        return null;
+    end if;
+    asked := memoryd.open_scopes(caller, (memoryd.scopes_asked(caller, p_agent, p_user)).scopes);
+    return memoryd.embed(memoryd.without_speakers(p_query, memoryd.counted_scopes(caller, asked)));
+end
+$$;
+
+-- The embedding to compare with: the one given, or that of the text given. Exactly one of the two.
+create or replace function memoryd.embedding_to_match(p_embedding vector, p_query text) returns vector
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    made vector;
+begin
+    if p_query is null then
+        return p_embedding;
+    end if;
+    if p_embedding is not null then
+        raise exception 'both query and query_embedding are given'
+            using errcode = 'invalid_parameter_value', hint = 'Give one of them, the other is null.';
+    end if;
+    made := memoryd.embed(p_query);
+    if made is null then
+        raise exception 'this database cannot embed the query'
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'It can with the embedder local/wordllama-256, after: memoryd migrate. With another '
+                         'embedder (MEMORYD_EMBEDDER) give query_embedding, made by that embedder.';
+    end if;
+    return made;
+end
+$$;
