@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from tests.support.index import INDEXED, INDEXED_MEMORIES
 from tests.support.rows import ask, embedding, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 
@@ -271,7 +272,9 @@ async def test_unusual_text_is_remembered_unchanged(served: asyncpg.Connection, 
     memory = await remember(served, text, agent_id="odd")
     await until(served, IDLE)
     row = await one_row(
-        served, "select content, embedding is not null as indexed from agent_memory where id = $1", memory
+        served,
+        f"select content, id in ({INDEXED_MEMORIES}) as indexed from agent_memory where id = $1",
+        memory,
     )
     assert tuple(row) == (text, True)
 
@@ -315,6 +318,6 @@ async def _serves_the_next(connection: asyncpg.Connection) -> None:
     command = await ask(connection, "a good row after a bad one")
     await until(connection, READY, command)
     memory = await remember(connection, "a good memory after a bad one", agent_id="next")
-    await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
+    await until(connection, INDEXED, memory)
     await until(connection, IDLE)
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
