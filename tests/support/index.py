@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from uuid import UUID
 
 import asyncpg
 
@@ -63,7 +62,7 @@ where s.id is null or e.id is null
 """Rows whose entries are not exactly what they should be, once nothing is left to do; and entries of no row."""
 
 CONTENTS = """
-select source, id, passage, scope, code, lexemes::text, weights::text, length, says_when, asks, owner_id, agent_id,
+select source, id, passage, scope, lexemes::text, weights::text, length, says_when, asks, owner_id, agent_id,
        access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id, position, speaker,
        created_at, weight, text_hash
 from memoryd.entries
@@ -74,7 +73,7 @@ order by source, id, passage
 async def index_rows(
     connection: asyncpg.Connection,
     source: str,
-    ids: Sequence[UUID] | None = None,
+    ids: Sequence[object] | None = None,
     *,
     embedding: str | None = None,
 ) -> Sequence[object]:
@@ -86,7 +85,7 @@ async def index_rows(
 
 
 async def entries(connection: asyncpg.Connection) -> Sequence[tuple[object, ...]]:
-    """All entries, with all that they say but the embedding, of which the code is enough to compare."""
+    """All entries, with all that they say but the embedding."""
     return [tuple(r) for r in await connection.fetch(CONTENTS)]
 
 

@@ -122,7 +122,7 @@ BAD = {
         "select * from recall('x', sources => '{web}')",
         "22023",
         "unknown source web",
-        "Sources: memory, conversation, document, knowledge, insight.",
+        "Sources: memory, conversation, document, insight, knowledge.",
     ),
     "query to judge": Bad(f"select mark_useful('{NOBODY}', true)", "P0002", f"no query {NOBODY}", "memory_queries"),
     "context of no agent": Bad("select build_context(null, 'x')", "22004", "needs an agent", "build_context('agent'"),
@@ -248,14 +248,14 @@ async def test_an_output_of_five_megabytes_is_captured_and_summarised(served: as
     assert len(captured["content"]) <= 500
     assert captured["content"].startswith("Task: line 0 of a flood of words line 1")
     assert {"flood", "words"} <= set(captured["keywords"])
-    assert captured["embedding"] is not None
+    assert await served.fetchval(INDEXED, captured["id"])
     assert await served.fetchval("select output from agent_commands where id = $1", command) == text
 
     memory = await remember(served, text, agent_id="flooded")
     await until(served, IDLE)
     kept = await one_row(served, "select *, length(content) as long from agent_memory where id = $1", memory)
     assert kept["long"] == len(text)
-    assert kept["embedding"] is not None
+    assert await served.fetchval(INDEXED, memory)
     assert kept["keywords"] == ["line", "flood", "words"]
     assert memory in [
         row["id"] for row in await served.fetch("select * from recall('flood of words', 'flooded')")

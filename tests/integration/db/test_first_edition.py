@@ -122,7 +122,6 @@ async def test_all_rows_wait_to_be_indexed_after_it(old_url: str, tmp_path: Path
     daemons = Daemons(old_url, tmp_path)
     async with connected(old_url) as connection:
         everything = {tuple(r) for r in await connection.fetch(TO_INDEX)}
-        assert len(everything) > 20
         assert {source for source, _, _ in everything} == set(SOURCES)
         assert {tuple(r) for r in await connection.fetch(WAITING)} == everything
         assert await column(connection, "select count(*) from memoryd.jobs where topic = 'index'") == [

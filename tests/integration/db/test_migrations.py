@@ -56,7 +56,8 @@ async def test_each_numbered_file_is_applied_once_in_order(empty_url: str) -> No
 
 async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
     last = load_files().schema[-1]
-    await apply(empty_url, files=files(without_last=True))
+    # The functions of this memoryd may need what the last file makes.
+    await apply(empty_url, files=replace(files(without_last=True), functions=()))
     assert (await apply(empty_url)).schema == (last,)
     extra = Migration(9000, "extra", "create table public.extra (v vector(:dimensions))", "c")
     assert (await apply(empty_url, files=files(extra))).schema == (extra,)

@@ -85,13 +85,14 @@ insert into shared_knowledge (tier, category, title, content, created_by)
 select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first', 'agent 1' from generate_series(1, 10000) n;
 
 -- As the index topic leaves them; four of five still wait for it.
-select count(memoryd.write_entries(r.source, r.ids, r.hashes, r.ids, r.texts,
-                                   array_fill(null::vector, array[cardinality(r.ids)])))
+select count(*)
 from (select s.source, array_agg(s.id order by s.id) as ids, array_agg(s.text_hash order by s.id) as hashes,
              array_agg(s.searched_text order by s.id) as texts
       from memoryd.searchable s
       where hashtext(s.id::text) % 5 = 0
-      group by s.source) r;
+      group by s.source) r
+cross join lateral memoryd.write_entries(r.source, r.ids, r.hashes, r.ids, r.texts,
+                                         array_fill(null::vector, array[cardinality(r.ids)]));
 select memoryd.fold_lexeme_changes();
 insert into memoryd.lexicon (lexeme, word) select 'word' || n, 'word' || n from generate_series(1, 10000) n;
 insert into memoryd.lexeme_neighbours (lexeme, neighbour, similarity)
