@@ -84,8 +84,8 @@ class CaptureHandler:
             )
             if indexed_here:
                 await connection.execute(INDEXING, "off")
-                rows = [RowToIndex(r["id"], passages(r["content"])) for r in captured]
-                written = await write_rows(connection, "memory", rows, vectors=vectors)
+                to_index = [RowToIndex(r["id"], passages(r["content"])) for r in captured]
+                written = await write_rows(connection, "memory", to_index, vectors=vectors)
                 await learn_words(connection, words, written.rows)
 
         return commit

@@ -31,6 +31,7 @@ _PLACES = (
     re.compile("(?<=[,;:\uff0c\uff1b\uff1a\u3001])\\s*"),
     re.compile(r"\s+"),
 )
+_FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 _JOINERS = "\u200d\u2060"
 
 
@@ -91,7 +92,9 @@ def _cut(text: str) -> Iterator[str]:
     while start < len(text):
         end = min(start + step, len(text))
         limit = min(end + 64, len(text))
-        while end < limit and _belongs_together(text[end - 1], text[end]):
+        while end < limit and (
+            _belongs_together(text[end - 1], text[end]) or _is_in_flag(text[start : end + 1])
+        ):
             end += 1
         yield text[start:end]
         start = end
@@ -106,5 +109,10 @@ def _belongs_together(before: str, after: str) -> bool:
         or "\ufe00" <= after <= "\ufe0f"
         or "\U0001f3fb" <= after <= "\U0001f3ff"
         or "\U000e0020" <= after <= "\U000e007f"
-        or ("\U0001f1e6" <= before <= "\U0001f1ff" and "\U0001f1e6" <= after <= "\U0001f1ff")
     )
+
+
+def _is_in_flag(text: str) -> bool:
+    """Whether the last character of the text is the second half of a flag: two letters, of which many may follow each other."""
+    letters = len(text) - len(text.rstrip(_FLAG_LETTERS))
+    return letters > 0 and letters % 2 == 0

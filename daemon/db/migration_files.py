@@ -14,6 +14,8 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+CARRIED_TO = 15
+"""The numbered file whose state the carry-over of an old database makes; those after it are then applied."""
 _NUMBERED = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 
 

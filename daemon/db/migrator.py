@@ -29,7 +29,7 @@ from daemon.db.apply import (
     lock_tables,
 )
 from daemon.db.functions import read_applied
-from daemon.db.migration_files import MigrationFiles, load_files
+from daemon.db.migration_files import CARRIED_TO, MigrationFiles, load_files
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
 from handlers.shared.ports import AnyConnection
@@ -146,7 +146,8 @@ async def _upgrade(
             await run.script("The carry-over", files.carry_over)
             await connection.execute("delete from memoryd.migrations")
             await connection.executemany(
-                _WRITE_LEDGER, [(m.version, m.name, m.checksum) for m in files.schema]
+                _WRITE_LEDGER,
+                [(m.version, m.name, m.checksum) for m in files.schema if m.version <= CARRIED_TO],
             )
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)

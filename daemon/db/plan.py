@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version as package_version
 
 from daemon.db.functions import AppliedFile
-from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, load_files
+from daemon.db.migration_files import CARRIED_TO, FunctionFile, Migration, MigrationFiles, load_files
 
 
 class MigrationError(Exception):
@@ -40,7 +40,8 @@ def plan(
 ) -> Upgrade:
     """What the database lacks. Raises MigrationError where files and database do not agree."""
     if is_first_edition(files, ledger):
-        return Upgrade(carried_over=True, functions=files.functions)
+        todo = [m for m in files.schema if m.version > CARRIED_TO]
+        return Upgrade(carried_over=True, schema=tuple(todo), functions=files.functions)
     todo = pending(files.schema, ledger)
     _check_not_newer(applied)
     changed = tuple(

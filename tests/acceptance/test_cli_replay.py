@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
+from tests.support.index import INDEXED_MEMORIES
+from tests.support.rows import column
 
 TIME = "2026-05-24T13:38:03-05:00"
 COMMANDS = "select * from agent_commands order by created_at, id"
@@ -193,7 +195,7 @@ async def test_until_done_waits_for_the_daemon(
     assert done.json["tasks"] == 600
     assert done.json["discarded"] == 0
     assert done.json["remembered_seconds"] >= done.json["load_seconds"] > 0
-    assert await connection.fetchval("select count(*) from agent_memory where embedding is not null") == 600
+    assert len(await column(connection, INDEXED_MEMORIES)) == 600
     assert await connection.fetchval("select count(*) from memoryd.jobs") == 0
 
 

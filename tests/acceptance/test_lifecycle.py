@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncpg
 
 from tests.support.daemons import DaemonProcess
+from tests.support.index import INDEXED
 from tests.support.waiting import IDLE, READY, until
 
 
@@ -31,7 +32,7 @@ async def test_a_command_is_remembered_and_comes_back_in_the_next_context(
     (memory,) = await connection.fetch("select * from agent_memory where command_id = $1", command)
     assert memory["kind"] == "outcome"
     assert memory["content"] == "Task: deploy the staging server → completed\nbuilding\ndeployed build 512"
-    assert memory["embedding"] is not None
+    assert await connection.fetchval(INDEXED, memory["id"])
     assert "staging" in memory["keywords"]
     assert await connection.fetchval(
         "select expires_at - now() between '71 hours' and '72 hours' from agent_memory"

@@ -6,8 +6,10 @@ import asyncio
 from collections import Counter
 
 from tests.support.facts import all_done
+from tests.support.index import INDEXED_MEMORIES, UNINDEXED
 from tests.support.openai_server import HANG, POISON, Fault
 from tests.support.remote import CountingServer, Remote
+from tests.support.rows import column
 from tests.support.waiting import IDLE, until
 
 SECRET = "hunter2"
@@ -52,12 +54,12 @@ async def test_commands_and_recall_work_while_the_embedder_is_down_and_embedding
     # The last answer is heard here before the daemon has handed its batch back.
     await until(connection, "select max(snoozes) >= 2 from memoryd.jobs")
     assert await connection.fetchval("select max(attempt - snoozes) <= 1 from memoryd.jobs")
-    assert await connection.fetchval("select count(*) from agent_memory where embedding is null") == 40
+    assert len(await column(connection, UNINDEXED, "memory")) == 40
 
     server.heal()
     await until(connection, IDLE)
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
-    assert await connection.fetchval("select count(*) from agent_memory where embedding is null") == 0
+    assert await column(connection, UNINDEXED, "memory") == []
     assert await connection.fetchval("select count(*) from memory_associations") > 0
     await daemon.event("provider_back")
     assert len(daemon.events("provider_lost")) == len(daemon.events("provider_back")) == 1
@@ -117,7 +119,7 @@ async def test_a_killed_daemons_embeddings_are_not_requested_again(remote: Remot
     )
     await daemon.kill()
     await blocker.execute("rollback")
-    assert await connection.fetchval("select count(*) from agent_memory where embedding is not null") == 0
+    assert await column(connection, INDEXED_MEMORIES) == []
     await remote.daemons.start(url=remote.url, **remote.settings, claim_seconds=1, poll_seconds=0.2)
     await all_done(connection)
     assert len(server.paid) == len(set(server.paid)) == 10
@@ -140,7 +142,11 @@ async def test_the_one_text_that_the_embedder_refuses_becomes_the_only_dead_lett
     dead = await connection.fetch("select * from memoryd.dead_letters")
     assert [(d["topic"], d["attempts"]) for d in dead] == [("index", 1)]
     assert dead[0]["error"] == "Rejected: openai/test: HTTP 400: the provider refuses this input"
-    left = await connection.fetchval("select array_agg(content) from agent_memory where embedding is null")
+    left = await column(
+        connection,
+        f"select content from agent_memory where id in ({UNINDEXED})",
+        "memory",
+    )
     assert left == [f"the password is {SECRET} {POISON}"]
     assert await connection.fetchval("select status from agent_commands where id = $1", task) == "ready"
     assert max(Counter(server.paid).values()) == 1

@@ -7,15 +7,17 @@ import pytest
 
 from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
+from tests.support.index import UNINDEXED
 from tests.support.rows import ask, column, remember
 from tests.support.sources import TABLES, one_of_each
 from tests.support.waiting import IDLE, READY, until
 
 LINKED = "select related_memory_id from memory_associations where memory_id = $1"
-INDEXED = " and ".join(
-    f"(select lexemes is not null and code is not null from {table} where id = any($1))"
-    for table, _ in TABLES.values()
-)
+INDEXED = """
+not exists (
+    select from unnest($1::uuid[]) as r(id)
+    where not exists (select from memoryd.entries e where e.id = r.id and e.code is not null))
+"""
 
 
 @pytest.mark.parametrize("lock", ["select from {} where id = $1 for update", "delete from {} where id = $1"])
@@ -49,7 +51,7 @@ async def test_a_locked_session_does_not_keep_the_daemon_busy(
     async with second.transaction():
         await second.execute("update conversation_messages set metadata = '{\"a\": 1}'")
         await connection.execute(say, session, "boats in May")
-        await until(connection, "select bool_and(lexemes is not null) from conversation_messages")
+        await until(connection, f"select not exists ({UNINDEXED})", "conversation")
         for _ in range(3):
             last = await connection.fetchval("select coalesce(max(id), 0) from memoryd.jobs")
             await until(connection, "select min(id) > $1 from memoryd.jobs", last)

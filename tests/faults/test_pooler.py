@@ -11,6 +11,7 @@ import pytest
 from daemon.db.pooler import hears_notifications
 from tests.support.commands import memoryd
 from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.index import INDEXED, INDEXED_MEMORIES
 from tests.support.transaction_pooler import TransactionPooler
 from tests.support.waiting import IDLE, until
 
@@ -42,13 +43,15 @@ async def live_through(connection: asyncpg.Connection) -> None:
         "insert into agent_commands (agent_id, message) values ('alice', 'deploy the staging server') returning id"
     )
     memory = await until(
-        connection, "select id from agent_memory where command_id = $1 and embedding is not null", command
+        connection,
+        f"select id from agent_memory where command_id = $1 and id in ({INDEXED_MEMORIES})",
+        command,
     )
     assert await connection.fetchval("select output from agent_commands") == "deploy the staging server\n"
     note = await connection.fetchval(
         "insert into agent_memory (agent_id, content) values ('alice', 'the staging server restarts slowly') returning id"
     )
-    await until(connection, "select embedding is not null from agent_memory where id = $1", note)
+    await until(connection, INDEXED, note)
     await until(connection, IDLE)
     linked = "select related_memory_id from memory_associations where memory_id = $1"
     assert await connection.fetchval(linked, note) == memory

@@ -17,9 +17,10 @@ from daemon.embedded.causes import EmbeddedPostgresError, cause_of_end
 from daemon.embedded.server import EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
+from tests.support.index import INDEXED_MEMORIES
 from tests.support.waiting import IDLE, until
 
-LEARNT = "select exists (select from agent_memory where embedding is not null and content = $1)"
+LEARNT = f"select exists (select from agent_memory where content = $1 and id in ({INDEXED_MEMORIES}))"
 
 
 @pytest.fixture

@@ -19,11 +19,10 @@ ADMIN = UUID(int=0xAD)
 TRAIL = "select * from agent_execution_logs where action_type = $1 order by created_at"
 
 SEARCHES = (
-    "select ids from memoryd.find_candidates('wombat', null, '{{}}', null, 10, null)",
+    "select id from memoryd.find('wombat', null, null, null, 10, '{{}}', '{{}}')",
     "select memoryd.rows_in(array[memoryd.scope_of('{one}', null)], 'memory')",
     *(
-        "select ids from memoryd.find_candidates("
-        f"'wombat', array[memoryd.scope_of('{{one}}', null)], '{{{{{source}}}}}', null, 10, null)"
+        f"select id from memoryd.find('wombat', null, '{{one}}', null, 10, '{{{{{source}}}}}', '{{{{}}}}')"
         for source in ("memory", "conversation", "document", "knowledge", "insight")
     ),
     "select * from recall('wombat')",

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
+from tests.support.index import index_rows
 from tests.support.rows import ask, column, insert, remember
 from tests.support.users import ERASE, found
 from tests.support.waiting import IDLE, READY, until
@@ -151,12 +152,13 @@ async def test_words_of_rows_inserted_and_deleted_between_two_counts_are_erased(
 ) -> None:
     """Their sums are nothing, and no count ever included them."""
     rows = [await remember(connection, f"wombat w{chr(97 + n)}zq") for n in range(20)]
-    await connection.execute(
-        "update agent_memory t set lexemes = w.lexemes from agent_memory m "
-        "cross join lateral memoryd.weigh_text(m.content) w where m.id = t.id"
-    )
+    assert len(await index_rows(connection, "memory")) == 20
     words = ["wombat", *(f"w{chr(97 + n)}zq" for n in range(20))]
-    await connection.execute("select memoryd.learn_words($1, $2)", words, rows)
+    await connection.execute(
+        "select memoryd.learn_words($1, $2, array(select scope from agent_memory where id = any($2)))",
+        words,
+        rows,
+    )
     assert len(await column(connection, WORDS)) == 21
     await connection.execute("delete from agent_memory where id <> $1", rows[0])
     await connection.execute("select memoryd.fold_lexeme_changes()")

@@ -61,8 +61,7 @@ async def test_one_row_is_not_indexed_after_all_that_a_user_wrote_before(
     await daemons.start()
     left = await until(
         connection,
-        "select (select count(*) from agent_memory where lexemes is null) "
-        "from agent_memory where id = $1 and lexemes is not null",
+        "select (select count(*) from memoryd.unindexed) from memoryd.entries where id = $1",
         theirs,
     )
     assert left > 1000

@@ -14,7 +14,8 @@ from daemon.embedded.server import EmbeddedPostgres
 from daemon.queue import queue
 from tests.support.daemons import Daemons
 from tests.support.folders import server_folder
-from tests.support.rows import DIMENSIONS
+from tests.support.index import UNINDEXED
+from tests.support.rows import DIMENSIONS, column
 from tests.support.schemas import EMBEDDER
 from tests.support.servers import Server
 from tests.support.sources import one_of_each
@@ -108,7 +109,7 @@ async def test_with_a_full_notification_queue_rows_are_written_and_processed_by_
     daemon = await daemons_at.start(poll_seconds=0.2)
     await until(connection, IDLE)
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
-    assert await connection.fetchval("select count(*) from agent_memory where code is null") == 0
+    assert await column(connection, UNINDEXED, "memory") == []
     await work(connection)
     await until(connection, IDLE)
     assert await connection.fetchval(USAGE) > 0.5

@@ -16,6 +16,7 @@ from handlers.shared.ports import AnyConnection, Job
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.facts import all_done
+from tests.support.index import index_rows
 from tests.support.rows import ask, column, remember
 from tests.support.schemas import apply
 from tests.support.sources import one_of_each
@@ -66,17 +67,18 @@ async def test_advisory_locks_of_an_end_user_do_not_stop_the_build_of_an_ivfflat
 ) -> None:
     await connection.execute(
         """
-        insert into agent_memory (agent_id, content, embedding, lexemes)
-        select 'alice', 'number ' || n, v.one::vector, memoryd.lexemes_of('number ' || n)
+        insert into agent_memory (agent_id, content, embedding)
+        select 'alice', 'number ' || n, v.one::vector
         from generate_series(1, 100) n
-        cross join lateral (select array_agg(sin(n * (d + 1.7)) order by d)::real[] from generate_series(1, 256) d) v(one);
-        select memoryd.fold_lexeme_changes()
+        cross join lateral (select array_agg(sin(n * (d + 1.7)) order by d)::real[] from generate_series(1, 256) d) v(one)
         """
     )
+    assert len(await index_rows(connection, "memory")) == 100
+    await connection.execute("select memoryd.fold_lexeme_changes()")
     async with squatting(second), open_database(database_url) as database:
         await asyncio.gather(*(build_dense_indexes(database, get_logger(), min_rows=100) for _ in range(3)))
     built = "select index_name from memoryd.dense_indexes"
-    assert await column(connection, built) == ["agent_memory_lists_100"]
+    assert await column(connection, built) == ["entries_lists_100"]
 
 
 @pytest.mark.parametrize("role", ["memoryd_user", "memoryd_service", "memoryd_admin"])

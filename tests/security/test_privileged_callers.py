@@ -24,7 +24,7 @@ ASKED = (
     "select source, id::text, content from recall('walrus', 'alice', $1)",
     "select source, id::text, content from explain_recall('walrus', null, $1)",
     "select regexp_replace(build_context('alice', 'feed the walrus'), '[0-9a-f]{12}', '', 'g')",
-    "select c.ids from memoryd.find_candidates('walrus', null, '{memory,knowledge,insight}', null, 100, null) c",
+    "select f.source, f.id::text from memoryd.find('walrus', null, null, null, 100, '{memory,knowledge,insight}', '{}') f",
     "select memoryd.caller_is_privileged(), memoryd.current_caller()::text",
 )
 

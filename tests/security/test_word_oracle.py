@@ -15,8 +15,9 @@ import pytest
 import pytest_asyncio
 
 from tests.support.acting import ANN, BOB, acting_as
+from tests.support.index import UNINDEXED, index_rows
 from tests.support.isolation import index_world
-from tests.support.rows import embedding
+from tests.support.rows import column, embedding
 from tests.support.schemas import connected
 from tests.support.servers import Server
 from tests.support.templates import copied
@@ -69,12 +70,8 @@ async def full(server: Server, template: str) -> AsyncIterator[str]:
                 "select 'alice', $1, 'vexorit and row ' || n from generate_series(1, 50) n",
                 BOB,
             )
-            await opened.execute(
-                "update agent_memory t set lexemes = w.lexemes, sparse_embedding = w.weights, embedding = $1::text::vector "
-                "from (select m.id, l.* from agent_memory m cross join lateral memoryd.weigh_text(m.content) l "
-                "      where m.lexemes is null) w where w.id = t.id",
-                embedding(1.0),
-            )
+            fresh = await column(opened, UNINDEXED, "memory")
+            assert len(await index_rows(opened, "memory", fresh, embedding=embedding(1.0))) == 50
             await opened.execute("select memoryd.learn_words('{zorblat,murvano,vexorit}')")
             await opened.execute("vacuum analyze")
         yield url
@@ -120,28 +117,24 @@ async def cost(connection: asyncpg.Connection, call: str, word: str) -> tuple[in
 
 
 SOURCES = ("memory", "conversation", "document", "knowledge", "insight")
-_SCOPE = f"memoryd.scope_of('{BOB}', null)"
-_SCOPES = ("null", f"array[{_SCOPE}, 0]")
-_CANDIDATES = (
-    "select c.ids, c.question::text "
-    "from memoryd.find_candidates('{words}', {scopes}, '{sources}', null, 200, {near}) c"
-)
+_USERS = ("null", f"'{BOB}'")
+_FOUND = "select f.* from memoryd.find('{words}', null, {user}, null, 200, '{sources}', '{{}}', {near}) f"
 _NEAR = '\'[{"lexeme": "row", "neighbour": "<word>", "similarity": 0.9}]\''
 PROBES = {
     **{
-        f"candidates {source} {n} {what}": _CANDIDATES.format(
-            words=words, scopes=scopes, sources=f"{{{source}}}", near="null"
+        f"candidates {source} {n} {what}": _FOUND.format(
+            words=words, user=user, sources=f"{{{source}}}", near="null"
         )
         for source in SOURCES
-        for n, scopes in enumerate(_SCOPES)
+        for n, user in enumerate(_USERS)
         for what, words in (("words", "<word>"), ("pairs", "<word> row"))
     },
     **{
-        f"question {n}": _CANDIDATES.format(words="<word>", scopes=scopes, sources="{}", near="null")
-        for n, scopes in enumerate(_SCOPES)
+        f"question {n}": _FOUND.format(words="<word>", user=user, sources="{}", near="null")
+        for n, user in enumerate(_USERS)
     },
-    "question near": _CANDIDATES.format(words="row", scopes="null", sources="{}", near=_NEAR),
-    "candidates near": _CANDIDATES.format(words="row", scopes="null", sources="{memory}", near=_NEAR),
+    "question near": _FOUND.format(words="row", user="null", sources="{}", near=_NEAR),
+    "candidates near": _FOUND.format(words="row", user="null", sources="{memory}", near=_NEAR),
     "recall": "select * from recall('<word>')",
     "recall of another": f"select * from recall('<word>', null, '{BOB}')",
     "explain_recall": "select * from explain_recall('<word> row')",
@@ -170,7 +163,7 @@ async def test_a_grant_of_shared_rows_opens_no_words_of_what_cannot_be_shared(
     costs = []
     for word in (THERE, NOWHERE, THERE):
         async with asker.transaction(readonly=True), acting_as(asker, EVE):
-            probe = _CANDIDATES.format(words="<word>", scopes="null", sources=f"{{{source}}}", near="null")
+            probe = _FOUND.format(words="<word>", user="null", sources=f"{{{source}}}", near="null")
             costs.append(await cost(asker, probe, word))
     assert costs[0] == costs[1] == costs[2]
 
@@ -189,16 +182,17 @@ async def test_the_measured_cost_differs_for_a_word_that_is_found(asker: asyncpg
 QUESTION = """
 select (c.question).words, (c.question).word_scopes, (c.question).pairs, (c.question).pair_scopes, (c.question).speakers,
        (c.question).ideal, (c.question).asks_when
-from memoryd.find_candidates($1, null, '{}', null, 200, null) c
+from (select memoryd.question(u.caller, $1, memoryd.open_scopes(u.caller, null), null) as question
+      from (select row($2::uuid, false, false)::memoryd.caller as caller) u) c
 """
 
 
 async def test_a_question_without_scopes_reveals_no_words(asker: asyncpg.Connection) -> None:
     for user in (ANN, EVE, None):
-        async with acting_as(asker, user):
-            told = [
-                tuple(await asker.fetchrow(QUESTION, f"{word} row") or ()) for word in (FRESH, THERE, NOWHERE)
-            ]
+        told = [
+            tuple(await asker.fetchrow(QUESTION, f"{word} row", user) or ())
+            for word in (FRESH, THERE, NOWHERE)
+        ]
         assert str(told[0]).replace(FRESH, "x") == str(told[2]).replace(NOWHERE, "x")
         assert str(told[1]).replace(THERE, "x") == str(told[2]).replace(NOWHERE, "x")
 
@@ -213,7 +207,12 @@ async def test_functions_open_to_users_take_words_and_scopes_but_no_index_keys(
         "where p.prosecdef and has_function_privilege('memoryd_user', p.oid, 'execute') "
         "and a.type in ('bigint'::regtype, 'bigint[]'::regtype)"
     )
-    assert {row["name"] for row in taken} == {"p_scopes"}
+    assert {(row["proname"], row["name"]) for row in taken} == {
+        ("find", "p_count"),
+        ("nearest_in_scope", "p_scope"),
+        ("rows_in", "p_scopes"),
+        ("similarities", "p_scopes"),
+    }
 
 
 async def test_shared_scopes_are_open_to_users_with_any_grant(asker: asyncpg.Connection) -> None:

@@ -29,11 +29,10 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of", "embedding_to_match",
-        "grants_access", "is_asked_for",
-        "is_plain", "json_fits", "keyword_part", "kind_weight", "lexemes_of", "list_fits", "ms_since", "one_line", "prior_of",
-        "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_text",
-        "sources_asked", "sparse_index", "text_fits", "time_fits", "unseen", "weigh_text", "weigh_texts",
+        "agent_id_fits", "by_source", "check_match", "check_search", "embedding_to_match", "grants_access", "is_asked_for", "is_plain",
+        "json_fits", "keyword_part", "kind_weight", "list_fits", "ms_since", "one_line", "recency", "refuse",
+        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
+        "time_fits", "unseen",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """Computed only from the arguments."""
@@ -44,6 +43,14 @@ _SCOPES = (
     "array[memoryd.scope_of('<other>', null)]",
     "array[memoryd.scope_of(null, 'alice'), memoryd.scope_of(null, '_shared'), 0]",
     "array[memoryd.scope_of('<me>', null), memoryd.scope_of('<other>', null), 0, 0]",
+)
+_EACH_SCOPE = (
+    "null",
+    "0",
+    "memoryd.scope_of('<me>', null)",
+    "memoryd.scope_of('<other>', null)",
+    "memoryd.scope_of(null, 'alice')",
+    "memoryd.scope_of(null, '_shared')",
 )
 _ASKED = (
     "'<words>'",
@@ -72,22 +79,6 @@ def _each(call: str, table: str) -> tuple[str, ...]:
 
 _CALLERS = ("memoryd.current_caller()", "row('<other>', false, false)", "row('<me>', true, true)")
 """As the caller, as another user, and as a role with all rights."""
-
-
-def _rows(function: str, arguments: str, *, order: str = "1, 2") -> tuple[str, ...]:
-    """A function over the ids of all rows of each source, whichever user the caller claims to be."""
-    return tuple(
-        f"select * from memoryd.{function}({caller}::memoryd.caller, {before}"
-        f"array_fill('{source}'::text, array[cardinality(<{table}>)]), <{table}>, {after}) order by {order}"
-        for source, table in SOURCES.items()
-        for caller in _CALLERS
-        for before, after in (_around(arguments, user) for user in _USERS)
-    )
-
-
-def _around(arguments: str, user: str) -> tuple[str, str]:
-    before, _, after = arguments.replace("{user}", user).partition("ids")
-    return before, after.removeprefix(", ")
 
 
 CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -139,23 +130,26 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for agent in ("'alice'", "null")
             for user in _USERS
         ),
-        "memoryd.find_candidates": tuple(
-            "select c.question::text, array(select c.sources[i] || c.ids[i] from generate_subscripts(c.ids, 1) i order by 1) "
-            f"from memoryd.find_candidates('{words}', {scopes}, '{sources}', {vector}, 1000, {near}) c"
+        "memoryd.find": tuple(
+            f"select * from memoryd.find('{words}', {agent}, {user}, {vector}, 1000, '{sources}', '{only}', {near}) "
+            "order by 1, 2"
             for words in ("<words>", "Speaker pregnancy")
-            for scopes in _SCOPES
+            for agent in ("'alice'", "null")
+            for user in _USERS
             for sources in ("{memory,conversation,document,knowledge,insight}", "{knowledge}")
             for vector in ("null", "<vector>")
             for near in ("null", _NEAR)
+            for only in ("{}", '{"context": "work"}')
         ),
-        "memoryd.candidate_rows": _rows(
-            "candidate_rows",
-            "ids, (select weights from memoryd.weigh_text('<words>')), <vector>, {user}, false, null, '{}'",
+        "memoryd.nearest_in_scope": tuple(
+            f"select * from memoryd.nearest_in_scope('{source}', {scope}, <vector>, -1, 1000) order by 1"
+            for source in SOURCES
+            for scope in _EACH_SCOPE
         ),
-        "memoryd.hybrid_scores": _rows(
-            "hybrid_scores",
-            "(select c.question from memoryd.find_candidates('<words>', null, '{}', null, 10, null) c), "
-            "ids, <vector>, {user}, false, null, '{}', 1000",
+        "memoryd.similarities": tuple(
+            f"select * from memoryd.similarities('{source}', <{table}>, {scopes}, <vector>) order by 1"
+            for source, table in SOURCES.items()
+            for scopes in _SCOPES
         ),
         "memoryd.show_rows": tuple(
             f"select * from memoryd.show_rows({caller}::memoryd.caller, "
@@ -170,7 +164,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.linked_rows": tuple(
             "select * from memoryd.linked_rows("
-            f"<agent_memory>, <vector>, '{{secret,recipe}}', {user}, {unowned}, {agent}, '{{}}') order by 1, 2"
+            f"<agent_memory>, '{{secret,recipe}}', {user}, {unowned}, {agent}, '{{}}') order by 1, 2"
             for user in _USERS
             for unowned in _YES_NO
             for agent in ("'alice'", "null")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncpg
 
+from tests.support.index import STALE
 from tests.support.waiting import until
 
 # Nothing waits, nothing is claimed, nothing is dead, nothing is half done: one row of zeros.
-LEFT_OVER = """
+LEFT_OVER = f"""
 select (select count(*) from memoryd.jobs) as jobs,
        (select count(*) from memoryd.lanes where leased_until > now()) as leases,
        (select count(*) from memoryd.dead_letters) as dead_letters,
        (select count(*) from memoryd.executions) as executions,
        (select count(*) from agent_commands where status in ('pending', 'ready', 'running')) as unfinished,
-       (select count(*) from agent_memory where embedding is null) as unindexed
+       (select count(*) from memoryd.unindexed) as unindexed,
+       (select count(*) from ({STALE}) s) as stale
 """
 
 # One statement, so that nothing slips through between a command's end and the job that this makes.

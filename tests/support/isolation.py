@@ -16,6 +16,7 @@ from uuid import UUID
 import asyncpg
 
 from tests.support.acting import ANN, BOB
+from tests.support.index import UNINDEXED, index_rows
 from tests.support.rows import column, embedding, insert
 
 OWNERS: tuple[UUID | None, ...] = (ANN, BOB, None)
@@ -172,7 +173,7 @@ async def read_world(connection: asyncpg.Connection) -> World:
     each = [
         f"select '{table}' as name, to_jsonb(t) - $1::text[] as row from public.{table} t" for table in tables
     ]
-    beside = ["embedding", "dense_embedding", "sparse_embedding", "lexemes", "code"]
+    beside = ["embedding", "dense_embedding", "sparse_embedding"]
     for r in await connection.fetch(" union all ".join(each), beside):
         row = json.loads(r["row"])
         tables[r["name"]][str(row[key_of(r["name"])])] = row
@@ -266,29 +267,10 @@ async def _rows_of(connection: asyncpg.Connection, owner: UUID | None) -> UUID:
     return one
 
 
-EMBEDDINGS = (
-    ("agent_memory", "embedding"),
-    ("memory_chunks", "dense_embedding"),
-    ("shared_knowledge", "embedding"),
-    ("dream_insights", "embedding"),
-)
-COLUMNS = "lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when"
-
-
 async def index_world(connection: asyncpg.Connection) -> None:
     """Indexes all rows, as a daemon would; of embeddings it is enough that they are near."""
-    near = embedding(0.6, 0.8)
-    for table, name in EMBEDDINGS:
-        weighed = f"select t.id, w.* from {table} t cross join lateral memoryd.weigh_text(memoryd.searched_text(t)) w"
-        await connection.execute(
-            f"update {table} t set {name} = coalesce(t.{name}, $1::text::vector), {COLUMNS} "
-            f"from ({weighed}) w where w.id = t.id",
-            near,
-        )
-    await connection.execute(
-        f"update conversation_messages t set embedding = $1::text::vector, {COLUMNS} "
-        "from memoryd.weigh_messages(array(select id from conversation_messages)) w where w.id = t.id",
-        near,
-    )
+    for source in await column(connection, "select unnest(memoryd.sources())"):
+        await index_rows(connection, str(source), embedding=embedding(0.6, 0.8))
+    assert await column(connection, UNINDEXED, None) == []
     while await connection.fetchval("select memoryd.fold_lexeme_changes()"):
         pass

@@ -10,7 +10,8 @@ import asyncpg
 from daemon.db.migration_files import MigrationFiles
 from daemon.db.migrator import migrate
 from daemon.db.plan import Upgrade
-from tests.support.rows import DIMENSIONS, ask, insert, remember
+from tests.support.index import INDEXED_MEMORIES
+from tests.support.rows import DIMENSIONS, ask, column, insert, remember
 from tests.support.waiting import IDLE, until
 
 EMBEDDER = "local/wordllama-256"
@@ -47,7 +48,7 @@ async def lives(connection: asyncpg.Connection) -> None:
     for text in ("staging server has 8 cores", "staging server is in Oslo"):
         await remember(connection, text, kind="fact", agent_id="_shared")
     await until(connection, IDLE)
-    assert await connection.fetchval("select count(*) from agent_memory where embedding is not null") == 3
+    assert len(await column(connection, INDEXED_MEMORIES)) == 3
     assert await connection.fetchval("select count(*) from memory_associations") >= 1
     second = await ask(connection, "deploy the production server")
     await until(connection, "select context like '%build 512%' from agent_commands where id = $1", second)

@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.index import INDEXED
 from tests.support.notifications import Notifications
 from tests.support.rows import ask, insert, remember
 from tests.support.waiting import IDLE, READY, until
@@ -98,7 +99,7 @@ async def test_the_channels_can_be_switched_off(
     assert await heard.until_now(connection) == []
     # The daemon's own wake-ups are not switched off.
     memory = await remember(connection, "still heard")
-    await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
+    await until(connection, INDEXED, memory)
 
     await daemon.stop()
     await daemons.start()

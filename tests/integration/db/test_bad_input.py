@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from tests.support.index import INDEXED, INDEXED_MEMORIES
 from tests.support.rows import ask, embedding, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 
@@ -121,7 +122,7 @@ BAD = {
         "select * from recall('x', sources => '{web}')",
         "22023",
         "unknown source web",
-        "Sources: memory, conversation, document, knowledge, insight.",
+        "Sources: memory, conversation, document, insight, knowledge.",
     ),
     "query to judge": Bad(f"select mark_useful('{NOBODY}', true)", "P0002", f"no query {NOBODY}", "memory_queries"),
     "context of no agent": Bad("select build_context(null, 'x')", "22004", "needs an agent", "build_context('agent'"),
@@ -247,14 +248,14 @@ async def test_an_output_of_five_megabytes_is_captured_and_summarised(served: as
     assert len(captured["content"]) <= 500
     assert captured["content"].startswith("Task: line 0 of a flood of words line 1")
     assert {"flood", "words"} <= set(captured["keywords"])
-    assert captured["embedding"] is not None
+    assert await served.fetchval(INDEXED, captured["id"])
     assert await served.fetchval("select output from agent_commands where id = $1", command) == text
 
     memory = await remember(served, text, agent_id="flooded")
     await until(served, IDLE)
     kept = await one_row(served, "select *, length(content) as long from agent_memory where id = $1", memory)
     assert kept["long"] == len(text)
-    assert kept["embedding"] is not None
+    assert await served.fetchval(INDEXED, memory)
     assert kept["keywords"] == ["line", "flood", "words"]
     assert memory in [
         row["id"] for row in await served.fetch("select * from recall('flood of words', 'flooded')")
@@ -271,7 +272,9 @@ async def test_unusual_text_is_remembered_unchanged(served: asyncpg.Connection, 
     memory = await remember(served, text, agent_id="odd")
     await until(served, IDLE)
     row = await one_row(
-        served, "select content, embedding is not null as indexed from agent_memory where id = $1", memory
+        served,
+        f"select content, id in ({INDEXED_MEMORIES}) as indexed from agent_memory where id = $1",
+        memory,
     )
     assert tuple(row) == (text, True)
 
@@ -315,6 +318,6 @@ async def _serves_the_next(connection: asyncpg.Connection) -> None:
     command = await ask(connection, "a good row after a bad one")
     await until(connection, READY, command)
     memory = await remember(connection, "a good memory after a bad one", agent_id="next")
-    await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
+    await until(connection, INDEXED, memory)
     await until(connection, IDLE)
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0

@@ -11,15 +11,15 @@ from structlog.testing import capture_logs
 from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
+from tests.support.index import UNINDEXED, index_rows
 from tests.support.rows import column
 from tests.support.waiting import MUCH_WORK
 
 # Directions of their own, so that each one's nearest is itself.
 REMEMBER = """
-insert into agent_memory (agent_id, content, embedding, lexemes)
+insert into agent_memory (agent_id, content, embedding)
 select 'agent ' || n % 2, 'number ' || n,
-       (select array_agg(sin(n * (d + 1.7)) order by d) from generate_series(1, 256) d)::real[]::vector,
-       memoryd.lexemes_of('number ' || n)
+       (select array_agg(sin(n * (d + 1.7)) order by d) from generate_series(1, 256) d)::real[]::vector
 from generate_series($1::integer, $2::integer) n
 """
 COUNT_IN = "select memoryd.fold_lexeme_changes()"
@@ -30,7 +30,7 @@ cross join lateral recall('nothing of it', $2, query_embedding => m.embedding, m
 where m.content = $1
 """
 INDEXES = r"select relname from pg_class where relname like '%\_lists\_%' order by 1"
-PROBED = "select memoryd.lists_to_probe(memoryd.current_caller(), 'memory', array[memoryd.scope_of(null, 'agent 0')])"
+PROBED = "select memoryd.lists_to_probe(memoryd.current_caller(), array[memoryd.scope_of(null, 'agent 0')])"
 NOTED = "select source, index_name, lists, rows from memoryd.dense_indexes"
 
 
@@ -45,6 +45,10 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 async def remember(connection: asyncpg.Connection, first: int, last: int) -> None:
     """Indexed memories, counted in."""
     await connection.execute(REMEMBER, first, last)
+    assert (
+        len(await index_rows(connection, "memory", await column(connection, UNINDEXED, "memory")))
+        == last - first + 1
+    )
     await connection.execute(COUNT_IN)
 
 
@@ -59,10 +63,8 @@ async def test_a_big_table_is_searched_by_an_ivfflat_index(
     with capture_logs() as lines:
         await build_dense_indexes(database, get_logger(), min_rows=400)
         await build_dense_indexes(database, get_logger(), min_rows=400)
-    assert [(x["event"], x["source"], x["rows"]) for x in lines] == [("dense_index_built", "memory", 400)]
-    assert [tuple(r) for r in await connection.fetch(NOTED)] == [
-        ("memory", "agent_memory_lists_400", 50, 400)
-    ]
+    assert [(x["event"], x["rows"]) for x in lines] == [("dense_index_built", 400)]
+    assert [tuple(r) for r in await connection.fetch(NOTED)] == [("entries", "entries_lists_400", 50, 400)]
     # So few rows are looked through by code; as if the scope were a big one:
     assert await connection.fetchval(PROBED) is None
     await connection.execute("update memoryd.dense_indexes set rows = 0")
@@ -79,13 +81,13 @@ async def test_the_index_is_built_later_while_many_jobs_wait(
     await build_dense_indexes(database, get_logger(), min_rows=51)
     assert await column(connection, INDEXES) == []
     await build_dense_indexes(database, get_logger(), min_rows=50)
-    assert await column(connection, INDEXES) == ["agent_memory_lists_100"]
+    assert await column(connection, INDEXES) == ["entries_lists_100"]
     await remember(connection, 101, 399)
     await build_dense_indexes(database, get_logger(), min_rows=50)
-    assert await column(connection, INDEXES) == ["agent_memory_lists_100"]
+    assert await column(connection, INDEXES) == ["entries_lists_100"]
     await connection.execute("delete from memoryd.jobs")
     await build_dense_indexes(database, get_logger(), min_rows=50)
-    assert await column(connection, INDEXES) == ["agent_memory_lists_399"]
+    assert await column(connection, INDEXES) == ["entries_lists_399"]
 
 
 async def test_the_index_is_rebuilt_when_the_table_has_doubled(
@@ -95,16 +97,16 @@ async def test_the_index_is_rebuilt_when_the_table_has_doubled(
     await build_dense_indexes(database, get_logger(), min_rows=100)
     await remember(connection, 101, 199)
     await build_dense_indexes(database, get_logger(), min_rows=100)
-    assert await column(connection, INDEXES) == ["agent_memory_lists_100"]
+    assert await column(connection, INDEXES) == ["entries_lists_100"]
     await remember(connection, 200, 200)
     # As a daemon leaves it that was killed while it built.
-    await connection.execute("create index agent_memory_lists_200 on agent_memory (id)")
+    await connection.execute("create index entries_lists_200 on memoryd.entries (id)")
     await build_dense_indexes(database, get_logger(), min_rows=100)
-    assert await column(connection, INDEXES) == ["agent_memory_lists_200"]
-    assert [tuple(r)[1:] for r in await connection.fetch(NOTED)] == [("agent_memory_lists_200", 50, 200)]
+    assert await column(connection, INDEXES) == ["entries_lists_200"]
+    assert [tuple(r)[1:] for r in await connection.fetch(NOTED)] == [("entries_lists_200", 50, 200)]
     assert (
         await connection.fetchval(
-            "select am.amname from pg_class c join pg_am am on am.oid = c.relam where c.relname = 'agent_memory_lists_200'"
+            "select am.amname from pg_class c join pg_am am on am.oid = c.relam where c.relname = 'entries_lists_200'"
         )
         == "ivfflat"
     )

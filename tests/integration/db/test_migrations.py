@@ -18,6 +18,7 @@ from daemon.db.plan import MigrationError
 from daemon.db.pool import quoted
 from tests.support.acting import acting_as
 from tests.support.daemons import Daemons
+from tests.support.index import UNINDEXED
 from tests.support.rows import DIMENSIONS, column, remember
 from tests.support.schemas import EMBEDDER, apply, connected, lives
 from tests.support.waiting import IDLE, until
@@ -55,7 +56,8 @@ async def test_each_numbered_file_is_applied_once_in_order(empty_url: str) -> No
 
 async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
     last = load_files().schema[-1]
-    await apply(empty_url, files=files(without_last=True))
+    # The functions of this memoryd may need what the last file makes.
+    await apply(empty_url, files=replace(files(without_last=True), functions=()))
     assert (await apply(empty_url)).schema == (last,)
     extra = Migration(9000, "extra", "create table public.extra (v vector(:dimensions))", "c")
     assert (await apply(empty_url, files=files(extra))).schema == (extra,)
@@ -206,8 +208,6 @@ async def test_pgvector_may_live_in_a_schema_of_its_own(
                 )
                 await connection.execute("update agent_memory set content = 'my own tricycle'")
             await until(connection, IDLE)
-            assert await connection.fetchval(
-                "select embedding is not null from agent_memory where user_id = $1", user
-            )
+            assert await column(connection, UNINDEXED, None) == []
     finally:
         await daemons.kill_all()

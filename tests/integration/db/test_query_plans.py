@@ -16,12 +16,12 @@ import pytest_asyncio
 from daemon import schedule
 from daemon.executor import commands
 from daemon.queue import queue
-from handlers import associate, capture, context, index, lexicon, request
+from handlers import associate, capture, context, lexicon, request
 from handlers.dream import lease, reader, writer
-from handlers.indexing import messages as index_messages
-from handlers.indexing.rows import RowIndex
+from handlers.indexing import rows as index_rows
 from tests.support.acting import acting_as
 from tests.support.servers import Server
+from tests.support.sources import TABLES
 from tests.support.templates import copied, make_once
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 BIG = {
     "jobs", "lanes", "agents", "agent_memory", "agent_commands", "memory_associations", "memory_queries", "memory_requests",
     "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
-    "shared_knowledge", "lexeme_statistics", "lexicon", "lexeme_neighbours",
+    "shared_knowledge", "lexeme_statistics", "lexicon", "lexeme_neighbours", "entries", "unindexed",
 }  # fmt: skip
 
 # Their jobs come with the rows: 30,000 to index, 2,000 contexts, 5,000 requests of 50 users, 16,000 captures in 500 lanes.
@@ -85,21 +85,14 @@ insert into shared_knowledge (tier, category, title, content, created_by)
 select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first', 'agent 1' from generate_series(1, 10000) n;
 
 -- As the index topic leaves them; four of five still wait for it.
-update agent_memory t
-set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
-where hashtext(t.id::text) % 5 = 0;
-update conversation_messages t
-set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
-where hashtext(t.id::text) % 5 = 0;
-update memory_chunks t
-set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
-where hashtext(t.id::text) % 5 = 0;
-update shared_knowledge t
-set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
-where hashtext(t.id::text) % 5 = 0;
-update dream_insights t
-set (lexemes, sparse_embedding, prior, says_when) = (select w.* from memoryd.weigh_text(memoryd.searched_text(t)) w)
-where hashtext(t.id::text) % 5 = 0;
+select count(*)
+from (select s.source, array_agg(s.id order by s.id) as ids, array_agg(s.text_hash order by s.id) as hashes,
+             array_agg(s.searched_text order by s.id) as texts
+      from memoryd.searchable s
+      where hashtext(s.id::text) % 5 = 0
+      group by s.source) r
+cross join lateral memoryd.write_entries(r.source, r.ids, r.hashes, r.ids, r.texts,
+                                         array_fill(null::vector, array[cardinality(r.ids)]));
 select memoryd.fold_lexeme_changes();
 insert into memoryd.lexicon (lexeme, word) select 'word' || n, 'word' || n from generate_series(1, 10000) n;
 insert into memoryd.lexeme_neighbours (lexeme, neighbour, similarity)
@@ -146,8 +139,6 @@ IDS, TIME = [UUID(int=n) for n in range(16)], datetime.now(UTC)
 NUMBERS, SIXTEEN = list(range(16)), [1] * 16
 NO_EMBEDDINGS = [None] * 16
 
-ROW_INDEXES = {name: found for name, found in index.INDEXES.items() if isinstance(found, RowIndex)}
-
 STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "queue claim": (queue.CLAIM, ("index", 64, 30.0, 5, 1)),
     "queue claim of a topic without work": (queue.CLAIM, ("request", 64, 30.0, 5, 1)),
@@ -172,17 +163,9 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "capture read": (capture.READ, (IDS,)),
     "capture write": (
         capture.WRITE,
-        (IDS, ["a"] * 16, IDS, IDS, ["outcome"] * 16, ["text"] * 16, NO_EMBEDDINGS, ["{}"] * 16, [TIME] * 16),
+        (IDS, ["a"] * 16, IDS, IDS, ["outcome"] * 16, ["text"] * 16, ["{}"] * 16, [TIME] * 16),
     ),
-    **{f"index read {name}": (rows.read_sql, (IDS,)) for name, rows in ROW_INDEXES.items()},
-    **{
-        f"index write {name}": (rows.write_sql, (IDS, NO_EMBEDDINGS, SIXTEEN))
-        for name, rows in ROW_INDEXES.items()
-    },
-    "index read windows": (index_messages.WINDOWS, (IDS, IDS, ["[3,5)"] * 16, IDS)),
-    "index read messages": (index_messages.TEXTS, (IDS,)),
-    "index lock": (index_messages.LOCK, (IDS,)),
-    "index write windows": (index_messages.WRITE, (IDS, NO_EMBEDDINGS, ["1"] * 16)),
+    **{f"index read {source}": (index_rows.READ, (source, IDS)) for source in TABLES},
     "associate read new": (associate.READ_NEW, (IDS,)),
     "associate read reach": (associate.READ_REACH, ("agent 1", None, TIME)),
     "associate read candidates": (associate.READ_CANDIDATES, (IDS, IDS)),
@@ -237,7 +220,18 @@ with q as (
 select mark_useful(id, true) from q
 """
 
+SOME = "(select array_agg(t.id) from (select id from {} where id > md5('m')::uuid order by id limit 16) t)"
+WRITE = """
+select * from memoryd.write_entries('{source}', {ids}, array_fill(null::bigint, array[16]), {ids},
+                                    array_fill('the new text'::text, array[16]),
+                                    array_fill(array_fill(0.1, array[256])::vector, array[16]))
+"""
+
 CALLS = {
+    **{
+        f"index write {source}": WRITE.format(source=source, ids=SOME.format(table))
+        for source, (table, _) in TABLES.items()
+    },
     "claim_command": "select * from claim_command('agent 1')",
     "claim_command of nothing": "select * from claim_command('agent 2')",
     "complete_command": f"select complete_command({ONE_RUNNING}, 'x')",

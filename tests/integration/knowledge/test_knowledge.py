@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.acting import ANN, acting_as
 from tests.support.daemons import Daemons
+from tests.support.index import INDEXED
 from tests.support.refusals import refused
 from tests.support.rows import column, embedding, insert, one_row
 from tests.support.schemas import connected
@@ -88,7 +89,7 @@ async def test_a_change_sets_updated_at_and_a_look_does_not(scratch: asyncpg.Con
     for statement in (
         f"select touch_knowledge('{which}')",
         "update shared_knowledge set accessed_count = 5",
-        "update shared_knowledge set lexemes = 'mondays'",
+        f"update shared_knowledge set embedding = '{embedding(1)}'",
         "update shared_knowledge set title = title",
     ):
         await scratch.execute(statement)
@@ -303,10 +304,10 @@ async def test_an_invalid_search_is_refused_with_advice(
 async def test_an_entry_gets_its_embedding(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await daemons.start()
     which = await know(connection, "Postgres upgrades happen on Sundays")
-    await until(connection, "select embedding is not null from shared_knowledge where id = $1", which)
+    await until(connection, INDEXED, which)
     found = await column(
         connection,
-        "select s.title from shared_knowledge k, search_shared_knowledge(k.embedding) s where k.id = $1",
+        "select s.title from memoryd.entries k, search_shared_knowledge(k.embedding::vector) s where k.id = $1",
         which,
     )
     assert found == ["Postgres upgrades happen on Sundays"]

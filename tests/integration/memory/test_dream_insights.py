@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.dreams import dream, failures, notes, remember_all, successes
+from tests.support.index import INDEXED
 from tests.support.rows import ask, associate, column, insert, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 
@@ -50,7 +51,7 @@ async def test_a_dream_writes_a_correction_a_pattern_and_a_summary(
     ):
         assert (row["category"], row["confidence"], row["agent_id"]) == (category, confidence, agent)
         assert set(row["source_memories"]) == set(sources)
-        assert row["embedding"] is not None
+        assert await sleeper.fetchval(INDEXED, row["id"])
         assert str(row["dream_id"]) == report["dream_id"]
     assert "3 failures" in correction["insight"]
     assert "checksum mismatch on tape" in correction["insight"]

@@ -14,8 +14,9 @@ import pytest
 
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
+from tests.support.index import INDEXED, index_rows
 from tests.support.notifications import Notifications
-from tests.support.rows import remember
+from tests.support.rows import embedding, remember
 from tests.support.waiting import IDLE, until
 
 News = list[tuple[str | None, str | None, str]]
@@ -93,13 +94,14 @@ async def test_derived_columns_of_a_memory_are_not_notified(
 ) -> None:
     await daemons.start(notification_user_ids="true")
     memory = await remember(connection, "the harbour freezes in January", user_id=ANN)
-    await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
+    await until(connection, INDEXED, memory)
     await until(connection, IDLE)
     assert await updates.news() == [(str(ANN), None, "INSERT")]
-    await connection.execute(
-        "update agent_memory set embedding = null, lexemes = null, sparse_embedding = null"
-    )
-    await until(connection, "select embedding is not null from agent_memory where id = $1", memory)
+    await connection.execute("update agent_memory set embedding = $1::text::vector", embedding(1.0))
+    await connection.execute("update agent_memory set embedding = null")
+    await until(connection, IDLE)
+    assert await index_rows(connection, "memory", embedding=embedding(1.0)) == [memory]
+    await until(connection, IDLE)
     assert await updates.news() == []
 
 

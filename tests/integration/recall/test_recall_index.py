@@ -8,6 +8,7 @@ import asyncpg
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.index import index_rows
 from tests.support.rows import insert
 from tests.support.sources import TABLES, one_of_each
 from tests.support.statistics import miscounted
@@ -41,17 +42,6 @@ STEPS = st.lists(
     min_size=5,
     max_size=40,
 )
-INDEX = {
-    "conversation": "update conversation_messages t set lexemes = w.lexemes, sparse_embedding = w.weights "
-    "from memoryd.weigh_messages(array(select id from conversation_messages)) w where w.id = t.id",
-    **{
-        source: f"update {table} t set lexemes = w.lexemes, sparse_embedding = w.weights "
-        f"from (select s.id, l.* from {table} s cross join lateral memoryd.weigh_text(s.{name}) l) w where w.id = t.id"
-        for source, (table, name) in TABLES.items()
-        if source != "conversation"
-    },
-}
-
 
 THIRD = "('x' || left(id::text, 1))::bit(4)::int % 3"
 """A part of the rows, by chance."""
@@ -70,10 +60,12 @@ async def step(connection: asyncpg.Connection, what: str, source: str, text: int
             connection, "conversation_messages", said | {"content": SENTENCES[text], "user_id": USERS[user]}
         )
         return
+    if what == "index":
+        await index_rows(connection, source)
+        return
     statements: dict[str, tuple[str, list[object]]] = {
         "change": (f"update {table} set {name} = $1 where {THIRD} = $2", [SENTENCES[text], user]),
         "delete": (f"delete from {parent} where {THIRD} = $1", [user]),
-        "index": (INDEX[source], []),
         "rename": ("update conversation_messages set speaker = $1", [("Fish", "mary fish", None)[user]]),
         "give": (f"update {whose} set user_id = $1 where {THIRD} = $2", [USERS[user], text % 3]),
         "share": (f"update {shared} set access_level = $1", [(None, 0, 5)[user]]),

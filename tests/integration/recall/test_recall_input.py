@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.commands import memoryd
+from tests.support.index import UNINDEXED, index_rows
 from tests.support.rows import column, embedding, insert
 from tests.support.schemas import connected
 from tests.support.sources import one_of_each
@@ -147,11 +148,7 @@ async def test_a_question_about_a_speaker_of_any_name_is_answered(
     try:
         said: dict[str, object] = {"session_id": uuid4(), "role": "user", "speaker": name}
         key = await insert(asked, "conversation_messages", said | {"content": "the quokka sleeps"})
-        await asked.execute(
-            "update conversation_messages m set lexemes = w.lexemes, sparse_embedding = w.weights "
-            "from memoryd.weigh_messages(array[$1::uuid]) w where w.id = m.id",
-            key,
-        )
+        assert await index_rows(asked, "conversation", [key]) == [key]
         await asked.fetchval("select memoryd.fold_lexeme_changes()")
         for text in (f"what about {name} and the quokka", name, f"{name}'s quokka"):
             await ask(asked, text)
@@ -347,5 +344,5 @@ async def test_very_large_texts_are_indexed_and_found(asked: asyncpg.Connection)
     assert len(await column(asked, "select id from recall('wombat', match_count => 100)")) == 11
     await until(asked, IDLE)
     assert await asked.fetchval("select count(*) from memoryd.dead_letters") == 0
-    assert await asked.fetchval("select count(*) from conversation_messages where lexemes is null") == 0
+    assert await column(asked, UNINDEXED, None) == []
     assert len(await column(asked, "select id from recall('wombat', match_count => 100)")) == 11

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import DaemonProcess
+from tests.support.index import INDEXED_MEMORIES
 from tests.support.refusals import refused
 from tests.support.rows import ask, associate, column, insert, one_row, remember
 from tests.support.waiting import IDLE, until
@@ -209,7 +210,7 @@ async def test_a_user_writes_their_own_memories(
         assert await connection.fetchval("select forget(array[$1::uuid])", doomed) == 1
     await until(connection, IDLE)
     row = await one_row(
-        connection, "select content, keywords, embedding is not null as indexed from agent_memory"
+        connection, f"select content, keywords, id in ({INDEXED_MEMORIES}) as indexed from agent_memory"
     )
     assert tuple(row) == ("my cat is Mimi", ["cat", "mimi"], True)
 

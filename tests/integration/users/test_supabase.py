@@ -16,6 +16,7 @@ import pytest
 from daemon.embedded.server import EmbeddedPostgres
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
+from tests.support.index import UNINDEXED
 from tests.support.refusals import refused
 from tests.support.rows import column, embedding, insert, one_row, remember
 from tests.support.schemas import apply, connected, lives
@@ -310,9 +311,9 @@ async def test_a_daemon_serves_a_supabase_database_from_end_to_end(project: Proj
                 request = await insert(owner, "memory_requests", ask)
             await until(owner, "select status = 'done' from memory_requests where id = $1", request)
             await until(owner, IDLE)
-            vector = await owner.fetchval("select embedding::text from agent_memory where id = $1", memory)
+            vector = await owner.fetchval("select embedding::text from memoryd.entries where id = $1", memory)
             assert vector is not None
-            assert await owner.fetchval("select bool_and(embedding is not null) from conversation_messages")
+            assert await column(owner, UNINDEXED, None) == []
             async with acting_as(owner, ANN, role="authenticated"):
                 found = await column(owner, "select content from match_memory($1::text::vector)", vector)
                 assert found == ["the ferry leaves at seven"]

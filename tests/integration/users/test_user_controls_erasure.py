@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
+from tests.support.index import INDEXED
 from tests.support.openai_server import HANG
 from tests.support.remote import Remote, remote_embedder
 from tests.support.rows import ask, column, insert, one_row, remember
@@ -82,7 +83,7 @@ async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(
     where = await found(connection, SECRET)
     assert len(where) > 40
     assert "dream_insights.insight" in where
-    assert "agent_memory.lexemes" in where
+    assert "memoryd.entries.lexemes" in where
     assert "memoryd.lexicon.word" in where
     others = await kept_of(connection, BOB)
     words = await found(connection, "wombat")
@@ -289,7 +290,7 @@ async def test_a_daemon_that_is_indexing_does_not_restore_erased_rows(remote: Re
     assert counts["agent_memory"] == 1
     assert await found(connection, SECRET) == {}
     server.heal()
-    await until(connection, "select embedding is not null from agent_memory where id = $1", kept)
+    await until(connection, INDEXED, kept)
     await until(connection, IDLE)
     assert await found(connection, SECRET) == {}
     assert await found(connection, str(ANN)) == {}

@@ -1,0 +1,524 @@
+"""What can be found: the entries of a row are those of its text and its columns as they are now, for all sources alike."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any, Literal
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from providers.local_embedder import LocalEmbedder
+from tests.support.acting import ANN, BOB, CAT, acting_as
+from tests.support.daemons import Daemons
+from tests.support.index import INDEXED, UNINDEXED, entries, index_rows, stale
+from tests.support.rows import column, conclude, embedding, insert, remember, say
+from tests.support.sources import TABLES, found, one_of_each
+from tests.support.statistics import miscounted
+from tests.support.waiting import IDLE, until
+
+NONE: dict[str, set[UUID]] = {source: set() for source in TABLES}
+PASSAGES = "select count(*) from memoryd.entries where id = $1"
+FOUND = "select id from recall($1, match_count => 100)"
+MEANT = "select id from recall('', query_embedding => $1::text::vector, match_count => 3)"
+FILLER = "The committee met as usual and took its minutes without any news to report. "
+
+
+async def all_indexed(connection: asyncpg.Connection) -> None:
+    """Once the daemon has done all, entries and statistics are what they should be."""
+    await until(connection, IDLE)
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
+    assert await connection.fetchval("select count(*) from memoryd.unindexed") == 0
+    assert await column(connection, UNINDEXED, None) == []
+    assert await stale(connection) == []
+    assert await miscounted(connection) == []
+
+
+def all_of(ids: dict[str, UUID]) -> dict[str, set[UUID]]:
+    """As `found` would answer."""
+    return {source: {key} for source, key in ids.items()}
+
+
+# --- Passages.
+
+
+async def test_every_part_of_a_long_text_is_found(connection: asyncpg.Connection, daemons: Daemons) -> None:
+    """By words and by meaning; each row once, although it has many passages."""
+    text = f"The heron nests in the reeds. {FILLER * 60}The walrus swims. {FILLER * 60}Violins are made of spruce wood."
+    ids = await one_of_each(connection, text)
+    await one_of_each(connection, FILLER * 3)
+    await daemons.start()
+    await all_indexed(connection)
+    for key in ids.values():
+        assert await connection.fetchval(PASSAGES, key) > 5
+        numbers = "select array_agg(passage order by passage) from memoryd.entries where id = $1"
+        assert await connection.fetchval(numbers, key) == list(
+            range(await connection.fetchval(PASSAGES, key))
+        )
+    for question in ("heron", "walrus", "violins"):
+        rows = await column(connection, FOUND, question)
+        assert sorted(map(str, rows)) == sorted(map(str, ids.values())), question
+    vectors = await LocalEmbedder().embed(["herons nest in reeds", "a violin made of spruce"])
+    for vector in vectors:
+        meant = "select id from recall('', query_embedding => $1::text::vector, match_count => 5)"
+        assert set(await column(connection, meant, str(vector.tolist()))) == set(ids.values())
+
+
+async def test_a_long_text_that_changes_has_only_passages_of_the_new_one(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    ids = await one_of_each(connection, FILLER * 60 + "The heron nests.")
+    await daemons.start()
+    await all_indexed(connection)
+    for source, key in ids.items():
+        table, name = TABLES[source]
+        assert await connection.fetchval(PASSAGES, key) > 2
+        await connection.execute(f"update {table} set {name} = 'The otter swims.' where id = $1", key)
+        assert await connection.fetchval(PASSAGES, key) == 0
+    assert await found(connection, "heron") == NONE
+    assert await found(connection, "otter") == all_of(ids)
+    await all_indexed(connection)
+    assert [await connection.fetchval(PASSAGES, key) for key in ids.values()] == [1] * 5
+    assert await found(connection, "heron") == NONE
+
+
+async def test_an_emoji_at_a_boundary_of_passages_is_in_one_of_them(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """A text of nothing but emoji of seven characters, without a space; and words on both sides."""
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
+    row = await remember(connection, f"heron {family * 1000} walrus")
+    await daemons.start()
+    await all_indexed(connection)
+    assert await connection.fetchval(PASSAGES, row) > 3
+    for question in ("heron", "walrus"):
+        assert await column(connection, FOUND, question) == [row]
+
+
+# --- What changes without its text.
+
+
+async def test_a_row_that_gets_another_user_takes_its_entries_along(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """At once, with nothing indexed again: its new user finds it, and its old one does not."""
+    long = FILLER * 60 + "The heron nests."
+    mine = await remember(connection, long, user_id=ANN)
+    concluded = await conclude(connection, long, 0.8, user_id=ANN)
+    document = await insert(connection, "documents", {"title": "a paper", "user_id": ANN})
+    chunk = await insert(
+        connection, "memory_chunks", {"document_id": document, "chunk_index": 0, "chunk_text": long}
+    )
+    session = await insert(connection, "conversation_sessions", {"user_id": ANN})
+    said = await say(connection, session, long, user_id=ANN)
+    everything = {mine, concluded, chunk, said}
+    daemon = await daemons.start()
+    await all_indexed(connection)
+    await daemon.stop()
+    before = {entry[:3] for entry in await entries(connection)}
+
+    for user in (BOB, None, CAT):
+        for table, key in (
+            ("agent_memory", mine),
+            ("dream_insights", concluded),
+            ("documents", document),
+            ("conversation_messages", said),
+        ):
+            await connection.execute(f"update {table} set user_id = $1 where id = $2", user, key)
+        assert await connection.fetchval("select count(*) from memoryd.unindexed") == 0
+        assert {entry[:3] for entry in await entries(connection)} == before
+        assert await stale(connection) == []
+        for other in (ANN, BOB, CAT):
+            async with acting_as(connection, other):
+                answered = set(await column(connection, FOUND, "heron"))
+            assert answered == (everything if other == user else set()), other
+    await daemons.start()
+    await all_indexed(connection)
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+async def test_what_a_row_says_beside_its_text_counts_at_once(
+    connection: asyncpg.Connection, daemons: Daemons, indexed: bool
+) -> None:
+    """Kind, confidence, expiry, status and sharing: recall goes by them from the moment they are written."""
+    memory = await remember(connection, "the heron nests", kind="observation")
+    other = await remember(connection, "the heron nests", kind="observation")
+    insight = await conclude(connection, "herons nest", 0.9)
+    document = await insert(connection, "documents", {"title": "a paper", "status": "active"})
+    chunk = await insert(
+        connection, "memory_chunks", {"document_id": document, "chunk_index": 0, "chunk_text": "heron nests"}
+    )
+    knowledge = await insert(
+        connection, "shared_knowledge",
+        {"tier": "core", "category": "team", "title": "herons", "content": "they nest", "created_by": "alice"},
+    )  # fmt: skip
+    if indexed:
+        daemon = await daemons.start()
+        await all_indexed(connection)
+        await daemon.stop()
+    asked = "select id, score from explain_recall('heron nest', match_count => 100)"
+
+    async def scores() -> dict[UUID, float]:
+        return {r["id"]: r["score"] for r in await connection.fetch(asked)}
+
+    assert set(await scores()) == {memory, other, insight, chunk, knowledge}
+    await connection.execute("update agent_memory set kind = 'fact' where id = $1", memory)
+    now = await scores()
+    assert now[memory] > now[other]
+    await connection.execute("update dream_insights set confidence = 0.4")
+    assert (await scores())[insight] < now[insight]
+    await connection.execute("update agent_memory set expires_at = now() where id = $1", other)
+    await connection.execute("update documents set status = 'deleted'")
+    await connection.execute("update shared_knowledge set status = 'archived'")
+    assert set(await scores()) == {memory, insight}
+    await connection.execute("update agent_memory set expires_at = now() + interval '1 day'")
+    await connection.execute("update documents set status = 'active'")
+    await connection.execute("update shared_knowledge set status = 'active'")
+    assert set(await scores()) == {memory, other, insight, chunk, knowledge}
+    if indexed:
+        assert await connection.fetchval("select count(*) from memoryd.unindexed") == 0
+        assert await connection.fetchval("select count(*) from memoryd.jobs where topic = 'index'") == 0
+        assert await stale(connection) == []
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+async def test_what_is_shared_and_what_is_not_counts_at_once(
+    connection: asyncpg.Connection, daemons: Daemons, indexed: bool
+) -> None:
+    """Level, tags and metadata of a message: BOB, who was granted a part, finds it exactly while it is in that part."""
+    await connection.execute(
+        "insert into user_memory_access (user_id, access_level, allowed_tags, allowed_contexts, visibility_scope) "
+        "values ($1, 1, '{red}', '{work}', 'tags')",
+        BOB,
+    )
+    session = await insert(connection, "conversation_sessions", {"user_id": ANN})
+    said = await say(connection, session, "the heron nests", user_id=ANN)
+    if indexed:
+        daemon = await daemons.start()
+        await all_indexed(connection)
+        await daemon.stop()
+    for level, tags, context, granted in (
+        (None, ["red"], "work", False),
+        (1, ["red"], "work", True),
+        (1, ["blue"], "home", False),
+        (1, ["red"], "home", None),
+        (2, ["red"], "work", False),
+        (1, ["red"], "work", True),
+        (None, ["red"], "work", False),
+    ):
+        await connection.execute(
+            "update conversation_messages set access_level = $1, visibility_tags = $2, "
+            "metadata = jsonb_build_object('context', $3::text)",
+            level, tags, context,
+        )  # fmt: skip
+        async with acting_as(connection, BOB):
+            readable = await column(connection, "select id from conversation_messages")
+            assert await column(connection, FOUND, "heron") == readable
+            assert granted is None or readable == [said] * granted
+        async with acting_as(connection, ANN):
+            assert await column(connection, FOUND, "heron") == [said]
+    if indexed:
+        assert await stale(connection) == []
+
+
+# --- Embeddings that are given.
+
+GIVEN, NEW = embedding(*[0.1] * 200), embedding(*[0.0] * 200, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("source", TABLES)
+async def test_a_given_embedding_is_kept_and_found(
+    connection: asyncpg.Connection, daemons: Daemons, source: str
+) -> None:
+    """Before and after indexing; a new one replaces it at once; with a new text it goes, unless it is given anew."""
+    ids = await one_of_each(connection, "The heron nests.")
+    table, name = TABLES[source]
+    given = "dense_embedding" if source == "document" else "embedding"
+    key = ids[source]
+    put = f"update {table} set {given} = $1::text::vector where id = $2"
+    read = f"select {given} from {table} where id = $1"
+    await connection.execute(put, GIVEN, key)
+    kept = await connection.fetchval(read, key)
+    assert (await column(connection, MEANT, GIVEN))[:1] == [key]
+    daemon = await daemons.start()
+    await all_indexed(connection)
+    assert await connection.fetchval(read, key) == kept
+    assert (await column(connection, MEANT, GIVEN))[:1] == [key]
+
+    await connection.execute(put, NEW, key)
+    assert (await column(connection, MEANT, NEW))[:1] == [key]
+    await all_indexed(connection)
+    assert (await column(connection, MEANT, NEW))[:1] == [key]
+    near = "select similarity from recall('', query_embedding => $1::text::vector) where id = $2"
+    assert await connection.fetchval(near, NEW, key) == pytest.approx(1, abs=1e-3)
+
+    await connection.execute(f"update {table} set {name} = 'The otter swims.' where id = $1", key)
+    assert await connection.fetchval(read, key) is None
+    await all_indexed(connection)
+    assert await connection.fetchval(read, key) is None
+    assert (await connection.fetchval(near, NEW, key) or 0) < 0.9
+
+    both = f"update {table} set {name} = 'The walrus dives.', {given} = $1::text::vector where id = $2"
+    await connection.execute(both, GIVEN, key)
+    await all_indexed(connection)
+    assert await connection.fetchval(near, GIVEN, key) == pytest.approx(1, abs=1e-3)
+    await daemon.stop()
+
+
+async def test_no_embedding_is_written_into_a_users_row(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """What memoryd computes is in memoryd.entries; the columns are the writers' own."""
+    await one_of_each(connection, "The heron nests.")
+    await daemons.start()
+    await all_indexed(connection)
+    for source, (table, _) in TABLES.items():
+        given = "dense_embedding" if source == "document" else "embedding"
+        assert await connection.fetchval(f"select count({given}) from {table}") == 0
+
+
+# --- Deletion.
+
+HALT = """
+create function halt() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(42); return new; end $$;
+create trigger halt before insert on memoryd.entries for each row execute function halt()
+"""
+WAITING = """
+select count(*) >= $1 from pg_stat_activity
+where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0
+"""
+
+
+@pytest.mark.parametrize("source", TABLES)
+async def test_a_deleted_row_leaves_no_entry(
+    connection: asyncpg.Connection, daemons: Daemons, source: str
+) -> None:
+    ids = await one_of_each(connection, FILLER * 60 + "The heron nests.")
+    await daemons.start()
+    await all_indexed(connection)
+    await connection.execute(f"delete from {TABLES[source][0]} where id = $1", ids[source])
+    assert await connection.fetchval(PASSAGES, ids[source]) == 0
+    assert (await found(connection, "heron"))[source] == set()
+    await all_indexed(connection)
+
+
+@pytest.mark.parametrize("source", TABLES)
+async def test_a_row_deleted_while_the_daemon_writes_its_entries_leaves_none(
+    connection: asyncpg.Connection,
+    second: asyncpg.Connection,
+    third: asyncpg.Connection,
+    daemons: Daemons,
+    source: str,
+) -> None:
+    """The deletion waits for the daemon, or the daemon for it; in the end there is nothing."""
+    table, _ = TABLES[source]
+    ids = await one_of_each(connection, "The heron nests.")
+    await connection.execute("delete from memoryd.jobs where ref <> $1", ids[source])
+    await connection.execute(HALT)
+    async with second.transaction():
+        await second.execute("select pg_advisory_xact_lock(42)")
+        await daemons.start(poll_seconds=0.2)
+        await until(connection, WAITING, 1)
+        deleting = asyncio.create_task(third.execute(f"delete from {table} where id = $1", ids[source]))
+        await until(connection, WAITING, 2)
+    await deleting
+    await until(connection, IDLE)
+    assert await connection.fetchval(PASSAGES, ids[source]) == 0
+    assert (await found(connection, "heron"))[source] == set()
+    assert await miscounted(connection) == []
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
+
+
+@pytest.mark.parametrize(
+    "change", ["delete from agent_memory", "update agent_memory set content = 'the otter'"]
+)
+@pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read", "serializable"])
+async def test_a_transaction_that_began_before_the_entries_were_written_leaves_no_old_ones(
+    connection: asyncpg.Connection,
+    second: asyncpg.Connection,
+    change: str,
+    isolation: Literal["read_committed", "repeatable_read", "serializable"],
+) -> None:
+    """Of an older snapshot the entries cannot be seen: then the transaction fails, or the entries go later."""
+    row = await remember(connection, "the heron nests")
+    transaction = second.transaction(isolation=isolation)
+    await transaction.start()
+    assert await column(second, "select id from agent_memory") == [row]
+    assert await index_rows(connection, "memory", embedding=embedding(1.0)) == [row]
+    try:
+        await second.execute(change)
+        await transaction.commit()
+    except asyncpg.SerializationError:
+        await transaction.rollback()
+        await connection.execute(change)
+    assert await column(connection, "select id from memoryd.entries where lexemes @@ 'heron'") == []
+    assert await column(connection, FOUND, "heron") == []
+
+
+async def test_killed_daemons_leave_each_row_with_exactly_its_entries(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """kill -9 at any moment, while rows of all sources come, change and go."""
+    dice = random.Random(11)
+
+    async def write() -> None:
+        for number in range(25):
+            ids = await one_of_each(second, f"{FILLER * dice.randint(1, 40)} The heron number {number}.")
+            for source, key in ids.items():
+                table, name = TABLES[source]
+                match dice.randint(0, 3):
+                    case 0:
+                        await second.execute(f"delete from {table} where id = $1", key)
+                    case 1:
+                        await second.execute(
+                            f"update {table} set {name} = 'otter {number}' where id = $1", key
+                        )
+            await asyncio.sleep(0.02)
+
+    settings: dict[str, Any] = {
+        "claim_seconds": 1,
+        "poll_seconds": 0.2,
+        "heartbeat_seconds": 0.3,
+        "max_attempts": 20,
+    }
+    writing = asyncio.create_task(write())
+    for _ in range(5):
+        daemon = await daemons.start(**settings)
+        # The moment is the point: no event marks it.
+        await asyncio.sleep(dice.uniform(0.0, 0.5))
+        await daemon.kill()
+    await writing
+    await daemons.start(**settings)
+    await all_indexed(connection)
+
+
+# --- A source is declared in one place.
+
+TICKETS = """
+create table public.tickets (
+    id uuid primary key default gen_random_uuid(),
+    user_id uuid,
+    title text not null,
+    body text not null,
+    is_open boolean not null default true,
+    embedding vector(256),
+    created_at timestamptz not null default now(),
+    scope bigint not null generated always as (memoryd.scope_of(user_id, '_shared')) stored
+);
+alter table public.tickets enable row level security;
+create policy own on public.tickets to memoryd_user using (user_id = memoryd.caller_id());
+grant select on public.tickets to memoryd_user;
+
+create function memoryd.searched_text(p_row public.tickets) returns text
+language sql stable parallel safe
+return concat_ws(E'\\n', (p_row).title, (p_row).body);
+create function memoryd.text_hash(p_row public.tickets) returns bigint
+language sql stable parallel safe
+return hashtextextended(memoryd.searched_text(p_row), 0);
+
+create view memoryd.source_ticket with (security_invoker = true) as
+select 'ticket'::text as source, t.id, t.scope, memoryd.searched_text(t) as searched_text,
+       memoryd.text_hash(t) as text_hash, t.embedding as given_embedding, t.body as content,
+       jsonb_build_object('title', t.title) as metadata, t.user_id as owner_id, null::text as agent_id,
+       null::integer as access_level, null::text[] as visibility_tags, null::jsonb as row_metadata,
+       t.is_open as is_current, null::timestamptz as expires_at, null::uuid as session_id,
+       null::integer as position, null::text as speaker, t.created_at, 1::double precision as weight,
+       null::text[] as keywords
+from public.tickets t;
+grant select on memoryd.source_ticket to memoryd_user;
+grant execute on function memoryd.searched_text(public.tickets), memoryd.text_hash(public.tickets) to memoryd_user;
+
+create or replace view memoryd.searchable_by_users with (security_invoker = true) as
+select * from memoryd.source_memory
+union all
+select * from memoryd.source_conversation
+union all
+select * from memoryd.source_document
+union all
+select * from memoryd.source_insight
+union all
+select * from memoryd.source_ticket;
+create or replace view memoryd.searchable with (security_invoker = true) as
+select * from memoryd.searchable_by_users
+union all
+select * from memoryd.source_knowledge;
+create or replace function memoryd.sources() returns text[]
+language sql immutable parallel safe
+return array['memory', 'conversation', 'document', 'insight', 'ticket', 'knowledge'];
+
+create trigger forget_embedding before update on public.tickets
+    for each row when ((new.title, new.body) is distinct from (old.title, old.body))
+    execute function memoryd.forget_embedding('embedding');
+create trigger rows_inserted after insert on public.tickets
+    referencing new table as new_rows for each statement execute function memoryd.rows_inserted('ticket');
+create trigger rows_updated after update on public.tickets
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.rows_updated('ticket');
+create trigger rows_deleted after delete on public.tickets
+    referencing old table as old_rows for each statement execute function memoryd.rows_deleted('ticket');
+"""
+
+
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_source_that_sql_alone_adds_is_indexed_and_found(
+    connection: asyncpg.Connection, daemons: Daemons, running: bool
+) -> None:
+    """A daemon that was already running indexes it, with no line of Python about it."""
+    if running:
+        await daemons.start()
+    await connection.execute(TICKETS)
+    ids = await one_of_each(connection, "The heron nests.")
+    ticket = await insert(
+        connection, "tickets", {"title": "Heron", "body": "It nests on the roof.", "user_id": ANN}
+    )
+    other = await insert(
+        connection, "tickets", {"title": "Heron", "body": "Another one, far away.", "user_id": BOB}
+    )
+    asked = (
+        "select id, content, metadata->>'title' from recall($1, sources => '{ticket}', match_count => 100)"
+    )
+
+    async def tickets(question: str) -> set[object]:
+        return set(await column(connection, asked, question))
+
+    assert await tickets("heron on the roof") == {ticket, other}
+    if not running:
+        await daemons.start()
+    await all_indexed(connection)
+    assert await connection.fetchval(INDEXED, ticket)
+    assert await tickets("heron on the roof") == {ticket, other}
+    assert {ticket, other, *ids.values()} == set(await column(connection, FOUND, "heron"))
+    # Also by meaning, and by its user alone.
+    [vector] = await LocalEmbedder().embed(["a bird on top of the house"])
+    meant = "select id from recall('', query_embedding => $1::text::vector, sources => '{ticket}', match_count => 1)"
+    assert await column(connection, meant, str(vector.tolist())) == [ticket]
+    for user, own in ((ANN, {ticket}), (BOB, {other}), (CAT, set[UUID]())):
+        async with acting_as(connection, user):
+            assert await tickets("heron") == own
+    # It changes, moves, ends and goes as rows of every source do.
+    await connection.execute("update tickets set body = 'The otter swims.' where id = $1", ticket)
+    assert ticket not in await tickets("roof")
+    assert await tickets("otter") == {ticket}
+    await all_indexed(connection)
+    assert await tickets("otter") == {ticket}
+    await connection.execute("update tickets set user_id = $1 where id = $2", BOB, ticket)
+    async with acting_as(connection, BOB):
+        assert await tickets("otter") == {ticket}
+    await connection.execute("update tickets set is_open = false where id = $1", ticket)
+    assert await tickets("otter") == set()
+    await connection.execute("delete from tickets where id = $1", other)
+    assert await connection.fetchval(PASSAGES, other) == 0
+    await all_indexed(connection)
+    assert await tickets("heron") == set()
+
+
+async def test_an_unknown_source_is_refused_with_the_names_of_the_known(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(TICKETS)
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="unknown source letter") as refused:
+        await connection.fetch("select * from recall('heron', sources => '{letter}')")
+    assert "ticket" in str(refused.value.hint)
+    assert await column(connection, "select id from recall($1, sources => '{ticket}')", str(uuid4())) == []
