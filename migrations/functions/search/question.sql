@@ -37,6 +37,54 @@ as $$
     ) f
 $$;
 
+-- The languages that a question is looked up in: its own, and the four that most rows of the counted scopes
+-- are in. The first is the one that it most likely is in: its own if the scopes have it. Of the scopes of
+-- others an end user's question learns nothing: theirs is the one that is counted.
+create or replace function memoryd.languages_asked(
+    p_caller memoryd.caller, p_query text, p_counted bigint[])
+returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    own constant text := memoryd.language_of(p_query, memoryd.allowed_languages());
+    mine constant bigint := p_counted[1];
+    spoken text[];
+begin
+    if (p_caller).privileged then
+        spoken := array(
+            select substr(s.lexeme, 2) from memoryd.lexeme_statistics s
+            where s.scope = any(p_counted) and s.lexeme > '=' and s.lexeme < '>'
+            group by s.lexeme
+            order by sum(s.rows) desc, s.lexeme
+            limit 4);
+    else
+        spoken := array(
+            select substr(s.lexeme, 2) from memoryd.lexeme_statistics s
+            where (s.scope, s.lexeme) > (mine, '=') and (s.scope, s.lexeme) < (mine, '>')
+            order by s.rows desc, s.lexeme
+            limit 4);
+    end if;
+    if spoken = '{}' then
+        spoken := array['english'];
+    end if;
+    return case when own = any(spoken) then own || array_remove(spoken, own) else spoken || own end;
+end
+$$;
+
+-- What is asked for: the lexemes of a question in these languages, without those of the speakers' names.
+create or replace function memoryd.asked_lexemes(p_query text, p_languages text[], p_speakers text[])
+returns text[]
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array(
+        select a.lexeme
+        from unnest((memoryd.question_lexemes(p_query, p_languages))[1:200]) as a(lexeme)
+        where p_speakers is null
+           or a.lexeme <> all (memoryd.question_lexemes(array_to_string(p_speakers, ' '), p_languages)))
+$$;
+
 -- For the daemon, which embeds a question. text: the question without the names of speakers, since with a
 -- name the nearest messages are those that address this speaker. words, lexemes: the words that are not in
 -- the lexicon, which the daemon embeds and looks up with near_words().
@@ -46,7 +94,7 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    asked constant text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    asked constant text[] := (memoryd.name_lexemes(left(p_query, 8192)))[1:200];
     scopes constant bigint[] := (memoryd.scopes_asked((null, true, true), p_agent, p_user)).scopes;
     names constant text := (
         select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
@@ -273,7 +321,7 @@ $$;
 --             pairs come first. Each word has its scope beside it (pair_scopes).
 --   speakers  The speakers that the question names. Their names are not searched for as words, because the
 --             messages that contain a name are mostly those that address the speaker.
---   ideal     The score of a row that contains every word asked for.
+--   ideal     The score of a row that contains every word asked for, in the first of the languages asked.
 -- p_near: the neighbours of words that are not in the lexicon: [{"lexeme", "neighbour", "similarity"}].
 create or replace function memoryd.question(
     p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb)
@@ -285,7 +333,9 @@ declare
     made memoryd.question;
     scopes constant bigint[] := coalesce(p_scopes, memoryd.biggest_scopes());
     counted bigint[];
-    asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    languages text[];
+    asked text[];
+    plain text[];
     uncounted record;
     all_rows double precision;
     budget integer;
@@ -293,13 +343,10 @@ begin
     counted := memoryd.counted_scopes(p_caller, scopes);
     made.asks_when :=
         p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
-    made.speakers := memoryd.speakers_named(asked, counted);
-    if made.speakers is not null then
-        asked := array(
-            select unnest(asked)
-            except
-            select unnest(tsvector_to_array(memoryd.lexemes_of(array_to_string(made.speakers, ' ')))));
-    end if;
+    made.speakers := memoryd.speakers_named((memoryd.name_lexemes(left(p_query, 8192)))[1:200], counted);
+    languages := memoryd.languages_asked(p_caller, left(p_query, 8192), counted);
+    asked := memoryd.asked_lexemes(left(p_query, 8192), languages, made.speakers);
+    plain := memoryd.asked_lexemes(left(p_query, 8192), languages[1:1], made.speakers);
     uncounted := memoryd.uncounted_lexemes(asked, counted, p_scopes is null);
     all_rows := memoryd.count_all_rows(p_caller, counted);
     budget := 500 + least(all_rows / 1000, 2000)::integer;
@@ -344,7 +391,8 @@ begin
            coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
            coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
            (select 1.6 * sum(d.weight)
-            from (select distinct k.lexeme, k.weight from keys k where k.similarity = 1) d)
+            from (select distinct k.lexeme, k.weight from keys k
+                  where k.similarity = 1 and k.lexeme = any(plain)) d)
     into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal
     from singles o cross join twos t;
     return made;
