@@ -14,10 +14,11 @@ as $$
          'his her or an my by but she had your so what if will there their when which do would who about '
          'been how more one all up out no me can just them were like has him its over under then than '
          'some only after also two into could other t s don ll re ve did man am us our because said get '
-         'go war die hat den old most must met still too very here where why any let im take care ha yo '
-         'gut keep soon talk later catch iron critic hi hello ok yes think know want make time good going '
-         'really much well thanks thank even new see way being while again before between through both '
-         'each such those these yours mine should does doing aren isn wasn couldn never always back long'),
+         'go war die hat den old most must met still too very here where why any let c d e l m n x non os '
+         'im take care ha yo gut keep soon talk later catch iron critic hi hello ok yes think know want '
+         'make time good going really much well thanks thank even new see way being while again before '
+         'between through both each such those these yours mine should does doing aren isn wasn couldn '
+         'never always back long'),
         ('b', 'spanish', 'ñ ¿ ¡ á é í ó ú',
          'de la que el en y a los se del las un por con no una su para es al lo como más o pero sus le ha '
          'me si sin sobre este ya entre cuando todo esta ser son dos también fue era muy años hasta desde '
@@ -180,15 +181,16 @@ $$;
 
 -- Each frequent word, and each sign with a dot before it, with the letters of its languages. A letter is
 -- there three times if only one language has the word, twice if two have it: such a word says more. A word
--- is there without its accents too, since many people write so. Computed once in a session, since it has no
--- arguments.
+-- of one letter, which may be anything, counts once. A word is there without its accents too, since many
+-- people write so. Computed once in a session, since it has no arguments.
 create or replace function memoryd.frequent_words() returns jsonb
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     select jsonb_object_agg(k.word, k.letters)
     from (
-        select s.word, string_agg(repeat(s.letter, 4 - least(s.languages, 3)::integer), '') as letters
+        select s.word, string_agg(repeat(s.letter, case when length(s.word) = 1 then 1
+                                                 else 4 - least(s.languages, 3)::integer end), '') as letters
         from (
             select w.word, l.letter, count(*) over (partition by w.word) as languages
             from memoryd.known_languages() l
