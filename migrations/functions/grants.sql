@@ -67,6 +67,15 @@ grant execute on function
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.check_match to memoryd_service, memoryd_user;
 
+-- The words of a text, for rows that are not indexed yet.
+grant execute on function
+    memoryd.lexemes_in, memoryd.lexemes_of_any, memoryd.is_ascii, memoryd.one_form, memoryd.without_accents,
+    memoryd.character_lexemes, memoryd.text_configuration, memoryd.name_lexemes, memoryd.language_of,
+    memoryd.language_of_script, memoryd.frequent_words, memoryd.letters_of_languages, memoryd.known_languages,
+    memoryd.words_of_big_languages, memoryd.words_of_smaller_languages, memoryd.words_of_unstemmed_languages,
+    memoryd.language_mark, memoryd.allowed_languages
+    to memoryd_service, memoryd_user, memoryd_admin;
+
 -- The functions of contexts that run with the caller's rights.
 grant execute on function
     memoryd.relevance, memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines,

@@ -29,10 +29,13 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of", "grants_access", "is_asked_for",
-        "is_plain", "json_fits", "keyword_part", "kind_weight", "lexemes_of", "list_fits", "ms_since", "one_line", "prior_of",
-        "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_text",
-        "sources_asked", "sparse_index", "text_fits", "time_fits", "unseen", "weigh_text", "weigh_texts",
+        "agent_id_fits", "bm25", "by_source", "character_lexemes", "check_match", "check_search", "code_of", "frequent_words",
+        "grants_access", "is_ascii", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight", "known_languages",
+        "language_mark", "language_of", "language_of_script", "letters_of_languages", "lexemes_in", "lexemes_of",
+        "lexemes_of_any", "list_fits", "ms_since", "name_lexemes", "one_form", "one_line", "prior_of", "recency", "refuse",
+        "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_text", "sources_asked", "sparse_index",
+        "text_configuration", "text_fits", "time_fits", "unseen", "weigh_text", "weigh_texts", "without_accents",
+        "words_of_big_languages", "words_of_smaller_languages", "words_of_unstemmed_languages",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """Computed only from the arguments."""
@@ -121,6 +124,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for kind in ("context", "recall", "export", "erase")
             for user in _USERS
         ),
+        "memoryd.allowed_languages": ("select memoryd.allowed_languages()",),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),

@@ -408,7 +408,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     configuration constant regconfig := memoryd.text_configuration(p_language);
-    -- What memoryd.character_lexemes takes, and the punctuation of Chinese and Japanese.
+    -- What character_lexemes takes, and the punctuation of Chinese and Japanese.
     unspaced constant text := '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff'
                               '\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]+';
     form text;
@@ -472,9 +472,11 @@ create or replace function memoryd.language_mark(p_language text) returns text
 language sql immutable parallel safe
 return '=' || p_language;
 
--- The languages of MEMORYD_LANGUAGES: rows are in one of these. Null: in any.
+-- The languages of MEMORYD_LANGUAGES: rows are in one of these. Null: in any. It runs as the owner, because
+-- rows that are not indexed yet are read with the caller's rights, and their words must be the same. It says
+-- nothing but this setting.
 create or replace function memoryd.allowed_languages() returns text[]
-language sql stable
+language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select nullif(array(select jsonb_array_elements_text(s.value)), '{}')

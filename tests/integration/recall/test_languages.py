@@ -160,7 +160,8 @@ async def test_english_lexemes_are_what_they_were(scratch: asyncpg.Connection) -
     recognised = (
         "select t from unnest($1::text[]) t where length(t) > 200 and memoryd.language_of(t) <> 'english'"
     )
-    prose = [text for file in root.glob("docs/*.md") for text in file.read_text("utf-8").split("\n\n")]
+    documents = sorted(set(root.glob("docs/*.md")) - {root / "docs/languages.md"})
+    prose = [text for file in documents for text in file.read_text("utf-8").split("\n\n")]
     assert len(prose) > 200
     assert await column(scratch, recognised, prose) == []
 

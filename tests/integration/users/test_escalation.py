@@ -20,11 +20,11 @@ async def as_ann(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connec
         yield connection
 
 
-# What runs as the owner and may be called. Each asks who calls: what they may bring to light is tried for all of them, under
-# hostile settings, in test_isolation_functions.py.
+# What runs as the owner and may be called. Each asks who calls, but for allowed_languages, which is one setting. What they may
+# bring to light is tried for all of them, under hostile settings, in test_isolation_functions.py.
 OPEN = {
-    "caller_id", "erase_user_memory", "export_user_memory", "find_candidates", "forget", "is_open", "note_admin_read",
-    "note_read", "reset_session", "rows_in",
+    "allowed_languages", "caller_id", "erase_user_memory", "export_user_memory", "find_candidates", "forget", "is_open",
+    "note_admin_read", "note_read", "reset_session", "rows_in",
 }  # fmt: skip
 
 
