@@ -33,7 +33,7 @@ from daemon.queue.listener import Listener
 from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
 from daemon.refusal import PartFailed
-from daemon.settings import Settings
+from daemon.settings import Settings, split_list
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.ports import Embedder, LanguageModel
@@ -264,6 +264,7 @@ async def write_settings(connection: Any, settings: Settings) -> None:
         "notification_user_ids": settings.notification_user_ids,
         "audit": settings.audit,
         "pending_per_user": settings.pending_per_user,
+        "languages": split_list(settings.languages),
         "ttl_hours.outcome": settings.outcome_ttl_hours,
         "ttl_hours.error": settings.outcome_ttl_hours,
         "ttl_hours.observation": settings.outcome_ttl_hours,

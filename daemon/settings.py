@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Annotated, Literal
 
 from dotenv import dotenv_values
-from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "MEMORYD_"
@@ -26,6 +27,13 @@ OF_KUBERNETES = (PREFIX + "SERVICE_", PREFIX + "PORT")
 ENV_FILE, ENV_FILE_ENCODING = ".env", "utf-8-sig"
 A_CENTURY = 876_000
 """In hours. Longer times would not fit into Postgres' timestamps."""
+
+LANGUAGES = (
+    "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "estonian", "finnish", "french", "german",
+    "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese",
+    "romanian", "russian", "serbian", "simple", "spanish", "swedish", "tamil", "turkish", "yiddish",
+)  # fmt: skip
+"""Those that Postgres can stem (Estonian from 18 on). 'simple' is every other one: its words are not stemmed."""
 
 GROUPS: Mapping[str, str] = MappingProxyType(
     {
@@ -43,6 +51,18 @@ GROUPS: Mapping[str, str] = MappingProxyType(
 
 class SettingsError(Exception):
     """A setting has a value that is not allowed; the message is for the person who set it."""
+
+
+def _known_languages(text: str) -> str:
+    unknown = [name for name in split_list(text) if name not in LANGUAGES]
+    if unknown:
+        raise PydanticCustomError("languages", f"names separated by commas, of these: {', '.join(LANGUAGES)}")
+    return text
+
+
+def split_list(text: str) -> list[str]:
+    """The names in a text that separates them by commas, each once."""
+    return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip().lower())))
 
 
 class Settings(BaseSettings):
@@ -103,6 +123,11 @@ class Settings(BaseSettings):
     )
     embedding_dimensions: Annotated[int, Field(ge=1, le=16000)] | None = Field(
         None, description="Dimensions, where the embedder offers several. Fixed by the first migrate."
+    )
+    languages: Annotated[str, AfterValidator(_known_languages)] = Field(
+        "",
+        description="Languages of the texts, separated by commas, the usual one first, as in german,english. Their words are "
+        "found in all their forms. Empty: recognised, text by text. docs/languages.md has the names.",
     )
     language_model: str | None = Field(
         None, description="Model that writes insights: openai/<model>. Empty: rules write them."

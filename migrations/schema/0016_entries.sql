@@ -27,6 +27,7 @@ create table memoryd.entries (
     passage smallint not null,
     embedding halfvec,
     code bit varying generated always as (memoryd.code_of(embedding)) stored,
+    language text not null,
     lexemes tsvector not null,
     weights sparsevec(1000000000) not null,
     length integer not null,
@@ -61,6 +62,8 @@ comment on column memoryd.entries.embedding is
 comment on column memoryd.entries.code is
     'Signs of the embedding and of its halves'' sums and differences, two bits a dimension: what dense search '
     'looks through first.';
+comment on column memoryd.entries.language is
+    'The language whose stems the lexemes are, by its text search configuration.';
 comment on column memoryd.entries.lexemes is
     'The words that it is found by; and ''@lexeme Name'' for the words of its speaker''s name.';
 comment on column memoryd.entries.weights is

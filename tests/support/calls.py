@@ -113,6 +113,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for kind in ("context", "recall", "export", "erase")
             for user in _USERS
         ),
+        "memoryd.allowed_languages": ("select memoryd.allowed_languages()",),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),

@@ -9,6 +9,8 @@ select scope, lexeme, sum(count)::integer as rows
 from (
     select scope, unnest(('#' || source) || tsvector_to_array(lexemes)) as lexeme, 1 as count from memoryd.entries
     union all
+    select scope, '=' || language, 1 from memoryd.entries
+    union all
     select scope, '+', length from memoryd.entries where length > 0
 ) l
 group by scope, lexeme

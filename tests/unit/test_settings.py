@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.settings import PREFIX, Settings, SettingsError, load_settings, unknown_settings
+from daemon.settings import PREFIX, Settings, SettingsError, load_settings, split_list, unknown_settings
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +103,25 @@ def test_every_number_has_bounds() -> None:
             if one.get("type") in ("integer", "number"):
                 assert "maximum" in one, name
                 assert "minimum" in one or "exclusiveMinimum" in one, name
+
+
+@pytest.mark.parametrize("value", ["klingon", "german klingon", "german,,klingon", "deutsch"])
+def test_a_language_that_is_not_known_is_refused_with_those_that_are(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("MEMORYD_LANGUAGES", value)
+    [sentence] = told()
+    start = (
+        f"MEMORYD_LANGUAGES is '{value}'; it must be names separated by commas, of these: arabic, armenian, "
+    )
+    assert sentence.startswith(start)
+    assert ", english, estonian, " in sentence
+
+
+def test_languages_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert split_list(load_settings().languages) == []
+    monkeypatch.setenv("MEMORYD_LANGUAGES", " German, english,,german ")
+    assert split_list(load_settings().languages) == ["german", "english"]
 
 
 def test_all_wrong_values_are_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,11 +152,11 @@ begin
         from described d
     )
     insert into memoryd.entries (
-        scope, source, id, passage, embedding, lexemes, weights, length, row_length, says_when,
+        scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, says_when,
         asks, owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
         session_id, position, speaker, role, created_at, weight, text_hash)
     select d.scope, d.source, d.id, d.passage, l2_normalize(coalesce(d.given, d.embedding))::halfvec,
-           w.lexemes, w.weights, w.length, sum(w.length) over (partition by d.id),
+           w.language, w.lexemes, w.weights, w.length, sum(w.length) over (partition by d.id),
            memoryd.says_when(d.text), memoryd.asks(d.text),
            d.owner_id, d.agent_id, d.access_level, d.visibility_tags,
            case when d.access_level is not null then d.row_metadata end, d.is_current, d.expires_at,

@@ -1,13 +1,15 @@
 -- How many passages of a scope contain a lexeme, and how many a scope has. Triggers of memoryd.entries append what a statement
 -- changes to memoryd.lexeme_changes, and one daemon at a time adds it to memoryd.lexeme_statistics.
 
--- What a passage counts: 1 for each of its lexemes and for its source ('#memory'), and its length in words
--- ('+'), of which the average length in a scope is computed.
-create or replace function memoryd.counted(p_source text, p_lexemes tsvector, p_length integer)
+-- What a passage counts: 1 for each of its lexemes, for its source ('#memory') and its language ('=german'),
+-- and its length in words ('+'), of which the average length in a scope is computed.
+create or replace function memoryd.counted(
+    p_source text, p_language text, p_lexemes tsvector, p_length integer)
 returns table (lexeme text, count integer)
 language sql immutable parallel safe
 begin atomic
-    select l.lexeme, 1 from unnest(('#' || p_source) || tsvector_to_array(p_lexemes)) as l(lexeme)
+    select l.lexeme, 1 from unnest(
+        array['#' || p_source, memoryd.language_mark(p_language)] || tsvector_to_array(p_lexemes)) as l(lexeme)
     union all
     select '+', p_length where p_length > 0;
 end;
@@ -22,14 +24,14 @@ begin
         insert into memoryd.lexeme_changes (scope, lexemes, counts)
         select t.scope, array_agg(t.lexeme), array_agg(t.count)
         from (select n.scope, l.lexeme, sum(l.count)::integer as count
-              from new_rows n cross join lateral memoryd.counted(n.source, n.lexemes, n.length) l
+              from new_rows n cross join lateral memoryd.counted(n.source, n.language, n.lexemes, n.length) l
               group by n.scope, l.lexeme) t
         group by t.scope;
     elsif tg_op = 'DELETE' then
         insert into memoryd.lexeme_changes (scope, lexemes, counts)
         select t.scope, array_agg(t.lexeme), array_agg(-t.count)
         from (select o.scope, l.lexeme, sum(l.count)::integer as count
-              from old_rows o cross join lateral memoryd.counted(o.source, o.lexemes, o.length) l
+              from old_rows o cross join lateral memoryd.counted(o.source, o.language, o.lexemes, o.length) l
               group by o.scope, l.lexeme) t
         group by t.scope;
     else
@@ -38,17 +40,17 @@ begin
         -- join might not be.
         select t.scope, array_agg(t.lexeme), array_agg(t.count)
         from (select c.scope, l.lexeme, sum(c.sign * l.count)::integer as count
-              from (select n.scope, n.source, n.lexemes, n.length, 1 as sign
+              from (select n.scope, n.source, n.language, n.lexemes, n.length, 1 as sign
                     from new_rows n
                     where (n.id, n.source, n.passage, n.scope, n.length, n.lexemes::text) not in (
                         select o.id, o.source, o.passage, o.scope, o.length, o.lexemes::text from old_rows o)
                     union all
-                    select o.scope, o.source, o.lexemes, o.length, -1
+                    select o.scope, o.source, o.language, o.lexemes, o.length, -1
                     from old_rows o
                     where (o.id, o.source, o.passage, o.scope, o.length, o.lexemes::text) not in (
                         select n.id, n.source, n.passage, n.scope, n.length, n.lexemes::text from new_rows n)
                    ) c
-              cross join lateral memoryd.counted(c.source, c.lexemes, c.length) l
+              cross join lateral memoryd.counted(c.source, c.language, c.lexemes, c.length) l
               group by c.scope, l.lexeme
               having sum(c.sign * l.count) <> 0) t
         group by t.scope;

@@ -25,13 +25,16 @@ return right(rtrim(right(p_text, 100)), 1) in ('?', '？', '؟');
 -- are added. The date of a message counts two thirds of its words. Columns: a passage each. p_dates and p_speakers
 -- are null where the passage is no message.
 create or replace function memoryd.weigh_passages(p_texts text[], p_dates timestamptz[], p_speakers text[])
-returns table (place bigint, lexemes tsvector, weights sparsevec, length integer)
+returns table (place bigint, language text, lexemes tsvector, weights sparsevec, length integer)
 language sql stable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-    with texts as materialized (
-        select t.place, t.date, t.speaker, memoryd.lexemes_of(t.text) as lexemes
+    with known as materialized (
+        select t.*, memoryd.language_of(t.text, memoryd.allowed_languages()) as language
         from unnest(p_texts, p_dates, p_speakers) with ordinality as t(text, date, speaker, place)
+    ), texts as materialized (
+        select k.place, k.date, k.speaker, k.language, memoryd.lexemes_in(k.text, k.language) as lexemes
+        from known k
     ), counts as (
         select c.place, c.index, sum(c.count) as count, sum(c.own) as own
         from (select t.place, memoryd.sparse_index(l.lexeme) as index, cardinality(l.positions) as count,
@@ -40,8 +43,8 @@ as $$
               union all
               select t.place, memoryd.sparse_index(l.lexeme), 0.67, 0
               from texts t
-              cross join lateral unnest(memoryd.lexemes_of(
-                  to_char(t.date at time zone 'utc', 'FMMonth FMDD YYYY'))) l
+              cross join lateral unnest(memoryd.lexemes_in(
+                  to_char(t.date at time zone 'utc', 'FMMonth FMDD YYYY'), 'english')) l
               where t.date is not null) c
         group by c.place, c.index
     ), weighed as (
@@ -56,10 +59,10 @@ as $$
         where w.rank <= 16000
         group by w.place
     )
-    select t.place,
+    select t.place, t.language,
            t.lexemes || array_to_tsvector(array(
                select '@' || l || ' ' || btrim(t.speaker)
-               from unnest(tsvector_to_array(memoryd.lexemes_of(t.speaker))) l)),
+               from unnest(memoryd.name_lexemes(t.speaker)) l)),
            coalesce(v.weights, '{}/1000000000'), coalesce(v.length, 0)
     from texts t
     left join vectors v on v.place = t.place

@@ -139,21 +139,22 @@ declare
     terms constant bigint[] := memoryd.keys_of((p_question).words, (p_question).word_scopes, p_scopes);
     pairs constant bigint[] := memoryd.keys_of((p_question).pairs, (p_question).pair_scopes, p_scopes);
     sought constant sparsevec := (p_question).weights;
+    average constant double precision := (p_question).average_length;
 begin
     return array(
         select l.place
         from (
-            (select e.ctid as place, e.weights from memoryd.entries e
+            (select e.ctid as place, e.weights, e.length from memoryd.entries e
              where memoryd.search_terms(e.scope, e.lexemes) && terms
                and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
                and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
                                     e.visibility_tags, e.grants_metadata)
              limit 4000)
             union all
-            (select p.place, p.weights
+            (select p.place, p.weights, p.length
              from generate_series(1, cardinality(pairs), 2) pair
              cross join lateral (
-                 select e.ctid as place, e.weights from memoryd.entries e
+                 select e.ctid as place, e.weights, e.length from memoryd.entries e
                  where memoryd.search_terms(e.scope, e.lexemes) @> pairs[pair:pair + 1]
                    and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
                    and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
@@ -162,7 +163,7 @@ begin
              ) p
              limit 2000)
         ) l
-        order by l.weights <#> sought
+        order by (l.weights <#> sought) / (0.5 + 0.5 * greatest(1, l.length) / average)
         limit p_reach + p_reach / 2);
 end
 $$;

@@ -1,27 +1,5 @@
 -- The embedding of a question that a caller has not embedded.
 
--- The question without the names of speakers in these scopes (null: all): with a name, the nearest messages
--- are those that address this speaker.
-create or replace function memoryd.without_speakers(p_query text, p_scopes bigint[]) returns text
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    asked constant text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
-    names constant text := (
-        select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
-                          order by length(n) desc, n)
-        from unnest(memoryd.speakers_named(asked, p_scopes)) n);
-    rest text := left(p_query, 32768);
-begin
-    if names is not null then
-        -- All names in one pass: a pass over the text for each name would let a client keep the server busy.
-        rest := regexp_replace(rest, '\m(' || names || ')(''s|’s)?(?!\w)', '', 'gi');
-    end if;
-    return case when rest ~ '\w' then rest else left(p_query, 32768) end;
-end
-$$;
-
 -- The embedding of a question to recall(); null where memoryd.embed() has none.
 create or replace function memoryd.embed_question(p_query text, p_agent text, p_user uuid) returns vector
 language plpgsql stable security definer

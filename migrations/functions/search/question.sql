@@ -37,6 +37,76 @@ as $$
     ) f
 $$;
 
+-- The languages that a question is looked up in: its own, and the four that most rows of the counted scopes
+-- are in. The first is the one that it most likely is in: its own if the scopes have it. Of the scopes of
+-- others an end user's question learns nothing: theirs is the one that is counted.
+create or replace function memoryd.languages_asked(
+    p_caller memoryd.caller, p_query text, p_counted bigint[])
+returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    own constant text := memoryd.language_of(p_query, memoryd.allowed_languages());
+    mine constant bigint := p_counted[1];
+    spoken text[];
+begin
+    if (p_caller).privileged then
+        spoken := array(
+            select substr(s.lexeme, 2) from memoryd.lexeme_statistics s
+            where s.scope = any(p_counted) and s.lexeme > '=' and s.lexeme < '>'
+            group by s.lexeme
+            order by sum(s.rows) desc, s.lexeme
+            limit 4);
+    else
+        spoken := array(
+            select substr(s.lexeme, 2) from memoryd.lexeme_statistics s
+            where (s.scope, s.lexeme) > (mine, '=') and (s.scope, s.lexeme) < (mine, '>')
+            order by s.rows desc, s.lexeme
+            limit 4);
+    end if;
+    if spoken = '{}' then
+        spoken := array['english'];
+    end if;
+    return case when own = any(spoken) then own || array_remove(spoken, own) else spoken || own end;
+end
+$$;
+
+-- What is asked for: the lexemes of a question in these languages, without those of the speakers' names.
+create or replace function memoryd.asked_lexemes(p_query text, p_languages text[], p_speakers text[])
+returns text[]
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array(
+        select a.lexeme
+        from unnest((memoryd.question_lexemes(p_query, p_languages))[1:200]) as a(lexeme)
+        where p_speakers is null
+           or a.lexeme <> all (memoryd.question_lexemes(array_to_string(p_speakers, ' '), p_languages)))
+$$;
+
+-- The question without the names of speakers in these scopes (null: all): with a name, the nearest messages
+-- are those that address this speaker.
+create or replace function memoryd.without_speakers(p_query text, p_scopes bigint[]) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    asked constant text[] := (memoryd.name_lexemes(left(p_query, 8192)))[1:200];
+    names constant text := (
+        select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
+                          order by length(n) desc, n)
+        from unnest(memoryd.speakers_named(asked, p_scopes)) n);
+    rest text := left(p_query, 32768);
+begin
+    if names is not null then
+        -- All names in one pass: a pass over the text for each name would let a client keep the server busy.
+        rest := regexp_replace(rest, '\m(' || names || ')(''s|’s)?(?!\w)', '', 'gi');
+    end if;
+    return case when rest ~ '\w' then rest else left(p_query, 32768) end;
+end
+$$;
+
 -- For the daemon, which embeds a question. text: the question without the names of speakers, since with a
 -- name the nearest messages are those that address this speaker. words, lexemes: the words that are not in
 -- the lexicon, which the daemon embeds and looks up with near_words().
@@ -46,22 +116,9 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    asked constant text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
     scopes constant bigint[] := (memoryd.scopes_asked((null, true, true), p_agent, p_user)).scopes;
-    names constant text := (
-        select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
-                          order by length(n) desc, n)
-        from unnest(memoryd.speakers_named(asked, scopes)) n);
 begin
-    text := left(p_query, 32768);
-    if names is not null then
-        -- All names in one pass: a pass over the text for each name would let a client keep the daemon
-        -- busy.
-        text := regexp_replace(text, '\m(' || names || ')(''s|’s)?(?!\w)', '', 'gi');
-    end if;
-    if text !~ '\w' then
-        text := left(p_query, 32768);
-    end if;
+    text := memoryd.without_speakers(p_query, scopes);
     select array_agg(w.word), array_agg(w.lexeme) into words, lexemes
     from (
         select distinct on (s.lexeme) s.lexeme, m.word[1] as word
@@ -252,17 +309,18 @@ end
 $$;
 
 -- The words asked for, apart: see `parts`, `nears` and `tops` of memoryd.question(). Columns: a lexeme each,
--- with the lexeme asked for and its weight.
+-- with the lexeme asked for, its weight, and whether a row has it: words that no row has come last.
 create or replace function memoryd.question_parts(
-    p_lexemes text[], p_asked text[], p_weights double precision[],
+    p_lexemes text[], p_asked text[], p_weights double precision[], p_found boolean[],
     out parts sparsevec[], out nears sparsevec[], out tops double precision[])
 language sql immutable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
     with words as (
         select k.asked, max(k.weight) as top,
-               least(24, row_number() over (order by max(k.weight) desc, k.asked)) as slot
-        from unnest(p_lexemes, p_asked, p_weights) as k(lexeme, asked, weight)
+               least(24, row_number() over (
+                   order by bool_or(k.found) desc, max(k.weight) desc, k.asked)) as slot
+        from unnest(p_lexemes, p_asked, p_weights, p_found) as k(lexeme, asked, weight, found)
         where k.weight > 0
         group by k.asked
     ), places as (
@@ -323,7 +381,7 @@ $$;
 --             pairs come first. Each word has its scope beside it (pair_scopes).
 --   speakers  The speakers that the question names. Their names are not searched for as words, because the
 --             messages that contain a name are mostly those that address the speaker.
---   ideal     The score of a row that contains every word asked for.
+--   ideal     The score of a row that contains every word asked for, in the first of the languages asked.
 --   parts     The words asked for, each as weights of its own: the 23 of the highest weight, and all others
 --             together as the 24th. nears: the same of their near words; tops: the highest weight of each.
 --   role      The role that the question speaks of: user (I, my), assistant (you); null: none, or it names a
@@ -339,7 +397,9 @@ declare
     made memoryd.question;
     scopes constant bigint[] := coalesce(p_scopes, memoryd.biggest_scopes());
     counted bigint[];
-    asked text[] := (tsvector_to_array(memoryd.lexemes_of(left(p_query, 8192))))[1:200];
+    languages text[];
+    asked text[];
+    plain text[];
     uncounted record;
     all_rows double precision;
     budget integer;
@@ -347,13 +407,10 @@ begin
     counted := memoryd.counted_scopes(p_caller, scopes);
     made.asks_when :=
         p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
-    made.speakers := memoryd.speakers_named(asked, counted);
-    if made.speakers is not null then
-        asked := array(
-            select unnest(asked)
-            except
-            select unnest(tsvector_to_array(memoryd.lexemes_of(array_to_string(made.speakers, ' ')))));
-    end if;
+    made.speakers := memoryd.speakers_named((memoryd.name_lexemes(left(p_query, 8192)))[1:200], counted);
+    languages := memoryd.languages_asked(p_caller, left(p_query, 8192), counted);
+    asked := memoryd.asked_lexemes(left(p_query, 8192), languages, made.speakers);
+    plain := memoryd.asked_lexemes(left(p_query, 8192), languages[1:1], made.speakers);
     uncounted := memoryd.uncounted_lexemes(asked, counted, p_scopes is null);
     all_rows := memoryd.count_all_rows(p_caller, counted);
     budget := 500 + least(all_rows / 1000, 2000)::integer;
@@ -398,16 +455,18 @@ begin
            coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
            coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
            (select sum(d.weight)
-            from (select distinct k.lexeme, k.weight from keys k where k.similarity = 1) d),
+            from (select distinct k.lexeme, k.weight from keys k
+                  where k.similarity = 1 and k.lexeme = any(plain)) d),
            p.parts, p.nears, p.tops
     into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal,
          made.parts, made.nears, made.tops
     from singles o
     cross join twos t
     cross join (select array_agg(d.lexeme) as lexemes, array_agg(d.asked) as asked,
-                       array_agg(d.weight) as weights
-                from (select distinct k.lexeme, k.asked, k.weight from keys k) d) c
-    cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights) p;
+                       array_agg(d.weight) as weights, array_agg(d.found) as found
+                from (select distinct k.lexeme, k.asked, k.weight, k.scope is not null as found
+                      from keys k) d) c
+    cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.found) p;
     made.average_length := memoryd.average_length(counted, all_rows);
     made.role := case when made.speakers is not null then null
                       when p_query ~* '\m(you|your|yours)\M|你|您' then 'assistant'
