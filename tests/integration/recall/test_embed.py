@@ -147,10 +147,9 @@ async def test_without_tokens_recall_goes_by_words(connection: asyncpg.Connectio
 
 
 INDEX = """
-update agent_memory t set lexemes = w.lexemes, sparse_embedding = w.weights,
-    embedding = coalesce(memoryd.embed(t.content), t.embedding)
-from (select m.id, l.* from agent_memory m cross join lateral memoryd.weigh_text(m.content) l) w
-where w.id = t.id
+select memoryd.write_entries('memory', array_agg(m.id), array_agg(null::bigint), array_agg(m.id), array_agg(m.content),
+                             array_agg(coalesce(memoryd.embed(m.content), m.embedding)))
+from agent_memory m
 """
 
 

@@ -15,6 +15,7 @@ import pytest
 from benchmarks.languages import after, before, load
 from daemon.settings import LANGUAGES
 from tests.support.daemons import Daemons
+from tests.support.index import index_rows
 from tests.support.rows import column, remember
 
 SAMPLES: Mapping[str, Any] = load()
@@ -245,12 +246,6 @@ async def test_the_known_languages_are_those_of_postgres(scratch: asyncpg.Connec
     assert set(await column(scratch, "select language from memoryd.known_languages()")) <= set(LANGUAGES)
 
 
-INDEX = """
-update agent_memory t set lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior
-from memoryd.weigh_texts($1, array(select m.content from unnest($1::uuid[]) with ordinality as i(id, n)
-                                   join agent_memory m using (id) order by i.n)) w
-where w.id = t.id
-"""
 THREE = "select id from recall($1, $2, match_count => 3)"
 
 
@@ -266,16 +261,12 @@ async def test_the_daemon_writes_the_languages_of_its_settings(
     assert await connection.fetchval(allowed) is None
 
 
-@pytest.mark.xfail(
-    reason="the index is written with English stems until weigh_texts asks for the language", strict=True
-)
 async def test_recall_answers_in_every_language(scratch: asyncpg.Connection) -> None:
     right: Counter[str] = Counter()
     for language, sample in SAMPLES.items():
         ids = [await remember(scratch, text, agent_id=language) for text in sample["rows"]]
-        await scratch.execute(INDEX, ids)
+        await index_rows(scratch, "memory", ids)
         for question in sample["questions"]:
             three = await column(scratch, THREE, question["question"], language)
             right[language] += ids[question["row"]] in three
-    # Not all: without an embedding, memories are ranked by keywords (public.extract_keywords), which know English only.
     assert {language: right[language] for language in SAMPLES if right[language] < 7} == {}
