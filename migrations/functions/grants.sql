@@ -63,7 +63,8 @@ grant execute on function
     memoryd.text_hash(public.dream_insights),
     memoryd.sources, memoryd.scope_of, memoryd.kind_weight, memoryd.recency,
     memoryd.scopes_asked, memoryd.rows_in, memoryd.find, memoryd.linked_to, memoryd.is_asked_for,
-    memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.linked_rows, memoryd.search,
+    memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
+    memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.search,
     memoryd.embed, memoryd.embed_question
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match

@@ -29,8 +29,8 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "by_source", "check_match", "check_search", "embedding_to_match", "grants_access", "is_asked_for",
-        "is_plain", "json_fits", "kind_weight", "list_fits", "ms_since", "one_line", "recency", "refuse",
+        "agent_id_fits", "association", "by_source", "check_match", "check_search", "embedding_to_match",
+        "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight", "list_fits", "ms_since", "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen",
     )
@@ -158,9 +158,14 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for source, table in SOURCES.items()
             for caller in _CALLERS
         ),
+        "memoryd.row_keyword_part": tuple(
+            f"select i.id, k.part from unnest(<{table}>) as i(id) "
+            f"cross join lateral memoryd.row_keyword_part('{source}', i.id, '{{secret,recipe}}') k order by 1"
+            for source, table in SOURCES.items()
+        ),
         "memoryd.linked_rows": tuple(
             "select * from memoryd.linked_rows("
-            f"<agent_memory>, {user}, {unowned}, {agent}, '{{}}') order by 1, 2"
+            f"<agent_memory>, '{{secret,recipe}}', {user}, {unowned}, {agent}, '{{}}') order by 1, 2"
             for user in _USERS
             for unowned in _YES_NO
             for agent in ("'alice'", "null")

@@ -9,8 +9,10 @@
 --   session  0.3 of the best message of the same session; what has no session is one of its own.
 -- relevance  From 0 to 1: half of the sum relative to the best sum, and a half, times how well the best
 --            candidate fits at all: the mean of the part of the question that it has and of its similarity.
--- score      min(1, relevance x weight + recency + association): recency is a part of relevance x weight, and
---            association what is missing to a fifth of the strength of the link to one of the best memories
+-- score      min(1, relevance x weight + recency + association): recency is up to 0.15 of relevance x weight,
+--            and association what is missing to a fifth of the strength of the link to one of the best memories
+-- Without an embedding the relevance of a memory or an insight is the part of the question's keywords that it
+-- has, and recency and association are added as they are.
 
 -- Refuses arguments that the search cannot work with.
 create or replace function memoryd.check_search(
@@ -377,21 +379,56 @@ begin
 end
 $$;
 
--- Memories that are linked to the best results, among these ids: each belongs to the results because of its
--- link, even if it has none of the question's words. Inlined, and reads with the caller's rights.
-create or replace function memoryd.linked_rows(
-    p_ids uuid[], p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb)
-returns table (source text, id uuid, similarity double precision, created_at timestamptz,
-               weight double precision)
+-- The part of the asked keywords that a row has, from 0 to 1; no row where it has none of them. Inlined: as
+-- a function that returns a row, since one that returns a value is not inlined if it contains a subquery.
+create or replace function memoryd.keyword_part(p_keywords text[], p_asked text[])
+returns table (part double precision)
+language sql immutable parallel safe
+begin atomic
+    select count(*)::double precision / cardinality(p_asked)
+    from unnest(p_asked) as w(word)
+    where w.word = any(p_keywords)
+    having count(*) > 0;
+end;
+
+-- The same for a row of a source. p_asked null: no row is read. The offset keeps the keywords of one row in
+-- a query of their own.
+create or replace function memoryd.row_keyword_part(p_source text, p_id uuid, p_asked text[])
+returns table (part double precision)
 language sql stable
 begin atomic
-    select m.source, m.id, null::double precision, m.created_at, m.weight
+    select k.part
+    from (select t.keywords from memoryd.searchable_by_users t
+          where p_asked is not null and t.source = p_source and t.id = p_id
+          offset 0) r
+    cross join lateral memoryd.keyword_part(r.keywords, p_asked) k;
+end;
+
+-- Memories that are linked to the best results, among these ids: each belongs to the results because of its
+-- link, even if it has none of the question's words. p_asked: the question's keywords (null with an
+-- embedding). Inlined, and reads with the caller's rights.
+create or replace function memoryd.linked_rows(
+    p_ids uuid[], p_asked text[], p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb)
+returns table (source text, id uuid, similarity double precision, created_at timestamptz,
+               relevance double precision, weight double precision)
+language sql stable
+begin atomic
+    select m.source, m.id, null::double precision, m.created_at, coalesce(k.part, 0), m.weight
     from memoryd.source_memory m
+    left join lateral memoryd.keyword_part(m.keywords, p_asked) k on true
     where m.id = any(p_ids)
       and memoryd.is_asked_for(m.owner_id, m.agent_id, m.is_current, p_user, p_unowned, p_agent)
       and (m.expires_at is null or m.expires_at > now())
       and (p_filter = '{}' or m.metadata @> p_filter);
 end;
+
+-- What a link of this strength to one of the best memories adds to a score: a fifth of it, where keywords
+-- alone decide (p_added); else what is missing to that, so that a link brings a memory in, and changes nothing
+-- among those that answer the question themselves.
+create or replace function memoryd.association(
+    p_strength double precision, p_score double precision, p_added boolean) returns double precision
+language sql immutable parallel safe
+return coalesce(case when p_added then 0.2 * p_strength else greatest(0, 0.2 * p_strength - p_score) end, 0);
 
 -- The whole search, with the parts of each score; recall() and explain_recall() show its result. Row-level
 -- security decides what is found.
@@ -412,6 +449,8 @@ as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
     condition constant jsonb := coalesce(p_filter, '{}');
+    -- They count only without an embedding.
+    asked_keywords constant text[] := case when p_embedding is null then public.extract_keywords(p_query) end;
     asked record;
 begin
     perform memoryd.check_search(p_embedding, p_count, p_sources, condition);
@@ -425,10 +464,11 @@ begin
     return query
     with ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
-               h.session, h.weight, h.relevance
+               h.session, h.weight, coalesce(k.part, h.relevance) as relevance
         from memoryd.find(
             p_query, p_agent, p_user, p_embedding, greatest(100, 2::bigint * p_count), p_sources,
             condition, p_near) h
+        left join lateral memoryd.row_keyword_part(h.source, h.id, asked_keywords) k on true
     ), best_memories as (
         select array_agg(t.id) as ids
         from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3
@@ -441,20 +481,22 @@ begin
     ), scored as (
         select r.source, r.id, r.similarity, r.created_at, r.lexical, r.dense, r.prior, r.named,
                r.session, r.relevance, r.weight,
-               greatest(0, coalesce(0.2 * l.strength, 0) - r.relevance * r.weight) as association
+               memoryd.association(l.strength, r.relevance * r.weight, p_embedding is null) as association
         from ranked r
         left join links l on l.id = r.id and r.source = 'memory'
         union all
-        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.weight, 0.2 * l.strength
+        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, m.relevance, m.weight, 0.2 * l.strength
         from linked g
         cross join lateral memoryd.linked_rows(
-            g.ids, p_user, asked.unowned, p_agent, condition) m
+            g.ids, asked_keywords, p_user, asked.unowned, p_agent, condition) m
         join links l on l.id = m.id
     ), best as materialized (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as rank
         from scored s
         cross join lateral (
-            select s.relevance * s.weight * memoryd.recency(s.created_at) as recency offset 0) r
+            select memoryd.recency(s.created_at)
+                   * case when p_embedding is null then 1 else s.relevance * s.weight end as recency
+            offset 0) r
         where s.relevance > 0 or s.association > 0
         order by rank desc, s.created_at desc, s.id
         limit p_count

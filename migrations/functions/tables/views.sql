@@ -42,7 +42,7 @@ select 'memory'::text as source, m.id, m.scope, memoryd.searched_text(m) as sear
        true as is_current, m.expires_at,
        null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        m.created_at,
-       memoryd.kind_weight(m.kind) as weight
+       memoryd.kind_weight(m.kind) as weight, m.keywords
 from public.agent_memory m;
 comment on view memoryd.source_memory is 'agent_memory as recall searches it.';
 
@@ -57,7 +57,7 @@ select 'conversation'::text as source, m.id, m.scope, memoryd.searched_text(m) a
        m.access_level, m.visibility_tags, m.metadata as row_metadata,
        true as is_current, null::timestamptz as expires_at,
        m.session_id, m.message_index as position, m.speaker, m.role, m.created_at,
-       1::double precision as weight
+       1::double precision as weight, null::text[] as keywords
 from public.conversation_messages m;
 comment on view memoryd.source_conversation is 'conversation_messages as recall searches it.';
 
@@ -74,7 +74,7 @@ select 'document'::text as source, c.id, c.scope, memoryd.searched_text(c) as se
            as is_current, null::timestamptz as expires_at,
        null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        c.created_at,
-       1::double precision as weight
+       1::double precision as weight, null::text[] as keywords
 from public.memory_chunks c;
 comment on view memoryd.source_document is 'memory_chunks as recall searches it.';
 
@@ -91,7 +91,7 @@ select 'knowledge'::text as source, k.id, k.scope, memoryd.searched_text(k) as s
        k.status <> 'archived' as is_current, null::timestamptz as expires_at,
        null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        k.created_at,
-       1::double precision as weight
+       1::double precision as weight, null::text[] as keywords
 from public.shared_knowledge k;
 comment on view memoryd.source_knowledge is 'shared_knowledge as recall searches it.';
 
@@ -107,7 +107,7 @@ select 'insight'::text as source, i.id, i.scope, memoryd.searched_text(i) as sea
        true as is_current, null::timestamptz as expires_at,
        null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        i.generated_at as created_at,
-       i.confidence as weight
+       i.confidence as weight, i.keywords
 from public.dream_insights i;
 comment on view memoryd.source_insight is 'dream_insights as recall searches it.';
 

@@ -424,7 +424,8 @@ select 'ticket'::text as source, t.id, t.scope, memoryd.searched_text(t) as sear
        jsonb_build_object('title', t.title) as metadata, t.user_id as owner_id, null::text as agent_id,
        null::integer as access_level, null::text[] as visibility_tags, null::jsonb as row_metadata,
        t.is_open as is_current, null::timestamptz as expires_at, null::uuid as session_id,
-       null::integer as position, null::text as speaker, null::text as role, t.created_at, 1::double precision as weight
+       null::integer as position, null::text as speaker, null::text as role, t.created_at,
+       1::double precision as weight, null::text[] as keywords
 from public.tickets t;
 grant select on memoryd.source_ticket to memoryd_user;
 grant execute on function memoryd.searched_text(public.tickets), memoryd.text_hash(public.tickets) to memoryd_user;
