@@ -28,7 +28,8 @@ language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    known constant text[] := case p_kind when 'recall' then '{match_count,sources,filter}' else '{}' end;
+    known constant text[] := case p_kind when 'recall' then '{match_count,sources,filter,context}'
+                                         when 'context' then '{context}' else '{}' end;
     sources constant text[] := memoryd.sources_asked((null, true, true)::memoryd.caller, null);
     unknown text;
     given jsonb;
@@ -67,6 +68,12 @@ begin
     if jsonb_typeof(given) <> 'object' then
         fault := 'filter is ' || left(given::text, 100);
         hint := 'Give an object that the metadata contain, such as {"kind": "fact"}.';
+        return;
+    end if;
+    given := nullif(p_options -> 'context', 'null');
+    if jsonb_typeof(given) <> 'string' or given #>> '{}' !~ '\S' then
+        fault := 'context is ' || left(given::text, 100);
+        hint := 'Name the current context as the metadata of rows do, or leave it out.';
     end if;
 end
 $$;
@@ -140,6 +147,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     began constant timestamptz := clock_timestamp();
+    context_before constant text := memoryd.enter_context(p_options ->> 'context');
+    -- Null for a user who asks for themselves: recall then finds also what others share with them.
+    whose constant uuid :=
+        case when memoryd.caller_is_privileged() or p_user <> memoryd.caller_id() then p_user end;
     result jsonb;
 begin
     result := case p_kind
@@ -153,8 +164,8 @@ begin
                         'similarity', f.similarity, 'metadata', f.metadata, 'created_at', f.created_at)
                     order by f.ordinality),
                 '[]')
-            from memoryd.search(
-                p_query, p_agent, p_user, p_embedding,
+            from memoryd.search_in_context(
+                null, p_query, p_agent, whose, p_embedding,
                 coalesce((p_options ->> 'match_count')::integer, 10),
                 case when jsonb_typeof(p_options -> 'sources') = 'array'
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
@@ -167,6 +178,7 @@ begin
         perform memoryd.note_read(
             p_user, p_agent, 'recall', jsonb_array_length(result), memoryd.ms_since(began));
     end if;
+    perform set_config('memoryd.context', context_before, true);
     return result;
 end
 $$;

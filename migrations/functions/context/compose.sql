@@ -32,6 +32,7 @@ begin
               and (d.user_id = p_user or (not p_only_user and d.user_id is null))
               and d.confidence >= 0.4
               and r.relevance > 0.1
+              and memoryd.drawn_in_context(d.source_memories)
             order by rank desc
             limit 3
         ) i);

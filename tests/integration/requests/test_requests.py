@@ -126,11 +126,11 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
     (
         "recall",
         {"match_count": 3, "count": 5},
-        "unknown option count. Did you mean match_count? Options of a recall: match_count, sources, filter.",
+        "unknown option count. Did you mean match_count? Options of a recall: match_count, sources, filter, context.",
     ),
     ("recall", {"Source": ["memory"]}, "unknown option Source. Did you mean sources? Options of a recall:"),
     ("recall", {"filters": None}, "unknown option filters. Did you mean filter? Options of a recall:"),
-    ("recall", {"zzz": 1}, "unknown option zzz. Options of a recall: match_count, sources, filter."),
+    ("recall", {"zzz": 1}, "unknown option zzz. Options of a recall: match_count, sources, filter, context."),
     ("recall", {" ": 1}, 'unknown option "". Options of a recall:'),
     (
         "recall",
@@ -140,7 +140,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
     (
         "context",
         {"match_count": 5},
-        "unknown option match_count. A request of kind context takes no options.",
+        "unknown option match_count. Options of a context: context.",
     ),
     ("dream", {"deep": True}, "unknown option deep. A request of kind dream takes no options."),
     ("export", {"sources": []}, "unknown option sources. A request of kind export takes no options."),
