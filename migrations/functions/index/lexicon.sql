@@ -16,7 +16,8 @@ $$;
 
 -- Adds those of these words that are new and that a row of p_rows is indexed by (p_rows null: the rows are
 -- not checked); a job embeds them. Returns how many it added. Called in the transaction that writes those
--- rows, as its last statement, since it waits for transactions that add or delete the same words.
+-- rows, as its last statement, since it waits for transactions that add or delete the same words. A row
+-- teaches at most 500 words: what has more is no text, and the rest of a long text is learnt with others.
 create or replace function memoryd.learn_words(p_words text[], p_rows uuid[] default null) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -38,7 +39,11 @@ begin
               select k.lexemes from public.shared_knowledge k where k.id = any(p_rows)
               union all
               select i.lexemes from public.dream_insights i where i.id = any(p_rows)) r
-        cross join lateral unnest(tsvector_to_array(r.lexemes)) as l(lexeme)
+        cross join lateral (
+            select t.lexeme from unnest(tsvector_to_array(r.lexemes)) as t(lexeme)
+            where t.lexeme in (select g.lexeme from given g)
+            limit 500
+        ) l
         where exists (select from given)
     )
     insert into memoryd.lexicon (lexeme, word)
