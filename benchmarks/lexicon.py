@@ -2,6 +2,8 @@
 
     python -m benchmarks.lexicon --words 25000
 
+The words are those that the model takes for words, one random string in six. The seconds include the rests after each job.
+
 Memory is the maximum that the process used, less what it used when the embedder was loaded. `stood_still_ms` is the longest
 that anything else in the daemon would have waited for the event loop.
 """
@@ -20,6 +22,7 @@ from benchmarks.harness import arguments, database, report
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
 from handlers.lexicon import LexiconHandler
+from memory.nearest_words import has_meaning
 from providers.local_embedder import LocalEmbedder
 
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
@@ -39,6 +42,14 @@ def words(count: int) -> list[str]:
     while len(made) < count:
         made.add("".join(dice.choices(LETTERS, k=dice.randint(4, 9))))
     return sorted(made)
+
+
+def meaningful(embedder: LocalEmbedder, count: int) -> list[str]:
+    """Of random words those that are compared at all."""
+    drawn = words(count * 8)
+    random.Random(2).shuffle(drawn)
+    kept = [w for w, pieces in zip(drawn, embedder.pieces(drawn), strict=True) if has_meaning(w, pieces)]
+    return kept[:count]
 
 
 class Watch:
@@ -63,8 +74,8 @@ class Watch:
 async def measure(url: str, count: int) -> dict[str, object]:
     """Learns so many words, and finds their neighbours."""
     connection = await asyncpg.connect(url)
-    await connection.execute("select memoryd.learn_words($1)", words(count))
     embedder = LocalEmbedder(dimensions=256)
+    await connection.execute("select memoryd.learn_words($1)", meaningful(embedder, count))
     await embedder.embed(["warm"])
     pool = await Database.open(url, size=2, pooled=False, logger=get_logger())
     handler = LexiconHandler(reader=pool, embedder=embedder)

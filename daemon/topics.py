@@ -16,7 +16,7 @@ from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
 from handlers.shared.embedding import Embedding
 from handlers.statistics import StatisticsHandler
-from providers.ports import Embedder
+from providers.ports import WordEmbedder
 
 
 def build_topics(
@@ -24,7 +24,7 @@ def build_topics(
     embedding: Embedding,
     dreamer: Dreamer,
     *,
-    words: Embedder,
+    words: WordEmbedder,
     remote: bool,
     embedder_wait: Callable[[], float],
 ) -> list[Topic]:

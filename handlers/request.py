@@ -7,7 +7,6 @@ client looks for it; it does not become a dead letter.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -20,14 +19,13 @@ from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 from handlers.shared.question import Questions
 from providers.ports import Embedder
 
-MAX_MATCHES = 2**31 - 1
-
 READ = """
 select r.id, r.kind, r.agent_id, r.user_id, left(r.query, 32768) as query,
-       case when r.kind = 'recall' then r.options else '{}' end as options,
+       f.fault || '. ' || f.hint as wrong_options,
        case when r.user_id is not null and not pg_has_role(session_user, 'memoryd_user', 'set') then session_user end
            as lacking_role
 from public.memory_requests r
+cross join lateral memoryd.fault_of_options(r.kind, r.options) f
 where r.id = any($1) and r.status = 'pending'
 """
 
@@ -155,25 +153,6 @@ def _complaint(row: Mapping[str, Any]) -> str | None:
             f"A user's request is answered with the user's rights, and the daemon's role \"{role}\" may not take "
             f'them. An administrator runs once: grant memoryd_user to "{role}".'
         )
-    try:
-        options = json.loads(row["options"])
-    except (ValueError, RecursionError):
-        # jsonb takes numbers of thousands of digits, and nests without end.
-        return "options cannot be read: too deep, or a number too long. Give match_count, sources and filter."
-    return _complaint_of_options(options)
-
-
-def _complaint_of_options(options: Mapping[str, Any]) -> str | None:
-    """What is wrong with a recall's options, null meaning not given; which sources there are is for recall() to say."""
-    count, sources, condition = (options.get(name) for name in ("match_count", "sources", "filter"))
-    if isinstance(count, str) and count.isascii() and count.isdigit():
-        count = int(count)
-    if count is not None and (type(count) is not int or not 0 <= count <= MAX_MATCHES):
-        return (
-            f"match_count is {json.dumps(count)}. Give how many results you want, a whole number, 0 or more."
-        )
-    if sources is not None and not (isinstance(sources, list) and all(isinstance(s, str) for s in sources)):
-        return f'sources is {json.dumps(sources)}. Give an array of names, such as ["memory", "insight"].'
-    if condition is not None and not isinstance(condition, dict):
-        return f'filter is {json.dumps(condition)}. Give an object that the metadata contain, such as {{"kind": "fact"}}.'
-    return None
+    # The insert refuses these; but a request may have been waiting since before it did.
+    said: str | None = row["wrong_options"]
+    return said

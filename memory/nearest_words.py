@@ -22,6 +22,16 @@ MIN_SIMILARITY = 0.3
 """Cosine similarity from which two words count as near, to the local embedder: no other one is asked about words."""
 
 
+PIECES = 3
+LETTERS_OF_A_PIECE = 2
+"""A word of so many pieces or more, with fewer letters a piece, says nothing to the model: it knows only the pieces."""
+
+
+def has_meaning(word: str, pieces: int) -> bool:
+    """Whether the model knows a word that its tokenizer splits into so many pieces, and not only letters of it."""
+    return pieces < PIECES or len(word) >= LETTERS_OF_A_PIECE * pieces
+
+
 class NearestWords:
     """Of each of some words the NEIGHBOURS nearest among all that it was shown."""
 

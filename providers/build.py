@@ -10,7 +10,7 @@ import time
 from random import Random
 
 from providers.circuit import CircuitEmbedder, CircuitLanguageModel, OnChange
-from providers.ports import Embedder, LanguageModel
+from providers.ports import Embedder, LanguageModel, WordEmbedder
 
 LOCAL = "local/wordllama-256"
 ALLOWED_EMBEDDERS = (
@@ -73,11 +73,11 @@ def build_embedder(
     )
 
 
-def build_word_embedder(embedder: Embedder) -> Embedder:
+def build_word_embedder(embedder: Embedder) -> WordEmbedder:
     """What embeds single words: `embedder` itself where it is the local one at its full width, else one like that."""
     from providers.local_embedder import LocalEmbedder  # noqa: PLC0415
 
-    if embedder.name == LOCAL and embedder.dimensions == WORD_DIMENSIONS:
+    if isinstance(embedder, LocalEmbedder) and embedder.dimensions == WORD_DIMENSIONS:
         return embedder
     return LocalEmbedder(dimensions=WORD_DIMENSIONS)
 

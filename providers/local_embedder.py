@@ -47,7 +47,7 @@ FLOORS = SimilarityFloors(related=0.5, same_topic=0.75)
 
 
 class LocalEmbedder:
-    """Embeds with the wordllama model, in this process. Implements `Embedder`.
+    """Embeds with the wordllama model, in this process. Implements `WordEmbedder`.
 
     `dimensions` is 64, 128 or 256: the model is trained so that the first numbers of a vector are a
     vector too (Matryoshka). Construction reads the files (about 0.1 s) and raises ValueError for other dimensions,
@@ -89,6 +89,10 @@ class LocalEmbedder:
         if len(cleaned) <= INLINE_TEXTS and sum(map(len, cleaned)) <= INLINE_CHARACTERS:
             return self._embed(cleaned)
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._embed, cleaned)
+
+    def pieces(self, words: Sequence[str]) -> list[int]:
+        """See `WordEmbedder.pieces`."""
+        return [len(e) for e in self._tokenizer.encode_batch_fast(list(words), add_special_tokens=False)]
 
     async def close(self) -> None:
         """Let the thread end after the batch that it is at."""

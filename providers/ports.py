@@ -108,6 +108,14 @@ class WrittenInsight:
     causal: tuple[tuple[int, int], ...]
 
 
+class WordEmbedder(Embedder, Protocol):
+    """An embedder that says of words how well it knows them."""
+
+    def pieces(self, words: Sequence[str]) -> list[int]:
+        """Into how many tokens each word is split: one or two of a word that it knows."""
+        ...
+
+
 class LanguageModel(Protocol):
     """Writes the insight of a dream."""
 

@@ -29,6 +29,9 @@ def recall(
         None,
         help="memory, conversation, document, knowledge, insight; give it more than once for several.",
     ),
+    context: str | None = typer.Option(
+        None, help="Where the question is asked (project, channel, group chat): nothing of another context."
+    ),
     explain: bool = typer.Option(
         False, "--explain", help="Show what each part of the search contributed to each result."
     ),
@@ -55,7 +58,15 @@ def recall(
             await words.close()
         if question.embedding is None:
             remark("The embedder does not answer: this was found by words only. See: memoryd doctor")
-        return await search(database, question, agent=agent, user=user, count=count, sources=source or None)
+        return await search(
+            database,
+            question,
+            agent=agent,
+            user=user,
+            count=count,
+            sources=source or None,
+            context=context,
+        )
 
     rows = with_database(ask)
     if json:

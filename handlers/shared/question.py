@@ -53,7 +53,7 @@ class Questions:
 
 SEARCH = """
 select s.*, extract(epoch from now() - s.created_at)::float8 as seconds
-from memoryd.search($1, $2, $3, $4, $5, $6, $7, $8) s
+from memoryd.search_in_context($9, $1, $2, $3, $4, $5, $6, $7, $8) s
 """
 
 
@@ -65,8 +65,9 @@ async def search(
     user: UUID | None = None,
     count: int = 10,
     sources: Sequence[str] | None = None,
+    context: str | None = None,
 ) -> list[Any]:
     """The rows that recall() returns, best first, each with what every part contributed."""
     return await reader.fetch(
-        SEARCH, question.text, agent, user, question.embedding, count, sources, "{}", question.near
+        SEARCH, question.text, agent, user, question.embedding, count, sources, "{}", question.near, context
     )

@@ -10,7 +10,8 @@ declare
         'public.build_context, public.claim_command, public.cleanup_expired_memory, public.complete_command, '
         'public.erase_user_memory, public.expire_low_confidence, public.explain_recall, '
         'public.export_user_memory, public.extract_keywords, public.forget, public.load_context, '
-        'public.mark_useful, public.match_memory, public.recall, public.reset_session, '
+        'public.mark_useful, public.match_memory, public.recall, public.recall_in_context, '
+        'public.reset_session, '
         'public.search_shared_knowledge, public.touch_knowledge';
     client text;
 begin
@@ -29,14 +30,15 @@ $$;
 
 -- End users: functions that answer from the caller's own rows, or change only these.
 grant execute on function
-    public.build_context, public.recall, public.explain_recall, public.extract_keywords, public.load_context,
-    public.reset_session, public.match_memory, public.export_user_memory, public.erase_user_memory,
-    public.forget
+    public.build_context, public.recall, public.recall_in_context, public.explain_recall,
+    public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
+    public.export_user_memory, public.erase_user_memory, public.forget
     to memoryd_user;
 
 -- Support: functions that find only what support may read. Each of these reads is put on record.
 grant execute on function
-    public.recall, public.explain_recall, public.load_context, public.extract_keywords,
+    public.recall, public.recall_in_context, public.explain_recall, public.load_context,
+    public.extract_keywords,
     memoryd.note_admin_read
     to memoryd_admin;
 
@@ -45,7 +47,9 @@ grant execute on function
     memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain, memoryd.agent_id_fits,
     memoryd.time_fits, memoryd.text_fits, memoryd.list_fits, memoryd.json_fits, memoryd.one_line,
     memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_is_privileged,
-    memoryd.current_caller, memoryd.memory_is_off, memoryd.note_read, memoryd.ms_since
+    memoryd.current_caller, memoryd.memory_is_off, memoryd.note_read, memoryd.ms_since,
+    memoryd.current_context, memoryd.in_context, memoryd.drawn_in_context,
+    memoryd.enter_context
     to memoryd_service, memoryd_user, memoryd_admin;
 
 -- What the policies for end users call.
@@ -65,7 +69,7 @@ grant execute on function
     memoryd.scopes_asked, memoryd.rows_in, memoryd.find, memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
     memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.search,
-    memoryd.embed, memoryd.embed_question
+    memoryd.embed, memoryd.embed_question, memoryd.row_in_context, memoryd.search_in_context
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match
     to memoryd_service, memoryd_user;

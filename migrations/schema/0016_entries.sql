@@ -38,7 +38,7 @@ create table memoryd.entries (
     agent_id text,
     access_level integer,
     visibility_tags text[],
-    grants_metadata jsonb,
+    grants_metadata jsonb not null,
     is_current boolean not null,
     expires_at timestamptz,
     session_id uuid,
@@ -73,7 +73,7 @@ comment on column memoryd.entries.row_length is 'The same of the whole row.';
 comment on column memoryd.entries.says_when is 'Whether it names a time.';
 comment on column memoryd.entries.asks is 'Whether it ends as a question.';
 comment on column memoryd.entries.grants_metadata is
-    'The row''s metadata where it is shared: what it is granted by.';
+    'Of the row''s metadata the context that it names, by which it is granted and found.';
 comment on column memoryd.entries.weight is 'How much the row''s kind counts.';
 comment on column memoryd.entries.text_hash is
     'A hash of the text that was indexed: tells whether the row has another text now.';

@@ -30,7 +30,8 @@ PURE = frozenset(
     f"memoryd.{name}"
     for name in (
         "agent_id_fits", "association", "by_source", "check_match", "check_search", "embedding_to_match",
-        "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight", "list_fits", "ms_since", "one_line", "recency", "refuse",
+        "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight", "list_fits", "ms_since",
+        "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen",
     )
@@ -107,6 +108,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *(f"select * from match_memory(<vector>, -1, 100, null, {user})" for user in _USERS),
         ),
         "public.recall": _asked("recall"),
+        "public.recall_in_context": tuple(
+            f"select * from recall_in_context({context}, {arguments})"
+            for context in ("'work'", "null")
+            for arguments in _ASKED
+        ),
         "public.reset_session": _each("reset_session(i.id)", "conversation_sessions"),
         "memoryd.answer": tuple(
             f"select memoryd.answer('{kind}', 'alice', {user}, '<words>', '{{}}', <vector>, null)"
@@ -215,6 +221,24 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for agents in ("'{alice,_shared}'", "null")
             for user in _USERS
             for only in _YES_NO
+        ),
+        "memoryd.current_context": ("select memoryd.current_context()",),
+        "memoryd.drawn_in_context": tuple(
+            f"select i.id, memoryd.drawn_in_context(array[i.id]) "
+            f"from (select set_config('memoryd.context', '{context}', true)) s, unnest(<agent_memory>) as i(id) order by 1"
+            for context in ("work", "home")
+        ),
+        "memoryd.enter_context": ("select memoryd.enter_context('work'), memoryd.current_context()",),
+        "memoryd.in_context": ('select memoryd.in_context(\'{"context": "work"}\')',),
+        "memoryd.row_in_context": tuple(
+            f"select i.id, memoryd.row_in_context('{source}', i.id) "
+            f"from (select set_config('memoryd.context', 'work', true)) s, unnest(<{table}>) as i(id) order by 1"
+            for source, table in SOURCES.items()
+        ),
+        "memoryd.search_in_context": tuple(
+            f"select * from memoryd.search_in_context({context}, '<words>', null, {user}, <vector>, 1000, null, '{{}}')"
+            for context in ("null", "'work'", "'home'")
+            for user in _USERS
         ),
         "memoryd.search": tuple(
             f"select * from memoryd.search('<words>', {agent}, {user}, {vector}, 1000, null, '{{}}')"

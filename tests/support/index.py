@@ -57,7 +57,7 @@ where s.id is null or e.id is null
       is distinct from
       (s.owner_id, s.agent_id, s.access_level, s.visibility_tags, s.is_current, s.expires_at, s.session_id,
        s.position, s.speaker, s.created_at, s.weight::real)
-   or (s.access_level is not null and f.grants_metadata is distinct from s.row_metadata)
+   or (f.grants_metadata ->> 'context' is distinct from s.row_metadata ->> 'context')
 """
 """Rows whose entries are not exactly what they should be, once nothing is left to do; and entries of no row."""
 

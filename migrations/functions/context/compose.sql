@@ -42,6 +42,7 @@ begin
                                          cardinality(p_asked), s.similarity) as relevance
             ) r
             where r.relevance > 0.1
+              and memoryd.drawn_in_context(d.source_memories)
             order by rank desc
             limit 3
         ) i);

@@ -68,13 +68,14 @@ begin
             (select m.id, m.kind, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
+               and memoryd.in_context(m.metadata)
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
             (select m.id, m.kind, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id is null and not p_only_user
-               and (m.expires_at is null or m.expires_at > now())
+               and (m.expires_at is null or m.expires_at > now()) and memoryd.in_context(m.metadata)
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
@@ -82,7 +83,8 @@ begin
              from unnest(p_older) o
              join public.agent_memory m on m.id = o
              where m.agent_id = a and (m.expires_at is null or m.expires_at > now())
-               and (m.user_id = p_user or (m.user_id is null and not p_only_user)))
+               and (m.user_id = p_user or (m.user_id is null and not p_only_user))
+               and memoryd.in_context(m.metadata))
         ) m
     ), alike as materialized (
         select s.*
@@ -168,6 +170,7 @@ begin
     where m.agent_id = any(p_agents)
       and (m.user_id = p_user or (not p_only_user and m.user_id is null))
       and (m.expires_at is null or m.expires_at > now())
+      and memoryd.in_context(m.metadata)
     order by score desc, m.created_at desc, m.id
     limit p_limit;
 end

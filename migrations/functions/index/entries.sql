@@ -1,5 +1,11 @@
 -- Writing memoryd.entries: the daemon writes the passages of rows, triggers what else a row says.
 
+-- Of a row's metadata what decides who may find it: the context that it names. Inlined.
+create or replace function memoryd.grants_metadata(p_metadata jsonb) returns jsonb
+language sql immutable parallel safe
+return case when p_metadata ? 'context' then jsonb_build_object('context', p_metadata -> 'context')
+            else '{}' end;
+
 -- Brings what the entries of these rows say of their rows up to date: scope, rights, times, places. p_scopes:
 -- the scopes that the entries have had until now.
 create or replace function memoryd.refresh_entries(p_source text, p_ids uuid[], p_scopes bigint[]) returns void
@@ -10,7 +16,7 @@ begin
     update memoryd.entries e
     set scope = s.scope, owner_id = s.owner_id, agent_id = s.agent_id, access_level = s.access_level,
         visibility_tags = s.visibility_tags,
-        grants_metadata = case when s.access_level is not null then s.row_metadata end,
+        grants_metadata = memoryd.grants_metadata(s.row_metadata),
         is_current = s.is_current, expires_at = s.expires_at, session_id = s.session_id,
         position = s.position, role = s.role, created_at = s.created_at, weight = s.weight,
         embedding = case when e.passage = 0
@@ -24,7 +30,7 @@ begin
            is distinct from
            (e.scope, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.is_current, e.expires_at,
             e.session_id, e.position, e.role, e.created_at, e.weight)
-           or (s.access_level is not null and s.row_metadata is distinct from e.grants_metadata)
+           or memoryd.grants_metadata(s.row_metadata) <> e.grants_metadata
            or (e.passage = 0 and l2_normalize(s.given_embedding)::halfvec <> e.embedding));
 end
 $$;
@@ -159,7 +165,7 @@ begin
            w.language, w.lexemes, w.weights, w.length, sum(w.length) over (partition by d.id),
            memoryd.says_when(d.text), memoryd.asks(d.text),
            d.owner_id, d.agent_id, d.access_level, d.visibility_tags,
-           case when d.access_level is not null then d.row_metadata end, d.is_current, d.expires_at,
+           memoryd.grants_metadata(d.row_metadata), d.is_current, d.expires_at,
            d.session_id, d.position, d.speaker, d.role, d.created_at, d.weight, d.text_hash
     from columns c
     cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w

@@ -141,17 +141,18 @@ begin
            1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.session_id, r.position, r.speaker,
            r.role, r.created_at, r.weight
     from (select e.source, e.id, e.weights, e.embedding, e.length, e.row_length, e.asks, e.owner_id,
-                 e.agent_id, e.is_current, e.expires_at, e.session_id, e.position, e.speaker, e.role,
+                 e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position, e.speaker, e.role,
                  e.created_at, e.weight::double precision as weight
           from memoryd.entries e
           where e.ctid = any(p_places)
           union all
           select f.source, f.id, f.weights, l2_normalize(f.embedding)::halfvec, f.length, f.length, f.asks,
-                 f.owner_id, f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker,
+                 f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id, f.position, f.speaker,
                  f.role, f.created_at, f.weight
           from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_embedding) f) r
     where memoryd.is_asked_for(r.owner_id, r.agent_id, r.is_current, p_user, p_unowned, p_agent)
       and (r.expires_at is null or r.expires_at > now())
+      and memoryd.in_context(r.grants_metadata)
       and (p_filter = '{}' or exists (
           select from memoryd.searchable s
           where s.source = r.source and s.id = r.id and s.metadata @> p_filter));
@@ -312,8 +313,9 @@ declare
     access constant public.user_memory_access :=
         case when not caller.privileged then memoryd.caller_access() end;
     sources constant text[] := memoryd.sources_asked(caller, p_sources);
-    -- A filter may exclude many of the nearest.
-    reach constant integer := case when p_filter = '{}' then 200 else 4000 end;
+    -- A filter, or a context, may exclude many of the nearest.
+    reach constant integer :=
+        case when p_filter = '{}' and memoryd.current_context() is null then 200 else 4000 end;
     asked record;
     scopes bigint[];
     question memoryd.question;

@@ -1,5 +1,60 @@
 -- Recall: what is remembered about a question in all sources, in one call. Each call is put on record.
 
+-- Whether a row that was found may be shown in the current context. Knowledge names none.
+create or replace function memoryd.row_in_context(p_source text, p_id uuid) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return case
+        when memoryd.current_context() is null then true
+        when p_source = 'memory' then memoryd.in_context(
+            (select m.metadata from public.agent_memory m where m.id = p_id))
+        when p_source = 'conversation' then memoryd.in_context(
+            (select m.metadata from public.conversation_messages m where m.id = p_id))
+        when p_source = 'document' then memoryd.in_context(
+            (select c.metadata from public.memory_chunks c where c.id = p_id))
+        when p_source = 'insight' then memoryd.drawn_in_context(
+            (select i.source_memories from public.dream_insights i where i.id = p_id))
+        else true end;
+end
+$$;
+
+-- memoryd.search() in a context (null: in the current one, if there is one). What a search runs over is not
+-- only rows of the context, so it is asked for more rows than are shown.
+create or replace function memoryd.search_in_context(
+    p_context text, p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer,
+    p_sources text[], p_filter jsonb, p_near jsonb default null)
+returns table (source text, id uuid, content text, score double precision, similarity double precision,
+               metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
+               prior double precision, named double precision, session double precision,
+               relevance double precision, weight double precision, recency double precision,
+               association double precision)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    before constant text := memoryd.enter_context(p_context);
+begin
+    if memoryd.current_context() is null then
+        return query
+        select * from memoryd.search(
+            p_query, p_agent, p_user, p_embedding, p_count, p_sources, p_filter, p_near);
+        return;
+    end if;
+    return query
+    select s.*
+    from memoryd.search(
+        p_query, p_agent, p_user, p_embedding,
+        case when p_count > 0 then greatest(p_count, 1000) else p_count end,
+        p_sources, p_filter, p_near) s
+    where memoryd.row_in_context(s.source, s.id)
+    limit nullif(greatest(p_count, 0), 0);
+    perform set_config('memoryd.context', before, true);
+end
+$$;
+
 create or replace function public.recall(
     query text,
     agent_id text default null,
@@ -20,8 +75,8 @@ declare
 begin
     return query
     select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
-    from memoryd.search(
-        recall.query, recall.agent_id, recall.user_id,
+    from memoryd.search_in_context(
+        null, recall.query, recall.agent_id, recall.user_id,
         coalesce(recall.query_embedding,
                  memoryd.embed_question(recall.query, recall.agent_id, recall.user_id)),
         recall.match_count, recall.sources, recall.filter) s;
@@ -35,6 +90,39 @@ comment on function public.recall is
     'What is remembered about a query, best first. With a remote embedder give query_embedding for the '
     'dense half; with the local one the database embeds the query. '
     'Row-level security decides what is found.';
+
+-- A function of its own, and not an argument of recall(): a function with other arguments is another one, and
+-- the views and grants that users have made for recall() would not survive it.
+create or replace function public.recall_in_context(
+    context text,
+    query text,
+    agent_id text default null,
+    user_id uuid default null,
+    query_embedding vector default null,
+    match_count integer default 10,
+    sources text[] default null,
+    filter jsonb default '{}'
+) returns table (source text, id uuid, content text, score double precision, similarity double precision,
+                 metadata jsonb, created_at timestamptz)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    before constant text := memoryd.enter_context(recall_in_context.context);
+begin
+    return query
+    select r.*
+    from public.recall(
+        recall_in_context.query, recall_in_context.agent_id, recall_in_context.user_id,
+        recall_in_context.query_embedding, recall_in_context.match_count, recall_in_context.sources,
+        recall_in_context.filter) r;
+    perform set_config('memoryd.context', before, true);
+end
+$$;
+comment on function public.recall_in_context is
+    'recall() where the caller is (a project, a channel, a group chat): nothing whose metadata name another '
+    'context.';
 
 create or replace function public.explain_recall(
     query text,
@@ -59,8 +147,8 @@ begin
     return query
     select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.session,
            s.relevance, s.weight, s.recency, s.association
-    from memoryd.search(
-        explain_recall.query, explain_recall.agent_id, explain_recall.user_id,
+    from memoryd.search_in_context(
+        null, explain_recall.query, explain_recall.agent_id, explain_recall.user_id,
         coalesce(explain_recall.query_embedding,
                  memoryd.embed_question(
                      explain_recall.query, explain_recall.agent_id, explain_recall.user_id)),

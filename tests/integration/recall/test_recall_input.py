@@ -208,14 +208,20 @@ async def test_requests_with_any_text_are_answered(asked: asyncpg.Connection) ->
         ('{"filter": {"a": "' + "a" * 1_000_000 + '"}}', None),
         ('{"sources": [], "match_count": 0, "filter": {}}', None),
         ('{"match_count": null, "sources": null, "filter": null}', None),
-        ('{"' + "k" * 100_000 + '": {"sources": 1}}', None),
+        ('{"' + "k" * 100_000 + '": {"sources": 1}}', "unknown option kkk"),
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_a_request_with_wrong_options_fails_with_the_reason(
+async def test_a_request_with_wrong_options_is_refused_and_one_that_was_waiting_fails_with_the_reason(
     asked: asyncpg.Connection, options: str, said: str | None
 ) -> None:
-    request = await insert(asked, "memory_requests", {"kind": "recall", "query": "zebra", "options": options})
+    columns: dict[str, object] = {"kind": "recall", "query": "zebra"}
+    if said is not None:
+        with pytest.raises(asyncpg.CheckViolationError, match=said):
+            await insert(asked, "memory_requests", columns | {"options": options})
+    async with asked.transaction():
+        request = await insert(asked, "memory_requests", columns)
+        await asked.execute("update memory_requests set options = $2 where id = $1", request, options)
     row = "select status, error from memory_requests where id = $1"
     await until(asked, ANSWERED, request, timeout=10)
     answer = await asked.fetchrow(row, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID, uuid4
@@ -14,6 +15,7 @@ import pytest
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.openai_server import OpenAIServer
+from tests.support.refusals import refused
 from tests.support.rows import DIMENSIONS, insert, one_row, remember
 from tests.support.waiting import ANSWERED, IDLE, until
 
@@ -74,7 +76,6 @@ async def test_options_limit_a_recall(served: asyncpg.Connection) -> None:
         ({"sources": []}, 0),
         ({"sources": None}, 10),
         ({"filter": None}, 10),
-        ({"something": "else"}, 10),
     ):
         status, result, error = await answer(served, "recall", **ask, options=options)
         assert (status, error, len(result)) == ("done", None, expected), options
@@ -92,51 +93,137 @@ async def test_a_context_is_answered_with_the_block(served: asyncpg.Connection) 
     assert await answer(served, "context", agent_id="nobody yet", query="anything?") == ("done", "", None)
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (
-            {"match_count": -1},
-            "match_count is -1. Give how many results you want, a whole number, 0 or more.",
-        ),
-        ({"match_count": "many"}, 'match_count is "many". Give how many'),
-        ({"match_count": "-1"}, 'match_count is "-1". Give how many'),
-        ({"match_count": 1.5}, "match_count is 1.5. Give how many"),
-        ({"match_count": True}, "match_count is true. Give how many"),
-        ({"match_count": 10**12}, "match_count is 1000000000000. Give how many"),
-        ({"match_count": [1]}, "match_count is [1]. Give how many"),
-        (
-            {"sources": ["memory", "web"]},
-            "unknown source web. Sources: memory, conversation, document, knowledge, insight.",
-        ),
-        (
-            {"sources": "memory"},
-            'sources is "memory". Give an array of names, such as ["memory", "insight"].',
-        ),
-        ({"sources": {"memory": True}}, 'sources is {"memory": true}. Give an array'),
-        ({"sources": [None]}, "sources is [null]. Give an array"),
-        (
-            {"filter": "fact"},
-            'filter is "fact". Give an object that the metadata contain, such as {"kind": "fact"}.',
-        ),
-    ],
+REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
+    (
+        "recall",
+        {"match_count": -1},
+        "match_count is -1. Give how many results you want, a whole number, 0 or more.",
+    ),
+    ("recall", {"match_count": "many"}, 'match_count is "many". Give how many'),
+    ("recall", {"match_count": "-1"}, 'match_count is "-1". Give how many'),
+    ("recall", {"match_count": 1.5}, "match_count is 1.5. Give how many"),
+    ("recall", {"match_count": True}, "match_count is true. Give how many"),
+    ("recall", {"match_count": 10**12}, "match_count is 1000000000000. Give how many"),
+    ("recall", {"match_count": "99999999999"}, 'match_count is "99999999999". Give how many'),
+    ("recall", {"match_count": [1]}, "match_count is [1]. Give how many"),
+    (
+        "recall",
+        {"sources": ["memory", "web"]},
+        "unknown source web. Sources: memory, conversation, document, knowledge, insight.",
+    ),
+    (
+        "recall",
+        {"sources": "memory"},
+        'sources is "memory". Give an array of names, such as ["memory", "insight"].',
+    ),
+    ("recall", {"sources": {"memory": True}}, 'sources is {"memory": true}. Give an array'),
+    ("recall", {"sources": [None]}, "sources is [null]. Give an array"),
+    (
+        "recall",
+        {"filter": "fact"},
+        'filter is "fact". Give an object that the metadata contain, such as {"kind": "fact"}.',
+    ),
+    (
+        "recall",
+        {"match_count": 3, "count": 5},
+        "unknown option count. Did you mean match_count? Options of a recall: match_count, sources, filter, context.",
+    ),
+    ("recall", {"Source": ["memory"]}, "unknown option Source. Did you mean sources? Options of a recall:"),
+    ("recall", {"filters": None}, "unknown option filters. Did you mean filter? Options of a recall:"),
+    ("recall", {"zzz": 1}, "unknown option zzz. Options of a recall: match_count, sources, filter, context."),
+    ("recall", {" ": 1}, 'unknown option "". Options of a recall:'),
+    (
+        "recall",
+        {"\x1b[1ma\u202eb" + "k" * 1_000: 1},
+        "unknown option ab" + "k" * 53 + ". Options of a recall:",
+    ),
+    (
+        "context",
+        {"match_count": 5},
+        "unknown option match_count. Options of a context: context.",
+    ),
+    ("dream", {"deep": True}, "unknown option deep. A request of kind dream takes no options."),
+    ("export", {"sources": []}, "unknown option sources. A request of kind export takes no options."),
+    ("erase", {"filter": {}}, "unknown option filter. A request of kind erase takes no options."),
 )
-async def test_a_bad_option_fails_its_request_with_a_clear_error(
-    served: asyncpg.Connection, options: dict[str, object], error: str
+"""Kind and options of requests, and what is said of them."""
+NEEDED = {"agent_id": "alice", "user_id": ANN, "query": "anything"}
+
+
+@pytest.mark.parametrize(("kind", "options", "error"), REFUSED)
+async def test_options_that_no_answer_can_follow_are_refused_by_the_insert(
+    served: asyncpg.Connection, kind: str, options: dict[str, object], error: str
 ) -> None:
-    status, result, said = await answer(served, "recall", query="anything", options=options)
-    assert (status, result) == ("failed", None)
-    assert str(said).startswith(error)
-    assert "HINT" not in str(said)
+    before = await served.fetchval("select count(*) from memory_requests")
+    columns = "kind, agent_id, user_id, query, options"
+    for role in ("none",) if kind == "dream" else ("none", "memoryd_user"):
+        async with acting_as(served, ANN, role=role):
+            state, said, hint = await refused(
+                served,
+                f"insert into memory_requests ({columns}) values ($1, $2, $3, $4, $5)",
+                kind,
+                *NEEDED.values(),
+                json.dumps(options),
+            )
+        assert state == "23514"
+        assert f"{said}. {hint}".startswith(error)
+    assert await served.fetchval("select count(*) from memory_requests") == before
+
+
+async def test_a_statement_with_one_wrong_request_inserts_none_and_names_it(
+    served: asyncpg.Connection,
+) -> None:
+    with pytest.raises(asyncpg.CheckViolationError, match="unknown option count"):
+        await served.execute(
+            "insert into memory_requests (kind, query, agent_id, options) "
+            "select 'recall', 'x', 'none of these', case n when 7 then '{\"count\": 1}' else '{}' end::jsonb "
+            "from generate_series(1, 9) n"
+        )
+    assert not await served.fetchval(
+        "select exists (select from memory_requests where agent_id = 'none of these')"
+    )
+
+
+async def wait_with(connection: asyncpg.Connection, kind: str, options: dict[str, object]) -> UUID:
+    """A request with options that an insert refuses today, as one that was waiting when memoryd was upgraded."""
+    async with connection.transaction():
+        waiting = await request(connection, kind, **NEEDED)
+        change = "update memory_requests set options = $2 where id = $1"
+        await connection.execute(change, waiting, json.dumps(options))
+    return waiting
+
+
+@pytest.mark.parametrize(("kind", "options", "error"), [r for r in REFUSED if r[0] != "dream"])
+async def test_a_request_that_was_waiting_with_such_options_fails_with_the_same_words(
+    served: asyncpg.Connection, kind: str, options: dict[str, object], error: str
+) -> None:
+    waiting = await wait_with(served, kind, options)
+    await until(served, ANSWERED, waiting)
+    row = await one_row(served, "select status, result, error from memory_requests where id = $1", waiting)
+    assert (row["status"], row["result"]) == ("failed", None)
+    assert row["error"].startswith(error)
+    assert "HINT" not in row["error"]
     assert await served.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
-async def test_the_batch_around_a_bad_request_is_answered(served: asyncpg.Connection) -> None:
-    await served.execute(
-        "insert into memory_requests (kind, query, agent_id, options) "
-        "select case n % 2 when 0 then 'recall' else 'context' end, 'request ' || n, 'crowd', "
-        "case when n % 10 = 0 then '{\"match_count\": -1}' else '{}' end::jsonb from generate_series(1, 60) n"
+async def test_a_request_that_is_inserted_as_finished_keeps_its_options(served: asyncpg.Connection) -> None:
+    """As an import of an older export inserts it."""
+    asked = await request(served, "recall", query="x", status="done", options={"count": 5})
+    assert (
+        await served.fetchval("select options ->> 'count' from memory_requests where id = $1", asked) == "5"
     )
+
+
+async def test_the_batch_around_a_bad_request_is_answered(served: asyncpg.Connection) -> None:
+    async with served.transaction():
+        await served.execute(
+            "insert into memory_requests (kind, query, agent_id) "
+            "select case n % 2 when 0 then 'recall' else 'context' end, 'request ' || n, 'crowd' "
+            "from generate_series(1, 60) n"
+        )
+        await served.execute(
+            "update memory_requests set options = '{\"match_count\": -1}' where agent_id = 'crowd' and query like '%0'"
+        )
     await until(served, "select not exists (select from memory_requests where status = 'pending')")
     rows = await served.fetch("select status, query, error from memory_requests where agent_id = 'crowd'")
     failed = {row["query"] for row in rows if row["status"] == "failed"}
@@ -150,7 +237,7 @@ async def test_a_finished_request_is_notified(served: asyncpg.Connection, shared
     listener = await asyncpg.connect(shared_url)
     await listener.add_listener("request_done", lambda *arguments: heard.put_nowait(arguments[3]))
     good = await request(served, "recall", query="anything")
-    bad = await request(served, "recall", query="anything", options={"match_count": -1})
+    bad = await wait_with(served, "recall", {"match_count": -1})
     told = {await asyncio.wait_for(heard.get(), 20) for _ in range(2)}
     await listener.close()
     assert told == {str(good), str(bad)}

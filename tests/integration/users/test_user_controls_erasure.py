@@ -254,9 +254,15 @@ async def test_requests_to_erase_are_answered_and_leave_only_their_answers(
         await insert(
             connection,
             "memory_requests",
-            {"kind": kind, "user_id": ANN, "query": SECRET, "options": json.dumps({"x": SECRET})},
+            {"kind": kind, "user_id": ANN, "query": SECRET, "options": json.dumps(options)},
         )
-        for kind in ("recall", "erase", "erase", "export", "erase")
+        for kind, options in (
+            ("recall", {"filter": {"x": SECRET}}),
+            ("erase", {}),
+            ("erase", {}),
+            ("export", {}),
+            ("erase", {}),
+        )
     ]
     await until(connection, "select not exists (select from memory_requests where status = 'pending')")
     await until(connection, IDLE)

@@ -1,0 +1,295 @@
+"""The current context (project, channel, group chat) of a question: rows that name another one are left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from tests.acceptance.test_documents import sql_blocks
+from tests.support.acting import ANN, BOB, acting_as
+from tests.support.commands import memoryd
+from tests.support.daemons import Daemons
+from tests.support.isolation import index_world
+from tests.support.refusals import refused
+from tests.support.rows import conclude, insert, remember
+from tests.support.waiting import ANSWERED, until
+
+CONTEXTS = (None, "family", "office", "board")
+
+
+async def share(connection: asyncpg.Connection, context: str | None, number: int) -> None:
+    """A chunk and a message for everybody of level 1."""
+    metadata = json.dumps({} if context is None else {"context": context})
+    shared: dict[str, object] = {"metadata": metadata, "access_level": 1, "user_id": BOB}
+    text = f"lantern, shared, {context}"
+    document = await insert(connection, "documents", {"title": text, "user_id": BOB})
+    await insert(
+        connection,
+        "memory_chunks",
+        {"document_id": document, "chunk_index": 0, "chunk_text": f"chunk: {text}"} | shared,
+    )
+    session = UUID(int=0x5E55 + number)
+    await insert(connection, "conversation_sessions", {"id": session, "user_id": BOB})
+    await insert(
+        connection,
+        "conversation_messages",
+        {"session_id": session, "role": "user", "content": f"message: {text}"} | shared,
+    )
+
+
+@pytest.fixture
+async def world(connection: asyncpg.Connection) -> asyncpg.Connection:
+    """Of each context a shared chunk, a shared message and a memory of Ann's, who is allowed family and office."""
+    for number, context in enumerate(CONTEXTS):
+        await share(connection, context, number)
+        metadata = json.dumps({} if context is None else {"context": context})
+        await remember(
+            connection, f"memory: lantern, ann, {context}", user_id=ANN, kind="fact", metadata=metadata
+        )
+    await insert(
+        connection,
+        "user_memory_access",
+        {"user_id": ANN, "access_level": 1, "allowed_contexts": ["family", "office"]},
+    )
+    await index_world(connection)
+    return connection
+
+
+def rows(*, shared: tuple[str | None, ...], own: tuple[str | None, ...]) -> list[str]:
+    """The texts of these contexts."""
+    return sorted(
+        [f"{kind}: lantern, shared, {context}" for kind in ("chunk", "message") for context in shared]
+        + [f"memory: lantern, ann, {context}" for context in own]
+    )
+
+
+def texts(found: Sequence[asyncpg.Record]) -> list[str]:
+    """Their first columns, sorted."""
+    return sorted(row[0] for row in found)
+
+
+ASKED = "select content from recall_in_context($1, 'lantern', match_count => 50)"
+FOUND: Mapping[str | None, list[str]] = {
+    None: rows(shared=(None, "family", "office"), own=CONTEXTS),
+    "family": rows(shared=(None, "family"), own=(None, "family")),
+    "office": rows(shared=(None, "office"), own=(None, "office")),
+    # Not allowed: nothing of it is found but her own.
+    "board": rows(shared=(None,), own=(None, "board")),
+    "nowhere": rows(shared=(None,), own=(None,)),
+    "Family": rows(shared=(None,), own=(None,)),
+}
+
+
+@pytest.mark.parametrize("context", list(FOUND))
+async def test_a_user_finds_what_names_no_context_or_the_current_one(
+    world: asyncpg.Connection, context: str | None
+) -> None:
+    explained = (
+        "select case e.source when 'memory' then (select content from agent_memory m where m.id = e.id) "
+        "when 'document' then (select chunk_text from memory_chunks c where c.id = e.id) "
+        "else (select content from conversation_messages m where m.id = e.id) end "
+        "from explain_recall('lantern', match_count => 50) e"
+    )
+    async with acting_as(world, ANN):
+        assert texts(await world.fetch(ASKED, context)) == FOUND[context]
+        # The setting does the same.
+        await world.execute("select set_config('memoryd.context', $1, true)", context or "")
+        for ask in ("select content from recall('lantern', match_count => 50)", explained):
+            assert texts(await world.fetch(ask)) == FOUND[context]
+
+
+async def test_as_many_are_found_as_were_asked_for_however_many_others_are_better(
+    world: asyncpg.Connection,
+) -> None:
+    await world.execute(
+        "insert into agent_memory (agent_id, user_id, kind, content, metadata) "
+        "select 'alice', $1, 'fact', 'lantern lantern ' || n, '{\"context\": \"office\"}' from generate_series(1, 400) n",
+        ANN,
+    )
+    for indexed in (False, True):
+        if indexed:
+            await index_world(world)
+        async with acting_as(world, ANN):
+            best = "select content from recall_in_context($1, 'lantern', match_count => 3, sources => '{memory}')"
+            assert len(await world.fetch(best, "office")) == 3
+            assert texts(await world.fetch(best, "family")) == rows(shared=(), own=(None, "family"))
+
+
+@pytest.mark.parametrize(
+    ("access", "shared"),
+    [
+        ({"user_role": "admin"}, (None, "board")),
+        ({"visibility_scope": "all", "access_level": 1}, (None, "board")),
+        ({"access_level": 1, "allowed_contexts": []}, (None,)),
+        ({"access_level": 0}, ()),
+        ({"user_role": "admin", "visibility_scope": "own"}, ()),
+    ],
+)
+async def test_a_context_widens_no_right_and_narrows_those_of_an_admin_too(
+    world: asyncpg.Connection, access: dict[str, object], shared: tuple[str | None, ...]
+) -> None:
+    await world.execute("delete from user_memory_access")
+    await insert(world, "user_memory_access", {"user_id": ANN} | access)
+    async with acting_as(world, ANN):
+        found = await world.fetch(ASKED, "board")
+    assert texts(found) == rows(shared=shared, own=(None, "board"))
+
+
+async def test_a_plain_select_shows_of_shared_rows_those_of_the_context(world: asyncpg.Connection) -> None:
+    """Their own rows users may always select: to change, export and delete them."""
+    select = "select content from conversation_messages union all select chunk_text from memory_chunks"
+    async with acting_as(world, ANN):
+        await world.execute("set local memoryd.context = 'family'")
+        assert texts(await world.fetch(select)) == rows(shared=(None, "family"), own=())
+        assert await world.fetchval("select count(*) from agent_memory") == 4
+        await world.execute("set local memoryd.context = 'board'")
+        assert texts(await world.fetch(select)) == rows(shared=(None,), own=())
+    async with acting_as(world, ANN):
+        assert len(await world.fetch(select)) == 6
+
+
+async def test_the_context_of_a_call_ends_with_it(world: asyncpg.Connection) -> None:
+    now = "select coalesce(current_setting('memoryd.context', true), '')"
+    async with acting_as(world, ANN):
+        await world.fetch(ASKED, "family")
+        assert await world.fetchval(now) == ""
+        await world.execute("set local memoryd.context = 'office'")
+        assert texts(await world.fetch(ASKED, "family")) == FOUND["family"]
+        assert await world.fetchval(now) == "office"
+        assert (await refused(world, "select * from recall_in_context('family', 'x', match_count => -1)"))[0]
+        assert await world.fetchval(now) == "office"
+    assert await world.fetchval(now) == ""
+
+
+async def test_agents_find_no_rows_of_another_context(world: asyncpg.Connection) -> None:
+    async with acting_as(world, None, role="memoryd_service"):
+        of_ann = "select content from recall_in_context($2, 'lantern', user_id => $1, match_count => 50)"
+        assert texts(await world.fetch(of_ann, ANN, "board")) == rows(shared=(), own=(None, "board"))
+        everything = await world.fetch(ASKED, "board")
+        assert texts(everything) == rows(shared=(None, "board"), own=(None, "board"))
+
+
+async def test_a_context_block_has_no_memory_of_another_context(world: asyncpg.Connection) -> None:
+    async with acting_as(world, ANN):
+        await world.execute("set local memoryd.context = 'family'")
+        block = await world.fetchval("select build_context('alice', 'light the lantern')")
+    assert [name for name in ("None", "family", "office", "board") if f"ann, {name}" in block] == [
+        "None",
+        "family",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sources", "seen"),
+    [
+        (("None",), True),
+        (("None", "family"), True),
+        (("None", "office"), False),
+        (("family", "gone"), False),
+        ((), True),
+    ],
+)
+async def test_an_insight_is_found_where_all_that_it_was_drawn_from_is(
+    world: asyncpg.Connection, sources: tuple[str, ...], seen: bool
+) -> None:
+    """It quotes its memories. Of a memory that is gone nobody knows the context any more."""
+    drawn_from = [
+        await world.fetchval(
+            "select id from agent_memory where content = $1", f"memory: lantern, ann, {name}"
+        )
+        or UUID(int=0)
+        for name in sources
+    ]
+    await conclude(world, "lanterns are lit at dusk", 0.9, user_id=ANN, source_memories=drawn_from)
+    asked = "select content from recall_in_context($1, 'lanterns dusk', sources => '{insight}')"
+    async with acting_as(world, ANN):
+        assert len(await world.fetch(asked, None)) == 1
+        assert len(await world.fetch(asked, "family")) == seen
+        await world.execute("set local memoryd.context = 'family'")
+        block = await world.fetchval("select build_context('alice', 'lanterns at dusk')")
+        assert ("lanterns are lit at dusk" in block) == seen
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+async def test_a_blank_context_is_refused(world: asyncpg.Connection, blank: str) -> None:
+    state, said, hint = await refused(world, "select * from recall_in_context($1, 'lantern')", blank)
+    assert (state, said) == ("22023", "context is blank")
+    assert hint == "Name the current context as the metadata of rows do, or leave it out."
+
+
+async def test_requests_and_the_command_line_take_a_context(
+    world: asyncpg.Connection, database_url: str, daemons: Daemons, tmp_path: Path
+) -> None:
+    await daemons.start()
+
+    async def answer(kind: str, options: dict[str, object]) -> str:
+        asked = await insert(
+            world,
+            "memory_requests",
+            {
+                "kind": kind,
+                "query": "lantern",
+                "agent_id": "alice",
+                "user_id": ANN,
+                "options": json.dumps(options),
+            },
+        )
+        await until(world, ANSWERED, asked)
+        assert await world.fetchval("select error from memory_requests where id = $1", asked) is None
+        return str(await world.fetchval("select result #>> '{}' from memory_requests where id = $1", asked))
+
+    for context in (None, "family", "board"):
+        # A dream may come in between.
+        sources = ["memory", "conversation", "document"]
+        options: dict[str, object] = {"match_count": 50, "sources": sources, "context": context}
+        recalled = json.loads(await answer("recall", options))
+        assert sorted(r["content"] for r in recalled) == FOUND[context]
+    block = await answer("context", {"context": "family"})
+    assert "ann, family" in block
+    assert "office" not in block
+    shown = await memoryd(
+        "recall", "lantern", "--user", str(ANN), "--context", "board", "--source", "memory", "-n", "50", "--json",
+        url=database_url, folder=tmp_path,
+    )  # fmt: skip
+    assert sorted(row["content"] for row in shown.json) == rows(shared=(), own=(None, "board"))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"context": 5}, "context is 5"),
+        ({"context": ["family"]}, 'context is ["family"]'),
+        ({"context": " "}, 'context is " "'),
+        ({"contexts": "family"}, "unknown option contexts"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["recall", "context"])
+async def test_a_context_that_is_no_name_is_refused_by_the_insert(
+    connection: asyncpg.Connection, kind: str, options: dict[str, object], said: str
+) -> None:
+    ask = "insert into memory_requests (kind, query, agent_id, options) values ($1, 'lantern', 'alice', $2)"
+    state, message, hint = await refused(connection, ask, kind, json.dumps(options))
+    assert (state, message) == ("23514", said)
+    assert ("Did you mean context?" in hint) or hint.startswith("Name the current context")
+
+
+async def test_the_example_in_the_documents_finds_what_it_says(connection: asyncpg.Connection) -> None:
+    """Beside each question stands what it finds."""
+    statements = sql_blocks("docs/sql.md")
+    begin = next(n for n, one in enumerate(statements) if "allowed_contexts)" in one)
+    asked = 0
+    async with connection.transaction():
+        for statement in statements[begin:]:
+            answered = await connection.fetch(statement)
+            if "-- finds" in statement:
+                told = statement.partition("-- finds ")[2].splitlines()[0]
+                assert sorted(str(row[0]) for row in answered) == sorted(told.split("; "))
+                asked += 1
+            if statement.strip().startswith("reset role"):
+                break
+    assert asked >= 3
