@@ -107,7 +107,7 @@ async def test_a_context_is_answered_with_the_block(served: asyncpg.Connection) 
         ({"match_count": [1]}, "match_count is [1]. Give how many"),
         (
             {"sources": ["memory", "web"]},
-            "unknown source web. Sources: memory, conversation, document, knowledge, insight.",
+            "unknown source web. Sources: memory, conversation, document, insight, knowledge.",
         ),
         (
             {"sources": "memory"},
