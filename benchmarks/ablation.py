@@ -1,7 +1,7 @@
 """What each part of recall is worth: evidence recall on LoCoMo conversations with one part taken away at a time.
 
-The parts that recall adds up (explain_recall) are taken away from the results, and the rest is ranked anew; windows, words near
-in meaning and the reading of the question are taken away in the database. FILE is as for benchmarks.locomo.
+The parts that recall adds up (explain_recall) are taken away from the results, and the rest is ranked anew; messages beside,
+words near in meaning and the reading of the question are taken away in the database. FILE is as for benchmarks.locomo.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from statistics import fmean
 from typing import Any
 
 import asyncpg
-from pgvector import Vector
-from pgvector.asyncpg import register_vector
 
 from benchmarks.harness import daemon, database, wait_for
 from benchmarks.locomo import CUTS, IDLE, WRITE, read_conversations, rows_of
@@ -29,13 +27,8 @@ from providers.local_embedder import LocalEmbedder
 DEPTH = 100
 PARTS = ("lexical", "dense", "prior", "named", "timed", "session")
 NO_NEIGHBOURS = "delete from memoryd.lexeme_neighbours"
-NO_WINDOWS = """
-update conversation_messages m
-set embedding = n.embedding, sparse_embedding = w.weights
-from unnest($1::uuid[], $2::vector[], $3::text[]) as n(id, embedding, content)
-join memoryd.weigh_texts($1, $3) w on w.id = n.id
-where m.id = n.id
-"""
+NOTHING_BESIDE = "update memoryd.entries set position = position * 10"
+"""So far apart that no message is beside another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +100,6 @@ async def ask(
     return rankings
 
 
-async def forget_windows(url: str) -> None:
-    """Indexes each message only by its own words."""
-    connection = await asyncpg.connect(url)
-    await register_vector(connection)
-    rows = await connection.fetch("select id, content from conversation_messages")
-    embedder = LocalEmbedder()
-    vectors = await embedder.embed([r["content"] for r in rows])
-    await embedder.close()
-    await connection.execute(
-        NO_WINDOWS, [r["id"] for r in rows], [Vector(v) for v in vectors], [r["content"] for r in rows]
-    )
-    await connection.close()
-
-
 async def run(url: str, data: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     """Evidence recall at the cuts, by what was taken away."""
     asked = await write(url, data)
@@ -135,10 +114,10 @@ async def run(url: str, data: Sequence[Mapping[str, Any]]) -> dict[str, list[flo
     table["names out of the embedded question"] = recalls(asked, await ask(database, asked, names=True))
     await database.execute(NO_NEIGHBOURS)
     table["words near in meaning"] = recalls(asked, await ask(database, asked, near=False))
-    await database.close()
-    await forget_windows(url)
-    database = await Database.open(url, size=3, pooled=False, logger=get_logger())
-    table["words near in meaning, and windows"] = recalls(asked, await ask(database, asked, near=False))
+    await database.execute(NOTHING_BESIDE)
+    table["words near in meaning, and messages beside"] = recalls(
+        asked, await ask(database, asked, near=False)
+    )
     await database.close()
     return table
 

@@ -1,7 +1,7 @@
 """Loading rows in bulk, searchable: what the daemon writes row by row, by statements that say the same of many.
 
-Index columns come from the daemon's own functions; statistics are counted at once; a daemon fills the lexicon, and its builder
-makes the lists of big tables.
+Entries are written by the daemon's own function; statistics are counted at once; a daemon fills the lexicon, and its builder
+makes the lists of a big index.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
-import numpy as np
 from pgvector import Vector
 
 from benchmarks.corpus import Corpus
@@ -23,7 +22,6 @@ from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from providers.local_embedder import LocalEmbedder
-from providers.ports import Vectors
 
 BATCH = 5_000
 SESSION = 20
@@ -32,10 +30,10 @@ SOURCES = {"agent_memory": "memory", "conversation_messages": "conversation"}
 
 # The indexes are made once, after the rows.
 TAKE_INDEXES = """
-select c.relname as name, pg_get_indexdef(i.indexrelid) as definition
+select c.oid::regclass::text as name, pg_get_indexdef(i.indexrelid) as definition
 from pg_index i
 join pg_class c on c.oid = i.indexrelid
-where i.indrelid = $1::regclass and not i.indisprimary
+where i.indrelid in ($1::regclass, 'memoryd.entries'::regclass) and not i.indisprimary
   and not exists (select from pg_constraint k where k.conindid = i.indexrelid)
 """
 
@@ -53,29 +51,26 @@ on conflict do nothing
 
 FILL = {
     "agent_memory": """
-insert into agent_memory (id, agent_id, user_id, kind, ttl_hours, content, embedding, created_at,
-                          lexemes, sparse_embedding, prior, says_when)
-select r.id, 'assistant', r.user_id, 'fact', null, r.content, r.embedding, r.created_at,
-       w.lexemes, w.weights, w.prior, w.says_when
-from bench_rows r cross join lateral memoryd.weigh_text(r.content) w
+insert into agent_memory (id, agent_id, user_id, kind, ttl_hours, content, created_at)
+select id, 'assistant', user_id, 'fact', null, content, created_at from bench_rows
 """,
     "conversation_messages": """
-insert into conversation_messages (id, session_id, user_id, message_index, role, speaker, content, embedding, created_at)
-select id, session_id, user_id, message_index, 'user', speaker, content, embedding, created_at from bench_rows
+insert into conversation_messages (id, session_id, user_id, message_index, role, speaker, content, created_at)
+select id, session_id, user_id, message_index, 'user', speaker, content, created_at from bench_rows
 """,
 }
 
-WEIGH_MESSAGES = """
-update conversation_messages m
-set lexemes = w.lexemes, sparse_embedding = w.weights, prior = w.prior, says_when = w.says_when
-from memoryd.weigh_messages(array(select id from bench_rows)) w
-where m.id = w.id
+INDEX = """
+select memoryd.insert_entries($1, array_agg(s.id order by s.id), array_agg(s.scope order by s.id),
+                              array_agg(r.id order by s.id), array_agg(r.content order by s.id),
+                              array_agg(r.embedding order by s.id))
+from bench_rows r join memoryd.searchable s on s.source = $1 and s.id = r.id
 """
 
 COUNT = """
 insert into memoryd.lexeme_statistics (scope, lexeme, rows)
-select t.scope, l.lexeme, count(*)
-from {table} t cross join lateral unnest('#{source}'::text || tsvector_to_array(t.lexemes)) as l(lexeme)
+select e.scope, l.lexeme, sum(l.count)
+from memoryd.entries e cross join lateral memoryd.counted(e.source, e.lexemes, e.length) l
 group by 1, 2
 on conflict (scope, lexeme) do update set rows = excluded.rows
 """
@@ -84,11 +79,10 @@ on conflict (scope, lexeme) do update set rows = excluded.rows
 class Rows:
     """Makes the rows, users taking turns session by session."""
 
-    def __init__(self, *, users: Sequence[uuid.UUID], seed: int, windows: bool) -> None:
+    def __init__(self, *, users: Sequence[uuid.UUID], seed: int) -> None:
         self._corpus = Corpus(seed)
         self._ids = random.Random(seed)
         self._users = users
-        self._windows = windows
         self._embedder = LocalEmbedder()
         self._begin = datetime.now(UTC) - timedelta(days=300)
         self._made = 0
@@ -102,8 +96,7 @@ class Rows:
             end = min(start + SESSION, count)
             user = self._users[self._made // SESSION % len(self._users)]
             session = self._id()
-            around = _windows(vectors[start:end]) if self._windows else vectors[start:end]
-            for place, vector in enumerate(around):
+            for place, vector in enumerate(vectors[start:end]):
                 born = self._begin + timedelta(seconds=20 * self._made)
                 text = texts[start + place]
                 speaker = ("Ada", "Ben")[place % 2]
@@ -115,23 +108,13 @@ class Rows:
         return uuid.UUID(int=self._ids.getrandbits(128))
 
 
-def _windows(vectors: Vectors) -> Vectors:
-    """What stands for each message: the weighted mean of its window, scaled to unit length."""
-    weights = {0: 3.0, -1: 1.5, -2: 1.0, -3: 0.5, 1: 1.0, 2: 0.5}
-    around = np.zeros_like(vectors)
-    for offset, weight in weights.items():
-        for place in range(max(0, -offset), min(len(vectors), len(vectors) - offset)):
-            around[place] += weight * vectors[place + offset]
-    return around / np.linalg.norm(around, axis=1, keepdims=True)  # type: ignore[no-any-return]
-
-
 async def load(connection: asyncpg.Connection, table: str, rows: Rows, count: int) -> None:
     """Adds `count` rows, searchable; then statistics and lists of all."""
     await connection.execute("set session_replication_role = replica")
     await connection.execute("set client_min_messages = warning")
     indexes = await connection.fetch(TAKE_INDEXES, f"public.{table}")
     for index in indexes:
-        await connection.execute(f"drop index public.{index['name']}")
+        await connection.execute(f"drop index {index['name']}")
     await connection.execute(STAGE)
     making = asyncio.create_task(rows.make(min(BATCH, count)))
     while count > 0:
@@ -143,19 +126,17 @@ async def load(connection: asyncpg.Connection, table: str, rows: Rows, count: in
         if table == "conversation_messages":
             await connection.execute(SESSIONS)
         await connection.execute(FILL[table])
-        if table == "conversation_messages":
-            await connection.execute("analyze bench_rows")
-            await connection.execute(WEIGH_MESSAGES)
+        await connection.execute("analyze bench_rows")
+        await connection.execute(INDEX, SOURCES[table])
     await making
     for index in indexes:
         await connection.execute(index["definition"])
     await connection.execute("set session_replication_role = origin")
 
 
-async def learn(connection: asyncpg.Connection, url: str, table: str, *, lists_from: int) -> None:
+async def learn(connection: asyncpg.Connection, url: str, *, lists_from: int) -> None:
     """Statistics, lexicon, lists."""
-    source = SOURCES[table]
-    await connection.execute(COUNT.format(table=table, source=source))
+    await connection.execute(COUNT)
     await connection.execute("select memoryd.learn_words($1)", sorted(Corpus(1).words))
     async with daemon(url):
         await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.05)

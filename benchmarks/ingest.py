@@ -44,14 +44,13 @@ from unnest($1::uuid[], $2::uuid[], $3::integer[], $4::text[], $5::text[])
 """,
 }
 
-UNINDEXED = "select count(*) from {table} where lexemes is null"
+UNINDEXED = "select count(*) from memoryd.unindexed"
 
 WORK = "select not exists (select from memoryd.jobs where topic = any($1))"
 
 CHECK = """
 select (select count(*) from {table}) as rows,
-       (select count(*) from {table}
-        where lexemes is not null and sparse_embedding is not null and embedding is not null and code is not null) as indexed,
+       (select count(distinct e.id) from memoryd.entries e where e.code is not null) as indexed,
        (select sum(rows) from memoryd.lexeme_statistics where lexeme = $1) as counted,
        (select count(*) from memoryd.lexeme_changes) as uncounted,
        (select count(*) from memoryd.dead_letters) as dead

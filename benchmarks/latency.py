@@ -25,7 +25,7 @@ from unnest($1::text[]) with ordinality as t(content, n)
 INSERT_MEMORY = "insert into agent_memory (agent_id, kind, content) values ('alice', 'note', $1) returning id"
 
 ASSOCIATED = """
-select exists (select from agent_memory where id = $1 and embedding is not null)
+select exists (select from memoryd.entries where id = $1 and code is not null)
    and exists (select from memory_associations where memory_id = $1)
 """
 

@@ -33,7 +33,7 @@ CHECK = """
 select (select count(*) from agent_commands) as commands,
        (select count(*) from agent_memory) as memories,
        (select count(distinct command_id) from agent_memory) as remembered,
-       (select count(*) from agent_memory where embedding is null) as unindexed,
+       (select count(*) from memoryd.unindexed) as unindexed,
        (select count(*) from memory_associations) as associations,
        (select count(distinct memory_id) from memory_associations) as associated,
        (select count(*) from memoryd.dead_letters) as dead

@@ -4,7 +4,7 @@
     python -m benchmarks.recall --rows 1000000 --scopes 1000
     python -m benchmarks.recall --growth --plot docs/recall-growth.svg
 
-Made-up texts (benchmarks.corpus) are loaded with their embeddings; their index columns, statistics and lists are written by
+Made-up texts (benchmarks.corpus) are loaded with their embeddings; their entries, statistics and lists are written by
 statements like the daemon's own, in bulk; the lexicon by a daemon. Then one connection asks recall(), question by question,
 each with its embedding: as the service of one user's rows, and as that user, whose rows row-level security picks out.
 """
@@ -34,35 +34,31 @@ from providers.local_embedder import LocalEmbedder
 GROWTH = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 EXACT = """
-select array(select id from {table} where user_id = $1 order by embedding <=> $2 limit 10)
+select array(select e.id from memoryd.entries e
+             where e.scope = memoryd.scope_of($1, null) and e.source = '{source}'
+             order by e.embedding <=> $2::vector::halfvec limit 10)
 """
 
 # What the dense half proposes, and of that the nearest, as the search compares them.
 FOUND = """
-select array(select t.id
-             from unnest(memoryd.nearest_rows(
-                 memoryd.current_caller(), null, '{source}', array[memoryd.scope_of($1, null)], $2, 200)) as n(id)
-             join {table} t using (id)
-             order by t.embedding <=> $2 limit 10)
+select array(select e.id
+             from memoryd.entries e
+             where e.ctid = any(memoryd.nearest_passages(
+                 memoryd.current_caller(), null, '{{{source}}}', array[memoryd.scope_of($1, null)], $2, 200))
+             order by e.embedding <=> $2::vector::halfvec limit 10)
 """
 
-# The ten best of all memories of a user, every one weighed as recall weighs its candidates: what recall would answer if it
+# The ten best of all memories of a user, every one ranked as recall ranks its candidates: what recall would answer if it
 # looked at everything. (All are facts, and none is recent.)
 EXHAUSTIVE = """
-with asked as materialized (
-    select q.weights
-    from memoryd.question(memoryd.current_caller(), $2, array[memoryd.scope_of($1, null)], null) q
-), weighed as materialized (
-    select m.id, m.prior, greatest(0, -(m.sparse_embedding <#> a.weights)) as lexical,
-           greatest(0, 1 - (m.embedding <=> $3)) as near
-    from agent_memory m cross join asked a
-    where m.user_id = $1
-), most as materialized (
-    select nullif(max(lexical), 0) as lexical, nullif(max(near), 0) as near from weighed
-)
-select array(select w.id from weighed w cross join most m
-             order by coalesce(w.lexical / m.lexical, 0) + coalesce(0.5 * w.near / m.near, 0) + w.prior desc
-             limit 10)
+select array(
+    select h.id
+    from memoryd.hybrid_scores(
+        memoryd.current_caller(), null, '{memory}', array[memoryd.scope_of($1, null)],
+        array(select e.ctid from memoryd.entries e
+              where e.scope = memoryd.scope_of($1, null) and e.source = 'memory'),
+        memoryd.question(memoryd.current_caller(), $2, array[memoryd.scope_of($1, null)], null),
+        $3, $1, false, null, '{}', 10) h)
 """
 
 AS_SERVICE = "select * from recall($1, user_id => $2, query_embedding => $3)"
@@ -109,8 +105,8 @@ async def compare(
     parts = []
     for number, vector in enumerate(vectors):
         user = users[number * 7919 % len(users)]
-        exact = set(await connection.fetchval(EXACT.format(table=table), user, vector))
-        found = set(await connection.fetchval(FOUND.format(table=table, source=SOURCES[table]), user, vector))
+        exact = set(await connection.fetchval(EXACT.format(source=SOURCES[table]), user, vector))
+        found = set(await connection.fetchval(FOUND.format(source=SOURCES[table]), user, vector))
         parts.append(len(exact & found) / len(exact))
     return fmean(parts)
 
@@ -135,7 +131,7 @@ async def run(url: str, options: argparse.Namespace) -> list[dict[str, object]]:
     connection = await asyncpg.connect(url)
     await register_vector(connection)
     users = [uuid.UUID(int=n + 1) for n in range(options.scopes)]
-    rows = Rows(users=users, seed=1, windows=options.table == "conversation_messages")
+    rows = Rows(users=users, seed=1)
     corpus, embedder = Corpus(2), LocalEmbedder()
     asked = [corpus.question() for _ in range(options.questions)]
     questions = list(zip(asked, map(Vector, await embedder.embed([q.text for q in asked])), strict=True))
@@ -147,7 +143,7 @@ async def run(url: str, options: argparse.Namespace) -> list[dict[str, object]]:
         began = time.perf_counter()
         if not options.loaded:
             await load(connection, options.table, rows, size - there)
-            await learn(connection, url, options.table, lists_from=options.lists_from)
+            await learn(connection, url, lists_from=options.lists_from)
         there = size
         one: dict[str, object] = {
             "table": options.table,

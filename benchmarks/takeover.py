@@ -24,10 +24,10 @@ insert into agent_memory (agent_id, content)
 select 'agent' || (n % 4), c from unnest($1::text[]) with ordinality as t(c, n)
 """
 IN_HAND = "select count(*) from memoryd.jobs where topic = 'index' and attempt > 0 and visible_at > now()"
-LEFT = "select count(*) from agent_memory where lexemes is null and created_at <= $1"
+LEFT = "select count(*) from memoryd.unindexed where since <= $1"
 OLDEST = """
-select coalesce(max(extract(epoch from clock_timestamp() - created_at)), 0)::double precision
-from agent_memory where lexemes is null and created_at > $1
+select coalesce(max(extract(epoch from clock_timestamp() - since)), 0)::double precision
+from memoryd.unindexed where since > $1
 """
 
 

@@ -113,7 +113,6 @@ async def apply_functions(
     locked = bool(upgrade.schema or upgrade.carried_over)
     if conflicts.functions:
         locked = await _drop_conflicts(run.connection, applied, conflicts, locked=locked)
-    now: list[FunctionFile] = []
     for file in files:
         before = applied.get(file.name)
         if (
@@ -121,6 +120,8 @@ async def apply_functions(
             and file.hangs_on_tables
             and file.name not in changed
             and not conflicts.attached
+            # A numbered file may have dropped what stands in them, and with a view its rights.
+            and not upgrade.schema
         ):
             made += before.objects
             continue
@@ -136,8 +137,8 @@ async def apply_functions(
             if conflicts.add(error, applied):
                 raise RestartUpgrade from None
             raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
-        now.append(file)
-    made += await record(run.connection, now, version=package_version("memoryd"))
+        # Of each file by itself: the rights to functions, in the last file, are written into all of them.
+        made += await record(run.connection, file, version=package_version("memoryd"))
     return await drop_gone(run.connection, applied, now=files, made=made)
 
 

@@ -118,17 +118,12 @@ def _drop(one: str) -> str:
     return f"drop {one.replace(' ', ' if exists ', 1)}"
 
 
-async def record(connection: asyncpg.Connection, files: Sequence[FunctionFile], *, version: str) -> list[str]:
-    """Notes that this transaction has applied the files; returns what they made."""
-    file_of = {created: file.name for file in files for created in _CREATED.findall(file.sql)}
-    made: dict[str, list[str]] = {file.name: [] for file in files}
-    for row in await connection.fetch(_MADE):
-        name = file_of.get((row["kind"], row["name"]))
-        if name is not None:
-            made[name].append(row["object"])
-    rows = [(file.name, file.checksum, made[file.name], version) for file in files]
-    await connection.executemany(_WRITE_FILE, rows)
-    return [one for objects in made.values() for one in objects]
+async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:
+    """Notes that this transaction has just applied the file; returns what it made."""
+    created = set(_CREATED.findall(file.sql))
+    made = [r["object"] for r in await connection.fetch(_MADE) if (r["kind"], r["name"]) in created]
+    await connection.execute(_WRITE_FILE, file.name, file.checksum, made, version)
+    return made
 
 
 async def drop_gone(

@@ -45,7 +45,7 @@ create or replace function memoryd.text_hash(p_row public.dream_insights) return
 language sql stable parallel safe
 return hashtextextended(memoryd.searched_text(p_row), 0);
 
--- The names of the sources. End users search all but the last: what the agents know.
+-- The names of the sources.
 create or replace function memoryd.sources() returns text[]
 language sql immutable parallel safe
-return array['memory', 'conversation', 'document', 'insight', 'knowledge'];
+return array['memory', 'conversation', 'document', 'knowledge', 'insight'];

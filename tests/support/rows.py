@@ -8,6 +8,8 @@ from uuid import UUID
 import asyncpg
 
 DIMENSIONS = 256
+HALF_PRECISION = 1e-3
+"""By how much a similarity may be off: entries keep the numbers of an embedding in 16 bits."""
 
 
 def embedding(*numbers: float) -> str:

@@ -203,7 +203,7 @@ def test_the_time_is_linear(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert seconds[1] < 100 * max(seconds[0], 0.02), seconds
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", ["lines", "words", "one word"])
 def test_twenty_megabytes_take_a_few_seconds(name: str) -> None:
     text = LONG[name] * (20_000_000 // len(LONG[name]))
     began = time.process_time()

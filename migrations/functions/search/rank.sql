@@ -7,7 +7,7 @@
 --   prior    A text that says little, as "Sounds good!" does, loses up to a half; a question twice that.
 --   named    The question names the speaker, or speaks of the role that the message has.
 --   session  0.3 of the best message of the same session; what has no session is one of its own.
--- relevance  From 0 to 1: half of the sum relative to the best sum, and a half, times how well the best
+-- relevance  From 0 to 1: half of the sum between the lowest and the best sum, and a half, times how well the best
 --            candidate fits at all: the mean of the part of the question that it has and of its similarity.
 -- score      min(1, relevance x weight + recency + association): recency is up to 0.15 of relevance x weight,
 --            and association what is missing to a fifth of the strength of the link to one of the best memories
@@ -141,14 +141,14 @@ begin
            1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.session_id, r.position, r.speaker,
            r.role, r.created_at, r.weight
     from (select e.source, e.id, e.weights, e.embedding, e.length, e.row_length, e.asks, e.owner_id,
-                 e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position, e.speaker, e.role,
-                 e.created_at, e.weight::double precision as weight
+                 e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position, e.speaker,
+                 e.role, e.created_at, e.weight::double precision as weight
           from memoryd.entries e
           where e.ctid = any(p_places)
           union all
           select f.source, f.id, f.weights, l2_normalize(f.embedding)::halfvec, f.length, f.length, f.asks,
-                 f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id, f.position, f.speaker,
-                 f.role, f.created_at, f.weight
+                 f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id, f.position,
+                 f.speaker, f.role, f.created_at, f.weight
           from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_embedding) f) r
     where memoryd.is_asked_for(r.owner_id, r.agent_id, r.is_current, p_user, p_unowned, p_agent)
       and (r.expires_at is null or r.expires_at > now())
@@ -273,17 +273,21 @@ begin
     ), sessions as (
         select s.*, 0.3 * max(s.total) over (partition by coalesce(s.session_id, s.id)) as session_part
         from sums s
+    ), spans as (
+        -- A sum may be below zero, where all that was found says little.
+        select s.*, s.total + s.session_part as whole, max(s.total + s.session_part) over () as highest,
+               least(0, min(s.total + s.session_part) over ()) as lowest
+        from sessions s
     ), ranked as (
         select s.*,
-               coalesce((0.5 + 0.5 * greatest(0, s.total + s.session_part)
-                               / nullif(greatest(0, max(s.total + s.session_part) over ()), 0)) * s.fit, 0)
-                   as relevance
-        from sessions s
+               coalesce((0.5 + 0.5 * coalesce((s.whole - s.lowest) / nullif(s.highest - s.lowest, 0), 1))
+                        * s.fit, 0) as relevance
+        from spans s
     )
     select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part::float8,
            r.named_part::float8, r.session_part, least(1, r.relevance), r.weight
     from ranked r
-    order by r.relevance * r.weight desc, r.total + r.session_part desc, r.created_at desc, r.id
+    order by r.relevance * r.weight desc, r.created_at desc, r.id
     limit p_count;
 end
 $$;

@@ -145,6 +145,29 @@ async def test_all_rows_wait_to_be_indexed_after_it(old_url: str, tmp_path: Path
             assert ids <= (await found(connection, "backup"))[source]
 
 
+async def test_an_embedding_of_a_message_and_its_neighbours_is_never_used_again(
+    old_url: str, tmp_path: Path
+) -> None:
+    """It stands in the message's row from before. A change of the message does not bring it back, nor does a new index."""
+    await apply(old_url)
+    daemons = Daemons(old_url, tmp_path)
+    async with connected(old_url) as connection:
+        try:
+            await daemons.start()
+            await until(connection, IDLE)
+            read = "select id, embedding::text from memoryd.entries where source = 'conversation' order by id"
+            anew = [tuple(r) for r in await connection.fetch(read)]
+            assert anew
+            await connection.execute("update conversation_messages set metadata = metadata || '{\"a\": 1}'")
+            await until(connection, IDLE)
+            assert [tuple(r) for r in await connection.fetch(read)] == anew
+            await connection.execute("update conversation_messages set speaker = 'Carol'")
+            await until(connection, IDLE)
+            assert [tuple(r) for r in await connection.fetch(read)] == anew
+        finally:
+            await daemons.kill_all()
+
+
 async def test_work_that_waited_is_done_after_it(old_url: str, tmp_path: Path) -> None:
     daemons = Daemons(old_url, tmp_path)
     try:

@@ -9,8 +9,9 @@ import asyncpg
 import pytest
 
 from daemon.db import migrator
-from daemon.db.migration_files import FunctionFile, MigrationFiles, checksum_of, load_files
+from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, checksum_of, load_files
 from daemon.db.plan import MigrationError, is_newer
+from tests.support.catalog import catalog
 from tests.support.rows import column
 from tests.support.schemas import apply, connected
 
@@ -87,6 +88,39 @@ async def test_a_function_may_change_its_result_its_arguments_and_their_names(
     renamed = doubled.replace("p_of", "p_number")
     await apply(database_url, files=with_files(numbers=other + renamed))
     assert await connection.fetchval("select memoryd.two(p_number => 4)") == 8
+
+
+async def test_an_overload_of_before_is_dropped_also_where_rights_are_given_after_it(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    """Rights to all functions are revoked in each upgrade, which writes also into functions that no file makes any more."""
+    *own, grants = load_files().functions
+    assert grants.name == "grants"
+
+    def with_numbers(sql: str) -> MigrationFiles:
+        numbers = FunctionFile("numbers", sql, checksum_of(sql))
+        return replace(load_files(), functions=(*own, numbers, grants))
+
+    await apply(database_url, files=with_numbers(ONE))
+    await connection.execute("grant execute on function memoryd.one() to memoryd_user")
+    more = ONE.replace("one()", "one(p_more integer default 0)")
+    upgrade = await apply(database_url, files=with_numbers(more))
+    assert upgrade.dropped == ("function memoryd.one()",)
+    made = await column(connection, "select oid::regprocedure::text from pg_proc where proname = 'one'")
+    assert made == ["memoryd.one(integer)"]
+    assert await connection.fetchval("select memoryd.one()") == 1
+
+
+async def test_what_a_numbered_file_drops_is_made_again_with_its_rights(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    """Also where no file of functions has changed."""
+    before = await catalog(connection)
+    sql = "drop view memoryd.searchable_by_users, memoryd.source_memory cascade; drop policy own on agent_memory"
+    extra = Migration(9000, "extra", sql, "c")
+    files = replace(load_files(), schema=(*load_files().schema, extra))
+    assert (await apply(database_url, files=files)).schema == (extra,)
+    assert await catalog(connection) == sorted([*before, "migration 9000 extra c"])
 
 
 USED = """

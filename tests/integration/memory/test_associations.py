@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.rows import column, embedding, remember
+from tests.support.rows import HALF_PRECISION, column, embedding, remember
 from tests.support.waiting import IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -37,7 +37,9 @@ async def at(
 async def linked(connection: asyncpg.Connection, memory: UUID) -> list[tuple[object, ...]]:
     """The links of a memory, the strongest first: to which, of what type, how strong."""
     await until(connection, IDLE)
-    return [(*row[:2], pytest.approx(row[2], abs=1e-6)) for row in await connection.fetch(LINKS, memory)]
+    return [
+        (*row[:2], pytest.approx(row[2], abs=HALF_PRECISION)) for row in await connection.fetch(LINKS, memory)
+    ]
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -159,7 +161,7 @@ async def test_memories_are_linked_to_shared_memories(
     shared = await at(served, "_shared", "the harbour closes in winter", -30)
     own = await at(served, "sailor", "the harbour closes early", 0)
     newer = await at(served, "_shared", "the harbour closes for good", 30)
-    assert await linked(served, own) == [(shared, "similar", pytest.approx(2 / 3, abs=1e-6))]
+    assert await linked(served, own) == [(shared, "similar", pytest.approx(2 / 3, abs=HALF_PRECISION))]
     assert [row[0] for row in await linked(served, newer)] == [shared]
 
 

@@ -42,6 +42,7 @@ async def test_a_dream_writes_a_correction_a_pattern_and_a_summary(
     await remember(sleeper, "one of a kind: quantum chromodynamics")
     await until(sleeper, IDLE)
     report = await dream(sleeper)
+    await until(sleeper, IDLE)
 
     correction, pattern, summary = await sleeper.fetch(INSIGHTS)
     for row, category, confidence, agent, sources in (
@@ -51,6 +52,7 @@ async def test_a_dream_writes_a_correction_a_pattern_and_a_summary(
     ):
         assert (row["category"], row["confidence"], row["agent_id"]) == (category, confidence, agent)
         assert set(row["source_memories"]) == set(sources)
+        assert row["embedding"] is not None
         assert await sleeper.fetchval(INDEXED, row["id"])
         assert str(row["dream_id"]) == report["dream_id"]
     assert "3 failures" in correction["insight"]

@@ -17,7 +17,8 @@ from tests.support.waiting import IDLE, RESCHEDULED, until
 HOURS_LEFT = "select round(extract(epoch from expires_at - now()) / 3600) from agent_memory where id = $1"
 LINKS = "select related_memory_id from memory_associations where memory_id = $1 order by strength desc"
 SAME_EMBEDDING = """
-select (select embedding from agent_memory where id = $1) = (select embedding from agent_memory where id = $2)
+select (select array_agg(embedding order by passage) from memoryd.entries where id = $1)
+     = (select array_agg(embedding order by passage) from memoryd.entries where id = $2)
 """
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.rows import associate, column, embedding, one_row, remember
+from tests.support.rows import HALF_PRECISION, associate, column, embedding, one_row, remember
 
 TASK = "upgrade the staging postgres server tonight"  # upgrade, staging, postgres, server, tonight
 
@@ -159,14 +159,16 @@ async def test_the_best_rows_relevance_is_its_share_of_the_question(
 ) -> None:
     given = embedding(similarity, (1 - similarity**2) ** 0.5)
     memory = await remember(scratch, content, kind="fact", created_at=ago(days=30), embedding=given)
-    expected = {} if relevance is None else {memory: pytest.approx(relevance, abs=1e-6)}
+    expected = {} if relevance is None else {memory: pytest.approx(relevance, abs=HALF_PRECISION)}
     found = await scratch.fetch(
         "select id, score, similarity from recall($1, 'alice', query_embedding => $2::text::vector)",
         TASK,
         embedding(1),
     )
     assert {row["id"]: row["score"] for row in found} == expected
-    assert [row["similarity"] for row in found] == [pytest.approx(similarity, abs=1e-6)] * len(expected)
+    assert [row["similarity"] for row in found] == [pytest.approx(similarity, abs=HALF_PRECISION)] * len(
+        expected
+    )
 
 
 async def test_the_best_come_first_and_then_the_newest(scratch: asyncpg.Connection) -> None:

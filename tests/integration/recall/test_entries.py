@@ -46,9 +46,10 @@ def all_of(ids: dict[str, UUID]) -> dict[str, set[UUID]]:
 
 async def test_every_part_of_a_long_text_is_found(connection: asyncpg.Connection, daemons: Daemons) -> None:
     """By words and by meaning; each row once, although it has many passages."""
-    text = f"The heron nests in the reeds. {FILLER * 60}The walrus swims. {FILLER * 60}Violins are made of spruce wood."
+    begins, ends = "The heron nests in the reeds. ", "Violins are made of spruce wood. "
+    text = f"{begins * 30}{FILLER * 60}The walrus swims. {FILLER * 60}{ends * 30}"
     ids = await one_of_each(connection, text)
-    await one_of_each(connection, FILLER * 3)
+    await one_of_each(connection, "Quarterly budget figures for the accounting department.")
     await daemons.start()
     await all_indexed(connection)
     for key in ids.values():
