@@ -33,8 +33,8 @@ as $$
 $$;
 
 -- Deletes the links of memories whose text has changed, and queues new ones for those that were linked to
--- them. They themselves are linked once they are indexed. A link that is being made of the old text waits for this, or this for it
--- (see memoryd.stamp_memory).
+-- them. They themselves are linked once they are indexed. A link that is being made of the old text waits for
+-- this, or this for it (see memoryd.stamp_memory).
 create or replace function memoryd.memories_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

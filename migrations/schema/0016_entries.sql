@@ -5,7 +5,7 @@
 -- the two halves. Of the ten passages nearest by cosine hardly any is missing among the 200 nearest by code;
 -- with the first kind of bits alone it takes 400 and more. With more than 8,000 dimensions only the first
 -- kind is used, since an index could not contain two bits of each; and a single dimension has no halves.
-create function memoryd.code_of(p_embedding halfvec) returns bit varying
+create function memoryd.signs_of(p_embedding halfvec) returns bit varying
 language sql immutable parallel safe strict
 return case
     when vector_dims(p_embedding) not between 2 and 8000 then binary_quantize(p_embedding)
@@ -26,7 +26,7 @@ create table memoryd.entries (
     id uuid not null,
     passage smallint not null,
     embedding halfvec,
-    code bit varying generated always as (memoryd.code_of(embedding)) stored,
+    code bit varying generated always as (memoryd.signs_of(embedding)) stored,
     language text not null,
     lexemes tsvector not null,
     weights sparsevec(1000000000) not null,
@@ -60,8 +60,8 @@ comment on column memoryd.entries.passage is 'The place of the passage in the ro
 comment on column memoryd.entries.embedding is
     'Of the passage, of unit length; null until the embedder has answered.';
 comment on column memoryd.entries.code is
-    'Signs of the embedding and of its halves'' sums and differences, two bits a dimension: what dense search '
-    'looks through first.';
+    'Signs of the embedding and of its halves'' sums and differences, two bits a dimension: what dense '
+    'search looks through first.';
 comment on column memoryd.entries.language is
     'The language whose stems the lexemes are, by its text search configuration.';
 comment on column memoryd.entries.lexemes is
@@ -160,7 +160,8 @@ begin
         select t.tgname, t.tgrelid::regclass as relation
         from pg_trigger t
         where not t.tgisinternal
-          and t.tgname ~ '^(forget_index|(count_lexemes|rows_to_index|messages_gone)_(inserted|updated|deleted))$'
+          and t.tgname
+              ~ '^(forget_index|(count_lexemes|rows_to_index|messages_gone)_(inserted|updated|deleted))$'
           and t.tgrelid in ('public.agent_memory'::regclass, 'public.conversation_messages'::regclass,
                             'public.memory_chunks'::regclass, 'public.shared_knowledge'::regclass,
                             'public.dream_insights'::regclass)

@@ -155,7 +155,7 @@ async def test_recall_is_narrowed_by_its_options(memoryd: Commands, connection: 
     unknown = await memoryd("recall", "Bertha", "--source", "gossip")
     assert unknown.code == 1
     assert unknown.err.count("\n") == 1
-    assert "Sources: memory, conversation, document, insight, knowledge" in unknown.err
+    assert "Sources: memory, conversation, document, knowledge, insight" in unknown.err
     assert (await memoryd("recall", "Bertha", "--user", "me")).code == 2
 
 

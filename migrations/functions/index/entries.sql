@@ -8,7 +8,8 @@ return case when p_metadata ? 'context' then jsonb_build_object('context', p_met
 
 -- Brings what the entries of these rows say of their rows up to date: scope, rights, times, places. p_scopes:
 -- the scopes that the entries have had until now.
-create or replace function memoryd.refresh_entries(p_source text, p_ids uuid[], p_scopes bigint[]) returns void
+create or replace function memoryd.refresh_entries(p_source text, p_ids uuid[], p_scopes bigint[])
+returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$

@@ -17,8 +17,8 @@ $$;
 -- Adds those of these words that are new and that one of these rows, with their scopes, is found by (p_rows
 -- null: the rows are not checked); a job embeds them. Returns how many it added. Called in the transaction
 -- that writes those rows, as its last statement, since it waits for transactions that add or delete the same
--- words. A row teaches at most 500 words: what has more is no text, and the rest of a long text is learnt with
--- others.
+-- words. A row teaches at most 500 words: what has more is no text, and the rest of a long text is learnt
+-- with others.
 create or replace function memoryd.learn_words(
     p_words text[], p_rows uuid[] default null, p_scopes bigint[] default null) returns integer
 language plpgsql volatile

@@ -1,5 +1,6 @@
--- How many passages of a scope contain a lexeme, and how many a scope has. Triggers of memoryd.entries append what a statement
--- changes to memoryd.lexeme_changes, and one daemon at a time adds it to memoryd.lexeme_statistics.
+-- How many passages of a scope contain a lexeme, and how many a scope has. Triggers of memoryd.entries append
+-- what a statement changes to memoryd.lexeme_changes, and one daemon at a time adds it to
+-- memoryd.lexeme_statistics.
 
 -- What a passage counts: 1 for each of its lexemes, for its source ('#memory') and its language ('=german'),
 -- and its length in words ('+'), of which the average length in a scope is computed.
@@ -9,7 +10,8 @@ returns table (lexeme text, count integer)
 language sql immutable parallel safe
 begin atomic
     select l.lexeme, 1 from unnest(
-        array['#' || p_source, memoryd.language_mark(p_language)] || tsvector_to_array(p_lexemes)) as l(lexeme)
+        array['#' || p_source, memoryd.language_mark(p_language)]
+        || tsvector_to_array(p_lexemes)) as l(lexeme)
     union all
     select '+', p_length where p_length > 0;
 end;

@@ -22,8 +22,8 @@ return right(rtrim(right(p_text, 100)), 1) in ('?', '？', '؟');
 -- The lexemes by which passages are found, and their weights: how often a lexeme occurs in the passage, with
 -- less for each further time (BM25's term frequency, k1 = 1.2). The other factors of BM25, the inverse
 -- document frequency and the length, come with the question: so no passage is written again because others
--- are added. The date of a message counts two thirds of its words. Columns: a passage each. p_dates and p_speakers
--- are null where the passage is no message.
+-- are added. The date of a message counts two thirds of its words. Columns: a passage each. p_dates and
+-- p_speakers are null where the passage is no message.
 create or replace function memoryd.weigh_passages(p_texts text[], p_dates timestamptz[], p_speakers text[])
 returns table (place bigint, language text, lexemes tsvector, weights sparsevec, length integer)
 language sql stable parallel safe

@@ -108,7 +108,7 @@ declare
     probes constant integer := memoryd.lists_to_probe(p_caller, p_scopes);
     -- Computed once: under a generic plan an expression of a parameter is computed for each passage.
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
-    code_sought constant bit varying := memoryd.code_of(sought);
+    code_sought constant bit varying := memoryd.signs_of(sought);
     -- This many by code, of which the nearest by embedding are kept: of the nearest ten passages almost none
     -- is missed.
     by_code constant integer := greatest(p_reach, 200);

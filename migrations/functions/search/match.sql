@@ -33,8 +33,8 @@ end
 $$;
 
 -- The rows of a source in a scope that are nearer to an embedding than p_threshold, with their similarity: at
--- most p_count. Of small scopes all passages are compared, of big ones those that are nearest by code. Nothing
--- of a scope that is not the caller's own.
+-- most p_count. Of small scopes all passages are compared, of big ones those that are nearest by code.
+-- Nothing of a scope that is not the caller's own.
 create or replace function memoryd.nearest_in_scope(
     p_source text, p_scope bigint, p_embedding vector, p_threshold double precision, p_count integer)
 returns table (id uuid, similarity double precision)
@@ -48,7 +48,7 @@ as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
-    code_sought constant bit varying := memoryd.code_of(sought);
+    code_sought constant bit varying := memoryd.signs_of(sought);
     reach constant bigint := greatest(2000, 20::bigint * p_count);
 begin
     if not caller.privileged

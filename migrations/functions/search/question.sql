@@ -345,15 +345,23 @@ as $$
     join (select w.slot, sum(w.top) as top from words w group by w.slot) t on t.slot = v.slot
 $$;
 
--- The average length of the passages in these scopes, in words.
+-- The average length of the passages in these scopes, in words. Where none is counted yet, that of a message.
 create or replace function memoryd.average_length(p_counted bigint[], p_all_rows double precision)
 returns double precision
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return greatest(1, (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
-                        where s.scope = any(p_counted) and s.lexeme = '+') / greatest(1, p_all_rows));
+    return case when p_all_rows > 0
+                then greatest(1, (
+                    select coalesce(sum(w.rows), 0)
+                    from unnest(p_counted) as c(scope)
+                    -- Each scope by itself: what others have must not cost anything.
+                    cross join lateral (
+                        select s.rows from memoryd.lexeme_statistics s
+                        where s.scope = c.scope and s.lexeme = '+'
+                        offset 0) w) / p_all_rows)
+                else 20 end;
 end
 $$;
 
@@ -369,6 +377,82 @@ begin
         group by s.scope
         order by sum(s.rows) desc
         limit 1000);
+end
+$$;
+
+-- memoryd.question() without what it reads from the text: the words that are asked for, those of them that
+-- are of the question's own language (p_plain), and those that the statistics may lack (p_uncounted, each
+-- with its scope).
+create or replace function memoryd.weigh_question(
+    p_caller memoryd.caller, p_asked text[], p_plain text[], p_scopes bigint[], p_counted bigint[],
+    p_near jsonb, p_uncounted text[], p_uncounted_scopes bigint[])
+returns memoryd.question
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    made memoryd.question;
+    all_rows constant double precision := memoryd.count_all_rows(p_caller, p_counted);
+    budget constant integer := 500 + least(all_rows / 1000, 2000)::integer;
+begin
+    with keys as materialized (
+        select * from memoryd.weigh_lexemes(p_caller, p_asked, p_counted, p_near, all_rows)
+    ), common as materialized (
+        -- Words asked for that lead to too many rows by themselves: the five rarest of them, in the scope
+        -- with the most rows.
+        select k.lexeme, k.scope, k.rows, row_number() over (order by k.rows, k.lexeme) as place
+        from keys k
+        where k.similarity = 1 and k.upto > budget
+          and k.scope = (select b.scope from keys b where b.similarity = 1
+                         order by b.rows desc nulls last, b.scope limit 1)
+        order by k.rows, k.lexeme
+        limit 5
+    ), pairs as materialized (
+        -- rows: how many rows would contain both words if the words were independent of each other.
+        select e.one, e.other, e.scope, row_number() over w as place, sum(e.rows) over w as upto
+        from (select a.lexeme as one, b.lexeme as other, a.scope, a.rows * (b.rows / all_rows) as rows
+              from common a join common b on a.place < b.place) e
+        window w as (order by e.rows, e.one, e.other)
+    ), singles as (
+        select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
+        from (select k.lexeme, k.scope from keys k
+              where k.scope is not null
+                and (k.upto <= budget
+                     -- A word that stands alone makes no pair, however common it is.
+                     or (k.similarity = 1 and (select count(distinct c.lexeme) from common c) < 2))
+              union all
+              -- In scopes that are not counted, every word.
+              select a, s from unnest(p_asked) a, unnest(p_scopes) s where s <> all (p_counted)
+              union all
+              select u.lexeme, u.scope
+              from unnest(p_uncounted, p_uncounted_scopes) as u(lexeme, scope)) t
+    ), twos as (
+        select array_agg(t.lexeme order by p.place, t.second) as lexemes,
+               array_agg(p.scope order by p.place, t.second) as scopes
+        from pairs p
+        cross join lateral (values (p.one, false), (p.other, true)) as t(lexeme, second)
+        where p.place <= 6 and (p.place = 1 or p.upto <= budget)
+    )
+    select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
+            from (select memoryd.sparse_index(k.lexeme) as place, max(k.weight)::real as weight from keys k
+                  where k.weight > 0 group by 1) v),
+           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
+           coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
+           (select sum(d.weight)
+            from (select distinct k.lexeme, k.weight from keys k
+                  where k.similarity = 1 and k.lexeme = any(p_plain)) d),
+           p.parts, p.nears, p.tops
+    into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal,
+         made.parts, made.nears, made.tops
+    from singles o
+    cross join twos t
+    cross join (select array_agg(d.lexeme) as lexemes, array_agg(d.asked) as asked,
+                       array_agg(d.weight) as weights, array_agg(d.found) as found
+                from (select distinct k.lexeme, k.asked, k.weight, k.scope is not null as found
+                      from keys k) d) c
+    cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.found) p;
+    made.average_length := memoryd.average_length(p_counted, all_rows);
+    return made;
 end
 $$;
 
@@ -394,81 +478,22 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    made memoryd.question;
+    text constant text := left(p_query, 8192);
     scopes constant bigint[] := coalesce(p_scopes, memoryd.biggest_scopes());
-    counted bigint[];
-    languages text[];
-    asked text[];
-    plain text[];
-    uncounted record;
-    all_rows double precision;
-    budget integer;
+    counted constant bigint[] := memoryd.counted_scopes(p_caller, scopes);
+    speakers constant text[] := memoryd.speakers_named((memoryd.name_lexemes(text))[1:200], counted);
+    languages constant text[] := memoryd.languages_asked(p_caller, text, counted);
+    asked constant text[] := memoryd.asked_lexemes(text, languages, speakers);
+    uncounted constant record := memoryd.uncounted_lexemes(asked, counted, p_scopes is null);
+    made memoryd.question;
 begin
-    counted := memoryd.counted_scopes(p_caller, scopes);
+    made := memoryd.weigh_question(
+        p_caller, asked, memoryd.asked_lexemes(text, languages[1:1], speakers), scopes, counted, p_near,
+        uncounted.lexemes, uncounted.scopes);
+    made.speakers := speakers;
     made.asks_when :=
         p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
-    made.speakers := memoryd.speakers_named((memoryd.name_lexemes(left(p_query, 8192)))[1:200], counted);
-    languages := memoryd.languages_asked(p_caller, left(p_query, 8192), counted);
-    asked := memoryd.asked_lexemes(left(p_query, 8192), languages, made.speakers);
-    plain := memoryd.asked_lexemes(left(p_query, 8192), languages[1:1], made.speakers);
-    uncounted := memoryd.uncounted_lexemes(asked, counted, p_scopes is null);
-    all_rows := memoryd.count_all_rows(p_caller, counted);
-    budget := 500 + least(all_rows / 1000, 2000)::integer;
-
-    with keys as materialized (
-        select * from memoryd.weigh_lexemes(p_caller, asked, counted, p_near, all_rows)
-    ), common as materialized (
-        -- Words asked for that lead to too many rows by themselves: the five rarest of them, in the scope
-        -- with the most rows.
-        select k.lexeme, k.scope, k.rows, row_number() over (order by k.rows, k.lexeme) as place
-        from keys k
-        where k.similarity = 1 and k.upto > budget
-          and k.scope = (select b.scope from keys b where b.similarity = 1
-                         order by b.rows desc nulls last, b.scope limit 1)
-        order by k.rows, k.lexeme
-        limit 5
-    ), pairs as materialized (
-        -- rows: how many rows would contain both words if the words were independent of each other.
-        select e.one, e.other, e.scope, row_number() over w as place, sum(e.rows) over w as upto
-        from (select a.lexeme as one, b.lexeme as other, a.scope, a.rows * (b.rows / all_rows) as rows
-              from common a join common b on a.place < b.place) e
-        window w as (order by e.rows, e.one, e.other)
-    ), singles as (
-        select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
-        from (select k.lexeme, k.scope from keys k where k.scope is not null and k.upto <= budget
-              union all
-              -- In scopes that are not counted, every word.
-              select a, s from unnest(asked) a, unnest(scopes) s where s <> all (counted)
-              union all
-              select u.lexeme, u.scope
-              from unnest(uncounted.lexemes, uncounted.scopes) as u(lexeme, scope)) t
-    ), twos as (
-        select array_agg(t.lexeme order by p.place, t.second) as lexemes,
-               array_agg(p.scope order by p.place, t.second) as scopes
-        from pairs p
-        cross join lateral (values (p.one, false), (p.other, true)) as t(lexeme, second)
-        where p.place <= 6 and (p.place = 1 or p.upto <= budget)
-    )
-    select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
-            from (select memoryd.sparse_index(k.lexeme) as place, max(k.weight)::real as weight from keys k
-                  where k.weight > 0 group by 1) v),
-           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
-           coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
-           (select sum(d.weight)
-            from (select distinct k.lexeme, k.weight from keys k
-                  where k.similarity = 1 and k.lexeme = any(plain)) d),
-           p.parts, p.nears, p.tops
-    into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal,
-         made.parts, made.nears, made.tops
-    from singles o
-    cross join twos t
-    cross join (select array_agg(d.lexeme) as lexemes, array_agg(d.asked) as asked,
-                       array_agg(d.weight) as weights, array_agg(d.found) as found
-                from (select distinct k.lexeme, k.asked, k.weight, k.scope is not null as found
-                      from keys k) d) c
-    cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.found) p;
-    made.average_length := memoryd.average_length(counted, all_rows);
-    made.role := case when made.speakers is not null then null
+    made.role := case when speakers is not null then null
                       when p_query ~* '\m(you|your|yours)\M|你|您' then 'assistant'
                       when p_query ~* '\m(i|my|me|mine|myself)\M|我' then 'user' end;
     return made;

@@ -7,10 +7,12 @@
 --   prior    A text that says little, as "Sounds good!" does, loses up to a half; a question twice that.
 --   named    The question names the speaker, or speaks of the role that the message has.
 --   session  0.3 of the best message of the same session; what has no session is one of its own.
--- relevance  From 0 to 1: half of the sum between the lowest and the best sum, and a half, times how well the best
+-- relevance  From 0 to 1: half of the sum between the lowest and the best sum, and a half, times how well the
+-- best
 --            candidate fits at all: the mean of the part of the question that it has and of its similarity.
 -- score      min(1, relevance x weight + recency + association): recency is up to 0.15 of relevance x weight,
---            and association what is missing to a fifth of the strength of the link to one of the best memories
+--            and association what is missing to a fifth of the strength of the link to one of the best
+--            memories
 -- Without an embedding the relevance of a memory or an insight is the part of the question's keywords that it
 -- has, and recency and association are added as they are.
 
@@ -141,8 +143,8 @@ begin
            1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.session_id, r.position, r.speaker,
            r.role, r.created_at, r.weight
     from (select e.source, e.id, e.weights, e.embedding, e.length, e.row_length, e.asks, e.owner_id,
-                 e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position, e.speaker,
-                 e.role, e.created_at, e.weight::double precision as weight
+                 e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
+                 e.speaker, e.role, e.created_at, e.weight::double precision as weight
           from memoryd.entries e
           where e.ctid = any(p_places)
           union all
@@ -429,8 +431,8 @@ begin atomic
 end;
 
 -- What a link of this strength to one of the best memories adds to a score: a fifth of it, where keywords
--- alone decide (p_added); else what is missing to that, so that a link brings a memory in, and changes nothing
--- among those that answer the question themselves.
+-- alone decide (p_added); else what is missing to that, so that a link brings a memory in, and changes
+-- nothing among those that answer the question themselves.
 create or replace function memoryd.association(
     p_strength double precision, p_score double precision, p_added boolean) returns double precision
 language sql immutable parallel safe
@@ -444,7 +446,8 @@ create or replace function memoryd.search(
 returns table (source text, id uuid, content text, score double precision, similarity double precision,
                metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
                prior double precision, named double precision, session double precision,
-               relevance double precision, weight double precision, recency double precision, association double precision)
+               relevance double precision, weight double precision, recency double precision,
+               association double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -491,7 +494,8 @@ begin
         from ranked r
         left join links l on l.id = r.id and r.source = 'memory'
         union all
-        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, m.relevance, m.weight, 0.2 * l.strength
+        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, m.relevance, m.weight,
+               0.2 * l.strength
         from linked g
         cross join lateral memoryd.linked_rows(
             g.ids, asked_keywords, p_user, asked.unowned, p_agent, condition) m

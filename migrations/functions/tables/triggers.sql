@@ -10,8 +10,8 @@
 --   memory_chunks          assign_owner before drop_when_off: the chunk has the user of its document by then.
 --
 -- forget_embedding changes nothing that the other triggers of its table read. Triggers that run after the
--- change queue jobs, index, count, log, notify, or carry the change on to other tables: none reads what another
--- wrote. But they also take locks: to rename one must not break the order of locks in users/jobs.sql.
+-- change queue jobs, index, count, log, notify, or carry the change on to other tables: none reads what
+-- another wrote. But they also take locks: to rename one must not break the order of locks in users/jobs.sql.
 
 -- memoryd.dead_letters
 create or replace trigger request_died after insert on memoryd.dead_letters
@@ -128,9 +128,11 @@ create or replace trigger note_updated after update on public.conversation_messa
     referencing old table as were new table as changed
     for each statement execute function memoryd.note_write();
 create or replace trigger rows_deleted after delete on public.conversation_messages
-    referencing old table as old_rows for each statement execute function memoryd.rows_deleted('conversation');
+    referencing old table as old_rows
+    for each statement execute function memoryd.rows_deleted('conversation');
 create or replace trigger rows_inserted after insert on public.conversation_messages
-    referencing new table as new_rows for each statement execute function memoryd.rows_inserted('conversation');
+    referencing new table as new_rows
+    for each statement execute function memoryd.rows_inserted('conversation');
 create or replace trigger rows_updated after update on public.conversation_messages
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.rows_updated('conversation');

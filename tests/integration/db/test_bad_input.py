@@ -128,7 +128,7 @@ BAD = {
         "select * from recall('x', sources => '{web}')",
         "22023",
         "unknown source web",
-        "Sources: memory, conversation, document, insight, knowledge.",
+        "Sources: memory, conversation, document, knowledge, insight.",
     ),
     "query to judge": Bad(f"select mark_useful('{NOBODY}', true)", "P0002", f"no query {NOBODY}", "memory_queries"),
     "context of no agent": Bad("select build_context(null, 'x')", "22004", "needs an agent", "build_context('agent'"),

@@ -31,7 +31,9 @@ from tests.support.standby import Pair, caught_up, pair
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SESSION = UUID(int=0x5E55)
-VECTOR = "(select embedding from agent_memory where content = 'the wombat of ann')"
+VECTOR = """(
+    select e.embedding::vector from memoryd.entries e
+    join agent_memory m on m.id = e.id where m.content = 'the wombat of ann')"""
 READS = {
     "recall": "select id from recall('wombat', null, null, {vector})",
     "recall by words": "select id from recall('wombat')",
