@@ -108,7 +108,7 @@ async def test_a_killed_daemons_embeddings_are_not_requested_again(remote: Remot
         "insert into agent_commands (agent_id, message, status) values ('alice', 'stop', 'cancelled')"
     )
     blocker = remote.connection
-    await blocker.execute("begin; lock table agent_memory in share mode")
+    await blocker.execute("begin; lock table memoryd.entries in share mode")
     daemon = await remote.daemons.start(url=remote.url, **remote.settings, claim_seconds=1)
     await until(
         connection,

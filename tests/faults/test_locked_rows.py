@@ -8,7 +8,7 @@ import pytest
 from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.index import UNINDEXED
-from tests.support.rows import ask, column, remember
+from tests.support.rows import ask, column, remember, say
 from tests.support.sources import TABLES, one_of_each
 from tests.support.waiting import IDLE, READY, until
 
@@ -41,22 +41,22 @@ async def test_a_locked_row_is_indexed_later_and_the_others_now(
 async def test_a_locked_session_does_not_keep_the_daemon_busy(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
-    """Only the messages around the new one are asked for again, not those around these; in the end it needs no poll."""
-    daemon = await daemons.start(poll_seconds=3600)
+    """A new message is indexed at once; each locked one is asked for again, and no other; in the end it needs no poll."""
     session = await connection.fetchval("insert into conversation_sessions default values returning id")
-    say = "insert into conversation_messages (session_id, role, content) values ($1, 'user', $2)"
     for n in range(30):
-        await connection.execute(say, session, f"fish {n}")
-    await until(connection, IDLE)
+        await say(connection, session, f"fish {n}")
     async with second.transaction():
         await second.execute("update conversation_messages set metadata = '{\"a\": 1}'")
-        await connection.execute(say, session, "boats in May")
-        await until(connection, f"select not exists ({UNINDEXED})", "conversation")
+        daemon = await daemons.start(poll_seconds=3600)
+        new = await say(connection, session, "boats in May")
+        await until(connection, f"select {INDEXED}", [new])
         for _ in range(3):
             last = await connection.fetchval("select coalesce(max(id), 0) from memoryd.jobs")
-            await until(connection, "select min(id) > $1 from memoryd.jobs", last)
-        assert await connection.fetchval("select count(*) from memoryd.jobs") <= 5
+            await until(connection, "select min(id) > $1 from memoryd.jobs where topic = 'index'", last)
+        assert await connection.fetchval("select count(*) from memoryd.jobs where topic = 'index'") <= 30
+        assert len(await column(connection, UNINDEXED, "conversation")) == 30
     await until(connection, IDLE)
+    assert await column(connection, UNINDEXED, "conversation") == []
     assert daemon.events("job_discarded") == []
 
 

@@ -204,7 +204,7 @@ async def test_a_read_in_a_read_only_transaction_is_audited_in_the_servers_log(
     connection: asyncpg.Connection, role: str, read: str, step: str, found: int | None
 ) -> None:
     await seeded(connection)
-    vector = await connection.fetchval("select embedding from agent_memory")
+    vector = await connection.fetchval("select embedding::text from memoryd.entries")
     log = await server_log(connection)
     async with connection.transaction(readonly=True), acting_as(connection, ANN, role=role):
         rows = await connection.fetch(read.format(one=ANN, vector=vector))

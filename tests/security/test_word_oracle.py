@@ -175,7 +175,9 @@ async def test_the_measured_cost_differs_for_a_word_that_is_found(asker: asyncpg
             async with acting_as(asker, user, role=role):
                 found = await cost(asker, PROBES[probe], THERE)
                 missed = await cost(asker, PROBES[probe], NOWHERE)
-            assert found[0] > missed[0]
+            assert found[1] > missed[1]
+            # A word alone that so many rows have leads to none of them; in a pair with another it does.
+            assert "pairs" not in probe or found[0] > missed[0]
 
 
 # All but the weights, which name each word by a number of its own.
