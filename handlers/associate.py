@@ -18,6 +18,7 @@ from uuid import UUID
 
 import asyncpg
 
+from handlers.shared.embedding import embedding_of
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
 from memory.linking import Link, Linkable, link_batch
 from memory.neighbours import nearest_earlier
@@ -29,12 +30,12 @@ REACH = 500
 NEIGHBOURS = 5
 
 # updated_at is when the words were last changed: a version of them.
-READ_NEW = """
+READ_NEW = f"""
 select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.updated_at, e.embedding
 from public.agent_memory m
-left join lateral memoryd.embedding_of(m.scope, 'memory', m.id) e on true
+left join lateral {embedding_of("m")} e on true
 where m.id = any($1)
-"""
+"""  # noqa: S608 - our own words
 
 # The limits are written out: a plan made for an unknown limit reads everything and sorts.
 # The newest REACH memories that one agent's (and user's) new ones may be near to, as three strings of fixed-width binary
@@ -55,7 +56,7 @@ cross join lateral (
      order by m.created_at desc, m.id desc
      limit {REACH})
 ) r
-cross join lateral memoryd.embedding_of(r.scope, 'memory', r.id) e
+cross join lateral {embedding_of("r")} e
 where e.embedding is not null
 """  # noqa: S608 - our own numbers
 

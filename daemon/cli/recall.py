@@ -32,6 +32,9 @@ def recall(
     context: str | None = typer.Option(
         None, help="Where the question is asked (project, channel, group chat): nothing of another context."
     ),
+    min_score: float = typer.Option(
+        0.0, min=0.0, max=1.0, help="Leave out what fits worse; 0.35 cuts most of what does not belong."
+    ),
     explain: bool = typer.Option(
         False, "--explain", help="Show what each part of the search contributed to each result."
     ),
@@ -68,7 +71,7 @@ def recall(
             context=context,
         )
 
-    rows = with_database(ask)
+    rows = [row for row in with_database(ask) if row["score"] >= min_score]
     if json:
         parts = (*RECALLED, *RELEVANCE_PARTS, *SCORE_PARTS) if explain else RECALLED
         as_json([{name: _value(row, name) for name in parts} for row in rows])

@@ -9,6 +9,7 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+from handlers.shared.embedding import embedding_of
 from handlers.shared.ports import Reader, Store
 from memory.clustering import Dreamable
 from memory.insights import KnownInsight, KnownInsights
@@ -18,17 +19,17 @@ PAGE = 5000
 
 SINCE = "select now() - make_interval(secs => $1)"
 
-READ_PAGE = """
+READ_PAGE = f"""
 select m.id, m.agent_id, m.user_id, m.kind, left(m.content, 600) as content, m.keywords, m.created_at, e.embedding
 from public.agent_memory m
-left join lateral memoryd.embedding_of(m.scope, 'memory', m.id) e on true
+left join lateral {embedding_of("m")} e on true
 where m.created_at at time zone 'utc' > $1::timestamptz at time zone 'utc'
   and (m.created_at at time zone 'utc', m.id) > ($2::timestamptz at time zone 'utc', $3)
   and (m.expires_at is null or m.expires_at > now())
   and not exists (select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
 order by m.created_at at time zone 'utc', m.id
 limit $4
-"""
+"""  # noqa: S608 - our own words
 
 READ_KNOWN = """
 select id, category, user_id, source_memories

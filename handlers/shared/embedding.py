@@ -39,6 +39,13 @@ on conflict do nothing
 """
 
 
+def embedding_of(memory: str) -> str:
+    """SQL: a table of one row with the embedding of a memory, by the name of its table; of several passages their mean."""
+    its = f"n.scope = {memory}.scope and n.id = {memory}.id and n.source = 'memory' and n.code is not null"
+    read = "select avg(n.embedding)::vector as embedding from memoryd.entries n"
+    return f"({read} where {its})"
+
+
 class Embedding:
     """What the handlers use in place of an embedder."""
 

@@ -9,8 +9,12 @@ declare
     public_functions constant text :=
         'public.build_context, public.claim_command, public.cleanup_expired_memory, public.complete_command, '
         'public.erase_user_memory, public.expire_low_confidence, public.explain_recall, '
-        'public.export_user_memory, public.extract_keywords, public.forget, public.load_context, '
-        'public.mark_useful, public.match_memory, public.recall, public.recall_in_context, '
+        'public.export_user_memory, public.extract_keywords, public.forget, public.index_state, '
+        'public.load_context, '
+        'public.mark_useful, public.match_memory, '
+        'public.recall(text, text, uuid, vector, integer, text[], jsonb), '
+        'public.recall(text, double precision, text, uuid, vector, integer, text[], jsonb), '
+        'public.recall_in_context, '
         'public.reset_session, '
         'public.search_shared_knowledge, public.touch_knowledge';
     client text;
@@ -30,15 +34,19 @@ $$;
 
 -- End users: functions that answer from the caller's own rows, or change only these.
 grant execute on function
-    public.build_context, public.recall, public.recall_in_context, public.explain_recall,
+    public.build_context, public.recall(text, text, uuid, vector, integer, text[], jsonb),
+    public.recall(text, double precision, text, uuid, vector, integer, text[], jsonb),
+    public.recall_in_context, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
-    public.export_user_memory, public.erase_user_memory, public.forget
+    public.export_user_memory, public.erase_user_memory, public.forget, public.index_state
     to memoryd_user;
 
 -- Support: functions that find only what support may read. Each of these reads is put on record.
 grant execute on function
-    public.recall, public.recall_in_context, public.explain_recall, public.load_context,
-    public.extract_keywords,
+    public.recall(text, text, uuid, vector, integer, text[], jsonb),
+    public.recall(text, double precision, text, uuid, vector, integer, text[], jsonb),
+    public.recall_in_context, public.explain_recall, public.load_context,
+    public.extract_keywords, public.index_state,
     memoryd.note_admin_read
     to memoryd_admin;
 
@@ -65,11 +73,12 @@ grant execute on function
     memoryd.text_hash(public.agent_memory), memoryd.text_hash(public.conversation_messages),
     memoryd.text_hash(public.memory_chunks), memoryd.text_hash(public.shared_knowledge),
     memoryd.text_hash(public.dream_insights),
-    memoryd.sources, memoryd.scope_of, memoryd.kind_weight, memoryd.recency,
+    memoryd.sources, memoryd.states_of, memoryd.scope_of, memoryd.kind_weight, memoryd.recency,
     memoryd.scopes_asked, memoryd.rows_in, memoryd.find, memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
     memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.search,
-    memoryd.embed, memoryd.embed_question, memoryd.row_in_context, memoryd.search_in_context
+    memoryd.embed, memoryd.embed_question, memoryd.row_in_context, memoryd.search_in_context,
+    memoryd.check_min_score
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match
     to memoryd_service, memoryd_user;

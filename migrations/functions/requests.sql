@@ -28,7 +28,7 @@ language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    known constant text[] := case p_kind when 'recall' then '{match_count,sources,filter,context}'
+    known constant text[] := case p_kind when 'recall' then '{match_count,sources,filter,context,min_score}'
                                          when 'context' then '{context}' else '{}' end;
     sources constant text[] := memoryd.sources_asked((null, true, true)::memoryd.caller, null);
     unknown text;
@@ -68,6 +68,12 @@ begin
     if jsonb_typeof(given) <> 'object' then
         fault := 'filter is ' || left(given::text, 100);
         hint := 'Give an object that the metadata contain, such as {"kind": "fact"}.';
+        return;
+    end if;
+    given := nullif(p_options -> 'min_score', 'null');
+    if jsonb_typeof(given) <> 'number' or given::numeric not between 0 and 1 then
+        fault := 'min_score is ' || left(given::text, 100);
+        hint := 'Give a score from 0 to 1, such as 0.35.';
         return;
     end if;
     given := nullif(p_options -> 'context', 'null');
@@ -169,7 +175,8 @@ begin
                 coalesce((p_options ->> 'match_count')::integer, 10),
                 case when jsonb_typeof(p_options -> 'sources') = 'array'
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
-                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) with ordinality f)
+                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) with ordinality f
+            where f.score >= coalesce((p_options ->> 'min_score')::double precision, 0))
         when 'export' then public.export_user_memory(p_user)
         -- Without the paths: they are for the program that deletes the files, not for the user.
         when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'

@@ -96,7 +96,6 @@ create table memoryd.unindexed (
     id uuid not null,
     changed boolean not null default false,
     given boolean not null default false,
-    recompute boolean not null default false,
     since timestamptz not null default now(),
     primary key (scope, id, source)
 ) with (
@@ -112,8 +111,6 @@ comment on table memoryd.unindexed is
 comment on column memoryd.unindexed.changed is 'Whether it was indexed before, with another text.';
 comment on column memoryd.unindexed.given is
     'Whether its writer gave an embedding, by which it is found until then.';
-comment on column memoryd.unindexed.recompute is
-    'Whether the embedding in the row is memoryd''s own of an earlier version, which is not used.';
 
 -- The views are made again by functions/tables/views.sql.
 drop view if exists
@@ -133,19 +130,18 @@ comment on column public.shared_knowledge.scope is 'The body of text that it is 
 comment on column public.dream_insights.scope is 'The body of text that it is searched in.';
 
 
--- All rows are indexed anew. An embedding that is stored in a row counts as given by its writer: so texts
--- need not be embedded again. A message's was that of its
--- neighbours too: it is computed anew.
-insert into memoryd.unindexed (scope, source, id, recompute)
-select m.scope, 'memory', m.id, false from public.agent_memory m
+-- All rows are indexed anew. An embedding that is stored in a row counts as given by its writer: so memories,
+-- chunks, knowledge and insights need not be embedded again.
+insert into memoryd.unindexed (scope, source, id)
+select m.scope, 'memory', m.id from public.agent_memory m
 union all
-select m.scope, 'conversation', m.id, true from public.conversation_messages m
+select m.scope, 'conversation', m.id from public.conversation_messages m
 union all
-select c.scope, 'document', c.id, false from public.memory_chunks c
+select c.scope, 'document', c.id from public.memory_chunks c
 union all
-select k.scope, 'knowledge', k.id, false from public.shared_knowledge k
+select k.scope, 'knowledge', k.id from public.shared_knowledge k
 union all
-select i.scope, 'insight', i.id, false from public.dream_insights i;
+select i.scope, 'insight', i.id from public.dream_insights i;
 delete from memoryd.jobs where topic = 'index';
 insert into memoryd.jobs (topic, ref, payload)
 select 'index', u.id, jsonb_build_object('source', u.source) from memoryd.unindexed u;
@@ -192,6 +188,24 @@ alter table public.dream_insights
     drop column sparse_embedding, drop column lexemes, drop column prior, drop column says_when,
     drop column code;
 drop function memoryd.code_of(vector);
+
+-- The embedding of a message was that of its neighbours too: a new column takes the place of the old one,
+-- also in the view that shows it.
+alter table public.conversation_messages rename column embedding to embedding_with_neighbours;
+alter table public.conversation_messages add column embedding vector(:dimensions);
+do $$
+begin
+    if to_regclass('public.conversation_history') is not null then
+        create or replace view public.conversation_history with (security_invoker = true) as
+        select id, user_id, session_id, chat_id, agent_id, message_index,
+               coalesce(speaker, case role when 'assistant' then 'agent' else role end) as speaker, role,
+               content as message_text, created_at as "timestamp", access_level, visibility_tags, metadata,
+               embedding
+        from public.conversation_messages;
+    end if;
+end
+$$;
+alter table public.conversation_messages drop column embedding_with_neighbours;
 
 -- What recall makes of a question: see memoryd.question().
 alter type memoryd.question

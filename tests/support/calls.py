@@ -29,7 +29,7 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "association", "by_source", "check_match", "check_search", "embedding_to_match",
+        "agent_id_fits", "association", "check_min_score", "by_source", "check_match", "check_search", "embedding_to_match",
         "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight", "list_fits", "ms_since",
         "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
@@ -102,6 +102,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             )
         )
         + tuple(f"select forget(array[{user}]::uuid[], 'settings')" for user in _USERS),
+        "public.index_state": ("select * from index_state(<agent_memory>) order by 1, 2",),
+        "memoryd.states_of": ("select * from memoryd.states_of('memory', <agent_memory>) order by 1",),
         "public.load_context": _each("load_context(i.id, 100)", "conversation_sessions"),
         "public.match_memory": (
             "select * from match_memory(<vector>, -1, 100)",

@@ -132,11 +132,6 @@ returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-declare
-    recomputed constant uuid[] := array(
-        select u.id from unnest(p_ids, p_scopes) as r(id, scope)
-        join memoryd.unindexed u on u.scope = r.scope and u.id = r.id and u.source = p_source
-        where u.recompute);
 begin
     perform memoryd.delete_entries(p_source, p_ids, p_scopes);
     with passages as materialized (
@@ -146,7 +141,7 @@ begin
         where p.id = any(p_ids)
     ), described as materialized (
         select p.*, row_number() over (order by p.place) as number, s.source, s.scope,
-               case when p.passage = 0 and p.id <> all (recomputed) then s.given_embedding end as given,
+               case when p.passage = 0 then s.given_embedding end as given,
                s.text_hash, s.owner_id, s.agent_id, s.access_level,
                s.visibility_tags, s.row_metadata, s.is_current, s.expires_at, s.session_id, s.position,
                s.speaker, s.role, s.created_at, s.weight
@@ -195,13 +190,4 @@ begin
         perform memoryd.wake('associate');
     end if;
 end
-$$;
-
--- The embedding of a row: where it has several passages, their mean. Inlined.
-create or replace function memoryd.embedding_of(p_scope bigint, p_source text, p_id uuid)
-returns table (embedding vector)
-language sql stable parallel safe
-as $$
-    select avg(e.embedding)::vector from memoryd.entries e
-    where e.scope = p_scope and e.id = p_id and e.source = p_source and e.code is not null
 $$;

@@ -55,6 +55,19 @@ begin
 end
 $$;
 
+create or replace function memoryd.check_min_score(p_score double precision) returns void
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_score is null or not p_score between 0 and 1 then
+        raise exception 'min_score is %', coalesce(p_score::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give a score from 0 to 1, such as 0.35; docs/retrieval.md says what it cuts.';
+    end if;
+end
+$$;
+
 create or replace function public.recall(
     query text,
     agent_id text default null,
@@ -86,10 +99,40 @@ begin
         memoryd.ms_since(began));
 end
 $$;
-comment on function public.recall is
+comment on function public.recall(text, text, uuid, vector, integer, text[], jsonb) is
     'What is remembered about a query, best first. With a remote embedder give query_embedding for the '
     'dense half; with the local one the database embeds the query. '
     'Row-level security decides what is found.';
+
+-- recall() without what fits worse than min_score. It has another second argument, and not one more at the
+-- end: a function with more arguments takes the place of the other one, and the views and grants that users
+-- have made for that would not survive.
+create or replace function public.recall(
+    query text,
+    min_score double precision,
+    agent_id text default null,
+    user_id uuid default null,
+    query_embedding vector default null,
+    match_count integer default 10,
+    sources text[] default null,
+    filter jsonb default '{}'
+) returns table (source text, id uuid, content text, score double precision, similarity double precision,
+                 metadata jsonb, created_at timestamptz)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    perform memoryd.check_min_score(recall.min_score);
+    return query
+    select r.*
+    from public.recall(recall.query, recall.agent_id, recall.user_id, recall.query_embedding,
+                       recall.match_count, recall.sources, recall.filter) r
+    where r.score >= recall.min_score;
+end
+$$;
+comment on function public.recall(text, double precision, text, uuid, vector, integer, text[], jsonb) is
+    'recall() without results whose score is below min_score (0 to 1): nothing, where nothing fits.';
 
 -- A function of its own, and not an argument of recall(): a function with other arguments is another one, and
 -- the views and grants that users have made for recall() would not survive it.

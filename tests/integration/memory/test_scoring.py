@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.rows import HALF_PRECISION, associate, column, embedding, one_row, remember
+from tests.support.rows import associate, column, embedding, one_row, remember
 
 TASK = "upgrade the staging postgres server tonight"  # upgrade, staging, postgres, server, tonight
 

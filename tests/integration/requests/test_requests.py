@@ -126,11 +126,20 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
     (
         "recall",
         {"match_count": 3, "count": 5},
-        "unknown option count. Did you mean match_count? Options of a recall: match_count, sources, filter, context.",
+        (
+            "unknown option count. Did you mean match_count? Options of a recall: "
+            "match_count, sources, filter, context, min_score."
+        ),
     ),
     ("recall", {"Source": ["memory"]}, "unknown option Source. Did you mean sources? Options of a recall:"),
     ("recall", {"filters": None}, "unknown option filters. Did you mean filter? Options of a recall:"),
-    ("recall", {"zzz": 1}, "unknown option zzz. Options of a recall: match_count, sources, filter, context."),
+    ("recall", {"min_score": 2}, "min_score is 2. Give a score from 0 to 1"),
+    ("recall", {"min_score": "0.5"}, 'min_score is "0.5". Give a score'),
+    (
+        "recall",
+        {"zzz": 1},
+        "unknown option zzz. Options of a recall: match_count, sources, filter, context, min_score.",
+    ),
     ("recall", {" ": 1}, 'unknown option "". Options of a recall:'),
     (
         "recall",
