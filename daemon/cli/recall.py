@@ -20,7 +20,7 @@ RELEVANCE_PARTS = ("lexical", "dense", "prior", "named", "session")
 SCORE_PARTS = ("relevance", "weight", "recency", "association")
 
 
-def recall(
+def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     query: str = typer.Argument(help="What to look for, in any words."),
     agent: str | None = typer.Option(None, help="Only what this agent can see: its own and what is shared."),
     user: UUID | None = typer.Option(None, help="Only what is this user's."),

@@ -31,7 +31,8 @@ IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg
 # round, each would wait for the other.
 _TABLES_AND_VIEWS = """
 select string_agg(format('%I.%I', n.nspname, c.relname), ', '
-                  order by c.relkind = 'r', array_position(array['index_states', 'searchable', 'searchable_by_users']::name[], c.relname),
+                  order by c.relkind = 'r',
+                           array_position(array['index_states', 'searchable', 'searchable_by_users']::name[], c.relname),
                            n.nspname, c.relname)
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
