@@ -209,6 +209,7 @@ alter table public.conversation_messages drop column embedding_with_neighbours;
 
 -- What recall makes of a question: see memoryd.question().
 alter type memoryd.question
+    add attribute asked text[],
     add attribute parts sparsevec[],
     add attribute nears sparsevec[],
     add attribute tops double precision[],

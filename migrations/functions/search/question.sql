@@ -466,6 +466,7 @@ $$;
 --   speakers  The speakers that the question names. Their names are not searched for as words, because the
 --             messages that contain a name are mostly those that address the speaker.
 --   ideal     The score of a row that contains every word asked for, in the first of the languages asked.
+--   asked     The words asked for, as lexemes.
 --   parts     The words asked for, each as weights of its own: the 23 of the highest weight, and all others
 --             together as the 24th. nears: the same of their near words; tops: the highest weight of each.
 --   role      The role that the question speaks of: user (I, my), assistant (you); null: none, or it names a
@@ -490,6 +491,7 @@ begin
     made := memoryd.weigh_question(
         p_caller, asked, memoryd.asked_lexemes(text, languages[1:1], speakers), scopes, counted, p_near,
         uncounted.lexemes, uncounted.scopes);
+    made.asked := asked;
     made.speakers := speakers;
     made.asks_when :=
         p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';

@@ -2,7 +2,8 @@
 --
 -- The parts of relevance, each found by measuring on five kinds of text (docs/retrieval.md):
 --   lexical  BM25, each word asked for apart: where a message lacks one, the two messages before and the two
---            after it count for it, the less the longer the message is. Relative to the best candidate's.
+--            after it count for it, the less the longer the message is. Relative to the best candidate's. For
+--            rows that stand alone, as memories do, 0.3 more for the words of the best three of them.
 --   dense    The cosine similarity of the embeddings, relative to the best candidate's, half.
 --   prior    A text that says little, as "Sounds good!" does, loses up to a half; a question twice that.
 --   named    The question names the speaker, or speaks of the role that the message has.
@@ -126,7 +127,7 @@ create or replace function memoryd.read_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
     p_agent text, p_filter jsonb)
-returns table (number bigint, source text, id uuid, weights sparsevec, similarity double precision,
+returns table (number bigint, place tid, source text, id uuid, weights sparsevec, similarity double precision,
                length integer, row_length integer, asks boolean, session_id uuid, "position" integer,
                speaker text, role text, created_at timestamptz, weight double precision)
 language plpgsql stable
@@ -134,22 +135,21 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
-    words constant sparsevec := (p_question).weights;
 begin
     return query
-    select row_number() over (), r.source, r.id,
-           -- Null: it has none of the words.
-           case when r.weights <#> words < 0 then r.weights end,
+    select row_number() over (), r.place, r.source, r.id,
+           r.weights,
            1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.session_id, r.position, r.speaker,
            r.role, r.created_at, r.weight
-    from (select e.source, e.id, e.weights, e.embedding, e.length, e.row_length, e.asks, e.owner_id,
+    from (select e.ctid as place, e.source, e.id, e.weights, e.embedding, e.length, e.row_length, e.asks,
+                 e.owner_id,
                  e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
                  e.speaker, e.role, e.created_at, e.weight::double precision as weight
           from memoryd.entries e
           where e.ctid = any(p_places)
           union all
-          select f.source, f.id, f.weights, l2_normalize(f.embedding)::halfvec, f.length, f.length, f.asks,
-                 f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id, f.position,
+          select null, f.source, f.id, f.weights, l2_normalize(f.embedding)::halfvec, f.length, f.length,
+                 f.asks, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id, f.position,
                  f.speaker, f.role, f.created_at, f.weight
           from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_embedding) f) r
     where memoryd.is_asked_for(r.owner_id, r.agent_id, r.is_current, p_user, p_unowned, p_agent)
@@ -161,8 +161,8 @@ begin
 end
 $$;
 
--- The lexical scores of the candidates, by number. Candidates as columns: weights (null: none of the words),
--- length, length of the whole row, session and place in it.
+-- The lexical scores of the candidates, by number. Candidates as columns: weights, length, length of the whole
+-- row, session and place in it.
 --
 -- Each word asked for is apart. A message that lacks one gets a part of it from the messages beside it: from
 -- those next to it three quarters, from those after these a half, all the less the longer the message is.
@@ -182,6 +182,7 @@ declare
     parts constant sparsevec[] := (p_question).parts;
     nears constant sparsevec[] := (p_question).nears;
     tops constant double precision[] := (p_question).tops;
+    words constant sparsevec := (p_question).weights;
 begin
     return query
     with read as materialized (
@@ -194,7 +195,7 @@ begin
                      greatest(-(r.weights <#> w.own), -(r.weights <#> w.near)) / r.norm as has
               from read r
               cross join unnest(parts, nears, tops) with ordinality as w(own, near, top, word)
-              where r.weights is not null) h
+              where r.weights <#> words < 0) h
         where h.has > 0
     ), said as (
         select h.session_id, h.position, h.word, h.top, max(h.has) as has
@@ -220,6 +221,57 @@ begin
 end
 $$;
 
+-- The words that say most of what these passages are about, as weights: the twenty with the most weight,
+-- without those asked for and those that only one passage has. Null for a search in all scopes.
+create or replace function memoryd.more_words(
+    p_caller memoryd.caller, p_scopes bigint[], p_question memoryd.question, p_places tid[])
+returns sparsevec
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    counted constant bigint[] := memoryd.counted_scopes(p_caller, p_scopes);
+    average constant double precision := (p_question).average_length;
+    asked constant text[] := (p_question).asked;
+    all_rows double precision;
+begin
+    if p_scopes is null or p_places is null then
+        return null;
+    end if;
+    all_rows := memoryd.count_all_rows(p_caller, counted);
+    return (
+        with said as materialized (
+            select l.lexeme,
+                   sum(cardinality(l.positions) * 2.2 / (cardinality(l.positions) + 1.2)
+                       / (0.5 + 0.5 * greatest(1, e.length) / average)) as has
+            from memoryd.entries e
+            cross join lateral unnest(e.lexemes) l
+            where e.ctid = any(p_places) and l.positions is not null and l.lexeme <> all (asked)
+            group by l.lexeme
+        ), counts as materialized (
+            select c.lexeme, sum(c.rows) as rows
+            from memoryd.count_lexeme_rows(p_caller, array(select s.lexeme from said s), counted) c
+            group by c.lexeme
+        ), best as (
+            select s.lexeme, i.idf, i.idf * s.has as weight
+            from said s
+            join counts c on c.lexeme = s.lexeme
+            cross join lateral (
+                select ln(1 + (greatest(all_rows - c.rows, 0) + 0.5) / (c.rows + 0.5)) as idf offset 0) i
+            where c.rows > 1
+            order by weight desc, s.lexeme
+            limit 20
+        ), weights as (
+            select memoryd.sparse_index(b.lexeme) as place,
+                   max(b.idf * b.weight / (select max(m.weight) from best m))::real as weight
+            from best b
+            group by 1
+        )
+        select ('{' || string_agg(w.place || ':' || w.weight, ',') || '}/1000000000')::sparsevec
+        from weights w);
+end
+$$;
+
 -- The candidates in order, with the parts of the relevance of each: see the head of this file. A row is as
 -- good as its best passage. The p_count rows with the highest relevance x weight.
 create or replace function memoryd.rank_passages(
@@ -242,9 +294,8 @@ begin
     return query
     with read as materialized (
         select r.*, coalesce(greatest(0, nullif(r.similarity, 'NaN')), 0) as near
-        from memoryd.read_passages(
-            p_caller, p_access, p_sources, p_scopes, p_places, p_question, p_embedding,
-            p_user, p_unowned, p_agent, p_filter) r
+        from memoryd.read_passages(p_caller, p_access, p_sources, p_scopes, p_places, p_question,
+                                   p_embedding, p_user, p_unowned, p_agent, p_filter) r
     ), lexical as (
         select l.*
         from (select array_agg(r.number) as numbers, array_agg(r.weights) as weights,
@@ -253,44 +304,54 @@ begin
               from read r) c
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
-    ), hits as (
+    ), first as materialized (
         select r.*, coalesce(l.lexical, 0) as lexical,
-               coalesce(l.lexical / nullif(max(l.lexical) over (), 0), 0) as lexical_part,
+               coalesce(l.lexical / nullif(max(l.lexical) over (), 0), 0) as part,
                coalesce(0.5 * r.near / nullif(max(r.near) over (), 0), 0) as dense_part
         from read r
         left join lexical l on l.number = r.number
+    ), more as materialized (
+        -- A second pass for rows that stand alone: with the words of the best three of them.
+        select memoryd.more_words(p_caller, p_scopes, p_question, array_agg(t.place)) as words
+        from (select f.place from first f
+              where f.session_id is null and f.lexical > 0
+              order by f.part + f.dense_part desc limit 3) t
+    ), hits as (
+        select f.*, f.part + coalesce(0.3 * w.more / nullif(max(w.more) over (), 0), 0) as lexical_part
+        from first f
+        cross join more m
+        cross join lateral (
+            select case when f.session_id is null then -(f.weights <#> m.words) end
+                   / (0.5 + 0.5 * greatest(1, f.length) / (p_question).average_length) as more offset 0) w
     ), best as (
         select distinct on (h.source, h.id)
                h.*, -0.5 * 5 / (5 + h.row_length) * case when h.asks then 2 else 1 end as prior_part,
                case when h.speaker = any(speakers) or h.role = asked_role then 0.5 else 0 end as named_part,
-               max(least(1, h.lexical / nullif(ideal, 0))) over (partition by h.source, h.id) as part
+               max(least(1, h.lexical / nullif(ideal, 0))) over (partition by h.source, h.id) as share
         from hits h
         where h.lexical > 0 or h.near > 0.2
         order by h.source, h.id, h.lexical_part + h.dense_part desc
     ), sums as (
         select b.*, b.lexical_part + b.dense_part + b.prior_part + b.named_part as total,
-               case when p_embedding is null then max(b.part) over ()
-                    else max((coalesce(b.part, 0) + b.near) / 2) over () end as fit
+               max(case when p_embedding is null then b.share else (coalesce(b.share, 0) + b.near) / 2 end)
+                   over () as fit
         from best b
     ), sessions as (
         select s.*, 0.3 * max(s.total) over (partition by coalesce(s.session_id, s.id)) as session_part
         from sums s
     ), spans as (
-        -- A sum may be below zero, where all that was found says little.
         select s.*, s.total + s.session_part as whole, max(s.total + s.session_part) over () as highest,
-               least(0, min(s.total + s.session_part) over ()) as lowest
+               least(0, min(s.total + s.session_part) over ()) as lowest -- sums may be below zero
         from sessions s
     ), ranked as (
-        select s.*,
-               coalesce((0.5 + 0.5 * coalesce((s.whole - s.lowest) / nullif(s.highest - s.lowest, 0), 1))
-                        * s.fit, 0) as relevance
+        select s.*, coalesce(s.fit, 0) * (
+                   0.5 + 0.5 * coalesce((s.whole - s.lowest) / nullif(s.highest - s.lowest, 0), 1)) as relevance
         from spans s
     )
     select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part::float8,
            r.named_part::float8, r.session_part, least(1, r.relevance), r.weight
     from ranked r
-    order by r.relevance * r.weight desc, r.created_at desc, r.id
-    limit p_count;
+    order by r.relevance * r.weight desc, r.created_at desc, r.id limit p_count;
 end
 $$;
 
