@@ -77,7 +77,7 @@ begin
                     order by f.ordinality),
                 '[]')
             from memoryd.search(
-                p_query, p_agent, p_user, p_embedding,
+                p_query, p_agent, p_user, memoryd.comparable(p_embedding),
                 coalesce((p_options ->> 'match_count')::integer, 10),
                 case when jsonb_typeof(p_options -> 'sources') = 'array'
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,

@@ -15,7 +15,7 @@
 -- Refuses arguments that the search cannot work with.
 create or replace function memoryd.check_search(
     p_embedding vector, p_count integer, p_sources text[], p_filter jsonb) returns void
-language plpgsql immutable
+language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
@@ -44,9 +44,9 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Give an object that the metadata contain, such as {"kind": "fact"}.';
     end if;
-    if vector_dims(p_embedding) <> :dimensions then
-        raise exception 'query_embedding has % dimensions, this database''s have :dimensions',
-                        vector_dims(p_embedding)
+    if vector_dims(p_embedding) <> memoryd.searched_dimensions() then
+        raise exception 'query_embedding has % dimensions, this database''s have %',
+                        vector_dims(p_embedding), memoryd.searched_dimensions()
             using errcode = 'invalid_parameter_value',
                   hint = 'Embed the query with the model that the rows are embedded with.';
     end if;
