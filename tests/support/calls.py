@@ -29,9 +29,11 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of", "comparable", "dimensions", "grants_access", "is_asked_for",
+        "agent_id_fits", "bm25", "by_source", "check_match", "check_search", "code_of", "comparable", "dimensions",
+        "grants_access", "is_asked_for",
         "is_plain", "json_fits", "keyword_part", "kind_weight", "lexemes_of", "list_fits", "ms_since", "one_line", "prior_of",
-        "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_dimensions", "searched_text",
+        "recency", "refuse", "refuse_unseen", "relevance", "says_when", "scope_of", "search_terms", "searched_dimensions",
+        "searched_text",
         "sources_asked", "sparse_index", "text_fits", "time_fits", "unseen", "weigh_text", "weigh_texts",
     )
 ) | {"public.extract_keywords"}  # fmt: skip

@@ -23,7 +23,8 @@ async def as_ann(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connec
 # What runs as the owner and may be called. Each asks who calls: what they may bring to light is tried for all of them, under
 # hostile settings, in test_isolation_functions.py.
 OPEN = {
-    "caller_id", "dimensions", "erase_user_memory", "export_user_memory", "find_candidates", "forget", "is_open", "note_admin_read",
+    "caller_id", "dimensions", "erase_user_memory", "export_user_memory", "find_candidates", "forget", "is_open",
+    "note_admin_read",
     "note_read", "reset_session", "rows_in", "searched_dimensions",
 }  # fmt: skip
 
