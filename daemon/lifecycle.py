@@ -21,10 +21,12 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon import parts
 from daemon.db.errors import DATABASE_FAULTS, is_gone
-from daemon.db.migrator import READ_SETTING, WRITE_SETTINGS, check_schema
+from daemon.db.migrator import WRITE_SETTINGS, check_schema
+from daemon.db.models import model_to_use, read_models
 from daemon.db.pool import Database, host_of, patiently
 from daemon.db.pooler import is_pooled
 from daemon.embedded.supervisor import Supervisor
+from daemon.embedder import FollowingEmbedder
 from daemon.executor.executor import Executor
 from daemon.heartbeat import Heartbeat
 from daemon.logs import describe, frames
@@ -36,7 +38,7 @@ from daemon.refusal import PartFailed
 from daemon.settings import Settings, split_list
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
-from providers.ports import Embedder, LanguageModel
+from providers.ports import LanguageModel
 
 CANCEL_SECONDS = 1.0
 
@@ -49,16 +51,18 @@ class Daemon:
         settings: Settings,
         url: str,
         *,
-        embedder: Embedder,
+        embedder: FollowingEmbedder,
+        chosen: bool,
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
         supervisor: Supervisor | None = None,
     ) -> None:
-        """`supervisor`: of the embedded Postgres, if there is one."""
+        """`chosen`: whether the settings name the embedder. `supervisor`: of the embedded Postgres, if there is one."""
         self._supervisor = supervisor
         self._settings = settings
         self._url = url
         self._embedder = embedder
+        self._chosen = chosen
         self._model = language_model
         self._log = logger
         self._id = uuid.uuid4()
@@ -76,9 +80,7 @@ class Daemon:
         pooled, database = await patiently(self._open, seconds=patience, logger=self._log)
         listen = not pooled and settings.wake_up != "poll"
         try:
-            embedded_by = await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
-            if embedded_by not in (None, self._embedder.name):
-                self._log.warning("embedder_changed", was=embedded_by, now=self._embedder.name)
+            await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
             embedding = Embedding(self._embedder, database)
             dreamer = parts.build_dreamer(settings, database, embedding, self._model, self._log)
             heartbeat = Heartbeat(
@@ -127,13 +129,23 @@ class Daemon:
             self._url, size=settings.pool_size, pooled=pooled, logger=self._log
         )
 
-    async def _prepare(self, database: Database) -> str | None:
-        """Checks the schema and tells it the settings; returns the embedder of the vectors in it."""
+    async def _prepare(self, database: Database) -> None:
+        """Checks the schema, tells it the settings, and takes the embedder that the database is embedded by."""
         async with database.transaction() as connection:
-            await check_schema(connection, dimensions=self._embedder.dimensions)
+            await check_schema(connection)
+            models = await read_models(connection)
+            model = model_to_use(self._embedder.model, models, chosen=self._chosen)
             await write_settings(connection, self._settings)
-            embedded_by: str | None = await connection.fetchval(READ_SETTING, "embedder")
-            return embedded_by
+        if model != self._embedder.model:
+            self._embedder.become(model)
+
+    async def _follow(self, database: Database) -> None:
+        """Changes over to the model that `memoryd reembed` has changed the database to."""
+        async with database.connection() as connection:
+            used = (await read_models(connection)).used
+        if used not in (None, self._embedder.model):
+            self._embedder.become(used)
+            self.wake()
 
     def _build(
         self,
@@ -184,10 +196,11 @@ class Daemon:
             self._executor.wake()
 
     async def _poll(self, database: Database) -> None:
-        """The slow poll: one query for all topics."""
+        """The slow poll: which model is used, and one query for all topics."""
         while True:
             await asyncio.sleep(self._settings.poll_seconds)
             try:
+                await self._follow(database)
                 self.wake(await queue.topics_with_work(database, list(self._workers)))
             except DATABASE_FAULTS as error:
                 if is_gone(error):

@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.embedded.account import server_uid
+from daemon.embedder import FollowingEmbedder
 from daemon.executor.confinement import Confinement, confine
 from daemon.executor.executor import Executor
 from daemon.executor.program import words_of
@@ -24,7 +25,7 @@ from daemon.topics import build_topics
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.build import build_word_embedder
-from providers.ports import Embedder, LanguageModel
+from providers.ports import LanguageModel
 
 OVERDUE_EVERY_SECONDS = 60.0
 DENSE_EVERY_SECONDS = 30.0
@@ -37,7 +38,7 @@ def build_workers(
     *,
     embedding: Embedding,
     dreamer: Dreamer,
-    embedder: Embedder,
+    embedder: FollowingEmbedder,
     daemon: int,
     wake_others: Callable[[Sequence[str]], None],
     logger: FilteringBoundLogger,
@@ -47,7 +48,7 @@ def build_workers(
         database,
         embedding,
         dreamer,
-        words=build_word_embedder(embedder),
+        words=build_word_embedder(embedder.current),
         remote=embedder.remote,
         embedder_wait=embedder.retry_in,
     )

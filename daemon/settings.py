@@ -119,10 +119,12 @@ class Settings(BaseSettings):
     )
 
     embedder: str = Field(
-        "local/wordllama-256", description="Model that embeds texts: local/wordllama-256 or openai/<model>."
+        "local/wordllama-256",
+        description="Model that embeds texts: local/wordllama-256 or openai/<model>. A database is changed to another one by "
+        "memoryd reembed.",
     )
     embedding_dimensions: Annotated[int, Field(ge=1, le=16000)] | None = Field(
-        None, description="Dimensions, where the embedder offers several. Fixed by the first migrate."
+        None, description="Dimensions, where the embedder offers several. Changed by memoryd reembed."
     )
     languages: Annotated[str, AfterValidator(_known_languages)] = Field(
         "",

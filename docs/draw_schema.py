@@ -84,7 +84,7 @@ async def draw(connection: asyncpg.Connection) -> str:
         "# The schema",
         "",
         "Drawn from the database that the migrations make, by `python -m docs.draw_schema`. What each thing is for is in",
-        "[sql.md](sql.md); `vector` has the dimensions of the embedder.",
+        "[sql.md](sql.md); `vector` has the dimensions of the model that recall uses (`memoryd.dimensions()`).",
         "",
         "```mermaid",
         "erDiagram",

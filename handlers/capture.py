@@ -62,6 +62,7 @@ class CaptureHandler:
         }
         words = await unknown_words(self._reader, summaries.values())
         parts = {i: passages(summary) for i, summary in summaries.items()}
+        embedder = self._embedding.name
         vectors = await self._embedding.if_local({p: p for own in parts.values() for p in own})
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
@@ -85,7 +86,7 @@ class CaptureHandler:
             if indexed_here:
                 await connection.execute(INDEXING, "off")
                 to_index = [RowToIndex(r["id"], passages(r["content"])) for r in captured]
-                written = await write_rows(connection, "memory", to_index, vectors=vectors)
+                written = await write_rows(connection, "memory", to_index, vectors=vectors, embedder=embedder)
                 await learn_words(connection, words, written.rows)
 
         return commit

@@ -38,13 +38,15 @@ class IndexHandler:
         texts = list(dict.fromkeys(text for rows in read.values() for text in texts_of(rows)))
         words = await unknown_words(self._store, texts)
         vectors: dict[str, OneVector | Vector] = {}
+        # Read before they are made: should the model change meanwhile, the older name is refused.
+        embedder = self._embedding.name
         try:
             if texts:
                 vectors = dict(zip(texts, await self._embedding.of(texts), strict=True))
         except Unavailable:
             for source, rows in read.items():
                 async with self._store.transaction() as connection:
-                    written = await write_rows(connection, source, rows, vectors={})
+                    written = await write_rows(connection, source, rows, vectors={}, embedder=None)
                     await learn_words(connection, words, written.rows)
             raise
 
@@ -53,7 +55,9 @@ class IndexHandler:
             found_by_words: list[tuple[UUID, int]] = []
             for source, of_source in _by_source(ours).items():
                 refs = {j.ref for j in of_source if j.ref is not None}
-                written = await write_rows(connection, source, read[source], vectors=vectors, only=refs)
+                written = await write_rows(
+                    connection, source, read[source], vectors=vectors, embedder=embedder, only=refs
+                )
                 found_by_words += written.rows
                 if written.locked:
                     payload = json.dumps({"source": source})

@@ -18,6 +18,7 @@ from daemon.cli.import_ import import_
 from daemon.cli.migrate import migrate
 from daemon.cli.psql import psql
 from daemon.cli.recall import recall
+from daemon.cli.reembed import reembed
 from daemon.cli.replay.command import replay
 from daemon.cli.run import run
 from daemon.cli.status import status
@@ -31,7 +32,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (run, demo, status, doctor, recall, context, dream, replay, export, erase, migrate, url):
+for command in (
+    run,
+    demo,
+    status,
+    doctor,
+    recall,
+    context,
+    dream,
+    replay,
+    export,
+    erase,
+    migrate,
+    reembed,
+    url,
+):
     app.command()(command)
 # What follows is psql's own: its options are not ours to read.
 app.command(context_settings={"ignore_unknown_options": True})(psql)

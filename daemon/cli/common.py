@@ -16,9 +16,11 @@ import typer
 from daemon.cli.failure import sentences, show_sentence
 
 if TYPE_CHECKING:
+    from daemon.db.models import Model
     from daemon.db.pool import Database
     from daemon.embedded.server import EmbeddedPostgres
     from daemon.settings import Settings
+    from handlers.shared.ports import AnyConnection
     from providers.ports import Embedder, LanguageModel
 
 Result = TypeVar("Result")
@@ -97,20 +99,42 @@ async def open_database(
         await database.close()
 
 
-def embedder_of(settings: Settings) -> Embedder:
-    """The embedder that the settings name. Raises ValueError with the setting to change."""
+def embedder_of(settings: Settings, model: Model | None = None) -> Embedder:
+    """The embedder that the settings name, or that of another `model`. Raises ValueError with the setting to change."""
     from providers.build import build_embedder
     from providers.circuit import log_change
 
     key = settings.openai_api_key
     return build_embedder(
-        settings.embedder,
-        dimensions=settings.embedding_dimensions,
+        settings.embedder if model is None else model.embedder,
+        dimensions=settings.embedding_dimensions if model is None else model.dimensions,
         base_url=settings.openai_base_url,
         api_key=None if key is None else key.get_secret_value(),
         timeout_seconds=settings.provider_timeout_seconds,
         on_circuit_change=log_change,
     )
+
+
+def chosen(settings: Settings) -> bool:
+    """Whether somebody chose the embedder, and it is not only the default."""
+    return bool(settings.model_fields_set & {"embedder", "embedding_dimensions"})
+
+
+async def embedder_of_database(settings: Settings, connection: AnyConnection) -> Embedder:
+    """The embedder that the database is embedded by. Raises MigrationError where the settings name one that it never had."""
+    from daemon.db.models import Model, model_to_use, read_models
+
+    embedder = embedder_of(settings)
+    asked = Model(embedder.name, embedder.dimensions)
+    try:
+        model = model_to_use(asked, await read_models(connection), chosen=chosen(settings))
+    except BaseException:
+        await embedder.close()
+        raise
+    if model == asked:
+        return embedder
+    await embedder.close()
+    return embedder_of(settings, model)
 
 
 def language_model_of(settings: Settings) -> LanguageModel | None:

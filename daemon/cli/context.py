@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import embedder_of, with_database
+from daemon.cli.common import embedder_of_database, with_database
 from daemon.cli.failure import Failure
 from daemon.cli.output import remark, say
 
@@ -32,7 +32,8 @@ def context(
 
         if not await database.fetchval(KNOWN, agent):
             raise Failure(await _unknown(database, agent))
-        embedder = embedder_of(settings)
+        async with database.connection() as connection:
+            embedder = await embedder_of_database(settings, connection)
         try:
             found = await Embedding(embedder, database).if_possible({0: message[:MESSAGE_LENGTH]})
         finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import embedder_of, language_model_of, postgres, settings_or_exit
+from daemon.cli.common import chosen, embedder_of, language_model_of, postgres, settings_or_exit
 from daemon.cli.failure import explain, sentences
 from daemon.cli.output import as_json, number
 
@@ -58,7 +58,8 @@ async def _examine(settings: Settings) -> AsyncIterator[Check]:
             async for check in examine(
                 settings,
                 url,
-                build_embedder=lambda: embedder_of(settings),
+                build_embedder=lambda model: embedder_of(settings, model),
+                chosen=chosen(settings),
                 build_language_model=lambda: language_model_of(settings),
             ):
                 yield check

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from daemon.cli.common import embedder_of, language_model_of, with_database
+from daemon.cli.common import embedder_of_database, language_model_of, with_database
 from daemon.cli.failure import Failure
 from daemon.cli.output import age, as_json, number, say, table
 
@@ -50,11 +50,11 @@ async def _dream(settings: Settings, database: Database) -> tuple[DreamReport, l
     from daemon.parts import build_dreamer
     from handlers.shared.embedding import Embedding
 
-    embedder = embedder_of(settings)
+    async with database.transaction() as connection:
+        await check_schema(connection)
+        embedder = await embedder_of_database(settings, connection)
     model = language_model_of(settings)
     try:
-        async with database.transaction() as connection:
-            await check_schema(connection, dimensions=embedder.dimensions)
         dreamer = build_dreamer(settings, database, Embedding(embedder, database), model, get_logger())
         report = await dreamer.dream("manual")
         if report is None:

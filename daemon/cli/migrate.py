@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import embedder_of, postgres, settings_or_exit
+from daemon.cli.common import chosen, embedder_of, postgres, settings_or_exit
 from daemon.cli.failure import run_async, sentences
 
 if TYPE_CHECKING:
@@ -36,16 +36,18 @@ def migrate(
 async def migrate_database(settings: Settings, url: str, *, dry_run: bool = False) -> Upgrade:
     """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
     from daemon.db.migrator import migrate as apply
+    from daemon.db.models import Model, model_to_use, read_models
     from daemon.db.pool import connect
     from daemon.db.tokens import load_tokens, tokens_are_missing
 
     embedder = embedder_of(settings)
+    model = Model(embedder.name, embedder.dimensions)
     # What works behind a transaction pooler works everywhere, and here nothing is asked twice.
     connection = await connect(url, pooled=True)
     try:
-        done = await apply(
-            connection, dimensions=embedder.dimensions, embedder=embedder.name, dry_run=dry_run
-        )
+        if not dry_run:
+            model = model_to_use(model, await read_models(connection), chosen=chosen(settings))
+        done = await apply(connection, dimensions=model.dimensions, embedder=model.embedder, dry_run=dry_run)
         tokens = await (tokens_are_missing if dry_run else load_tokens)(connection)
         return replace(done, tokens=tokens)
     finally:

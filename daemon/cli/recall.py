@@ -8,7 +8,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import embedder_of, with_database
+from daemon.cli.common import embedder_of_database, with_database
 from daemon.cli.output import age, as_json, remark, say, table
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
         from handlers.shared.question import Questions, search
         from providers.build import build_word_embedder
 
-        embedder = embedder_of(settings)
+        async with database.connection() as connection:
+            embedder = await embedder_of_database(settings, connection)
         words = build_word_embedder(embedder)
         try:
             questions = Questions(reader=database, embedding=Embedding(embedder, database), words=words)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import embedder_of, language_model_of, postgres, settings_or_exit
+from daemon.cli.common import chosen, embedder_of, language_model_of, postgres, settings_or_exit
 from daemon.cli.failure import Failure, run_async, sentences, show_sentence
 from daemon.cli.migrate import migrate_database
 
@@ -53,6 +53,7 @@ def run(
 async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, *, migrate: bool) -> None:
     from daemon.db.pool import patiently
     from daemon.embedded.supervisor import Supervisor
+    from daemon.embedder import FollowingEmbedder
     from daemon.lifecycle import Daemon
     from daemon.logs import get_logger
 
@@ -75,7 +76,10 @@ async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, 
     await Daemon(
         settings,
         url,
-        embedder=embedder_of(settings),
+        embedder=FollowingEmbedder(
+            embedder_of(settings), build=lambda model: embedder_of(settings, model), logger=log
+        ),
+        chosen=chosen(settings),
         language_model=language_model_of(settings),
         logger=log,
         supervisor=None if server is None else Supervisor(server, logger=log),

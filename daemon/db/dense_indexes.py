@@ -63,10 +63,10 @@ where topic = 'dense_indexes' and lane = 'build' and token = $1
 LEFT_OVER = """
 select c.relname
 from pg_index i join pg_class c on c.oid = i.indexrelid
-where i.indrelid = to_regclass('memoryd.entries') and c.relname like 'entries_lists_%'
+where i.indrelid = to_regclass('memoryd.' || $1) and c.relname like $1 || '_lists_%'
 """
 NOTE = """
-insert into memoryd.dense_indexes (source, index_name, lists, rows) values ('entries', $1, $2, $3)
+insert into memoryd.dense_indexes (source, index_name, lists, rows) values ($4, $1, $2, $3)
 on conflict (source) do update
 set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.rows, built_at = now()
 """
@@ -138,32 +138,49 @@ async def _try_to_build(
         )
 
 
+async def build_spare_index(database: Database, *, rows: int, dimensions: int) -> None:
+    """Builds the index of a generation that recall is about to use, where it has so many `rows` that it needs one."""
+    if rows < MIN_ROWS or dimensions > MAX_DIMENSIONS or database.pooled:
+        return
+    connection = await connect(database.url, application="memoryd dense index")
+    try:
+        await _make(connection, "spare_entries", rows, dimensions, database.vector_schema)
+    finally:
+        await connection.close()
+
+
 async def _build(
     connection: asyncpg.Connection, rows: int, schema: str, logger: FilteringBoundLogger
 ) -> None:
     dimensions = int(await connection.fetchval(READ_SETTING, "dimensions"))
     if dimensions > MAX_DIMENSIONS:
         return
-    lists = max(MIN_LISTS, min(MAX_LISTS, isqrt(rows) * 3 // 2))
-    name = f"entries_lists_{rows}"
     began = time.perf_counter()
-    await connection.execute(f"set maintenance_work_mem = '{BUILD_MEMORY}'; set statement_timeout = 0")
-    old = [r["relname"] for r in await connection.fetch(LEFT_OVER)]
-    if name in old:
-        # Begun once, and not ended: a name that is taken is of no use.
-        await connection.execute(f'drop index concurrently if exists memoryd."{name}"', timeout=A_DAY)
-    await connection.execute(
-        f'create index concurrently "{name}" on memoryd.entries '
-        f'using ivfflat ((embedding::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
-        f"with (lists = {lists})",
-        timeout=A_DAY,
-    )
-    await connection.execute(NOTE, name, lists, rows)
-    for leftover in (n for n in old if n != name):
-        await connection.execute(f'drop index concurrently if exists memoryd."{leftover}"', timeout=A_DAY)
+    lists = await _make(connection, "entries", rows, dimensions, schema)
     logger.info(
         "dense_index_built",
         rows=rows,
         lists=lists,
         seconds=round(time.perf_counter() - began, 1),
     )
+
+
+async def _make(connection: asyncpg.Connection, table: str, rows: int, dimensions: int, schema: str) -> int:
+    """Builds the index of one of the two tables of entries; returns its lists."""
+    lists = max(MIN_LISTS, min(MAX_LISTS, isqrt(rows) * 3 // 2))
+    name = f"{table}_lists_{rows}"
+    await connection.execute(f"set maintenance_work_mem = '{BUILD_MEMORY}'; set statement_timeout = 0")
+    old = [r["relname"] for r in await connection.fetch(LEFT_OVER, table)]
+    if name in old:
+        # Begun once, and not ended: a name that is taken is of no use.
+        await connection.execute(f'drop index concurrently if exists memoryd."{name}"', timeout=A_DAY)
+    await connection.execute(
+        f'create index concurrently "{name}" on memoryd.{table} '
+        f'using ivfflat ((embedding::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
+        f"with (lists = {lists})",
+        timeout=A_DAY,
+    )
+    await connection.execute(NOTE, name, lists, rows, table)
+    for leftover in (n for n in old if n != name):
+        await connection.execute(f'drop index concurrently if exists memoryd."{leftover}"', timeout=A_DAY)
+    return lists

@@ -3,7 +3,7 @@
 Promise: an upgrade is one transaction, so a kill leaves all of it or nothing, and ten daemons that start at once apply it once.
 A numbered file changed after it was applied, or a schema newer than this code, stops with one sentence. Tables in use are
 locked together, for a moment that benchmarks/upgrade.py measures; where they cannot be, everything is undone and tried again.
-Dimensions are fixed by the first migration, and checked at each later one and at each start of a daemon.
+The first migration notes the embedder and its dimensions; `memoryd reembed` changes them (daemon/db/generations.py).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from daemon.db.apply import (
 )
 from daemon.db.functions import read_applied
 from daemon.db.migration_files import CARRIED_TO, MigrationFiles, load_files
+from daemon.db.models import Model, read_models, refuse_model
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
 from handlers.shared.ports import AnyConnection
@@ -119,7 +120,7 @@ async def migrate(
             await asyncio.sleep(random.uniform(0.5, 1) * min(tries, 4))
             continue
         await _validate_checks(connection)
-        await check_dimensions(connection, dimensions)
+        await check_dimensions(connection, dimensions=dimensions, embedder=embedder)
         return done
 
 
@@ -183,22 +184,19 @@ async def _validate_checks(connection: asyncpg.Connection) -> None:
             ) from None
 
 
-async def check_schema(connection: AnyConnection, *, dimensions: int) -> None:
-    """Fails closed where the schema is missing, older, newer or of other dimensions. Raises MigrationError."""
+async def check_schema(connection: AnyConnection) -> None:
+    """Fails closed where the schema is missing, older or newer. Raises MigrationError."""
     trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
     if trouble is not None:
         raise MigrationError(trouble)
-    await check_dimensions(connection, dimensions)
 
 
-async def check_dimensions(connection: AnyConnection, dimensions: int) -> None:
-    """Raises MigrationError where the database was made for embeddings of other dimensions."""
-    fixed = await connection.fetchval(READ_SETTING, "dimensions")
-    if fixed is not None and int(fixed) != dimensions:
-        raise MigrationError(
-            f"This database has embeddings of {fixed} dimensions, the embedder gives {dimensions}. "
-            "Set MEMORYD_EMBEDDER (and MEMORYD_EMBEDDING_DIMENSIONS) back, or use a new database."
-        )
+async def check_dimensions(connection: AnyConnection, *, dimensions: int, embedder: str) -> None:
+    """Raises MigrationError where the database has, and had, embeddings of other dimensions only."""
+    models = await read_models(connection)
+    asked = Model(embedder, dimensions)
+    if models.used is not None and dimensions != models.used.dimensions and asked not in models.former:
+        refuse_model(asked, models.used)
 
 
 async def _check_server(connection: asyncpg.Connection) -> None:

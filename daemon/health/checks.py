@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from daemon.db.migrator import OLDEST_POSTGRES
+from daemon.db.models import Model, Models
 from daemon.health.check import Check, Facts, split_advice
 from daemon.health.status import Status
 from daemon.settings import Settings
@@ -218,21 +219,30 @@ def check_queue(status: Status) -> Check:
     return Check("queue", "ok", "There is no dead letter, and no job waits for long.")
 
 
-def check_vectors(memory: Facts, *, name: str, dimensions: int) -> Check:
-    """Whether the embedder's vectors can stand beside those in the database."""
-    theirs, fixed = memory["embedder"], memory["dimensions"]
-    if fixed is not None and int(fixed) != dimensions:
-        found = f"The database holds vectors of {fixed} dimensions, {name} gives {dimensions}."
-        advice = (
-            f"Set MEMORYD_EMBEDDER to {theirs} (and MEMORYD_EMBEDDING_DIMENSIONS), or use a new database."
-        )
-        return Check("dimensions", "problem", found, advice)
-    if theirs is not None and theirs != name:
-        found = f"The database holds vectors of {theirs}, and those of {name} do not compare with them."
+def check_model(asked: Model, models: Models, *, chosen: bool) -> Check:
+    """Whether the settings name the model that the database is embedded by."""
+    used = models.used
+    if used is None or asked == used:
+        return Check("dimensions", "ok", f"{asked.dimensions}, as in the database.")
+    if not chosen:
         return Check(
-            "dimensions", "problem", found, f"Set MEMORYD_EMBEDDER to {theirs}, or use a new database."
+            "dimensions", "ok", f"The settings name no embedder: {used} is used, as in the database."
         )
-    return Check("dimensions", "ok", f"{dimensions}, as in the database.")
+    set_it = f"Set MEMORYD_EMBEDDER={used.embedder} and MEMORYD_EMBEDDING_DIMENSIONS={used.dimensions}"
+    if asked in models.former:
+        found = f"The settings name {asked}, which was used before: {used} is used, as in the database."
+        return Check("dimensions", "warning", found, f"{set_it}.")
+    found = (
+        f"The database holds vectors of {used.dimensions} dimensions, {asked.embedder} gives {asked.dimensions}."
+        if asked.dimensions != used.dimensions
+        else f"The database holds vectors of {used.embedder}, and those of {asked.embedder} do not compare with them."
+    )
+    return Check(
+        "dimensions",
+        "problem",
+        found,
+        f"{set_it}, or change the database: memoryd reembed {asked.embedder} --dimensions {asked.dimensions}",
+    )
 
 
 def _version(text: str) -> tuple[int, ...]:

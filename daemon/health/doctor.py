@@ -15,6 +15,7 @@ import asyncpg
 from daemon.db.functions import read_applied
 from daemon.db.migration_files import load_migrations
 from daemon.db.migrator import read_ledger
+from daemon.db.models import Model, Models, read_models
 from daemon.db.plan import schema_trouble
 from daemon.db.pool import connect
 from daemon.db.pooler import hears_notifications
@@ -92,8 +93,6 @@ where r.rolcanlogin and not r.rolsuper
 
 READ_MEMORY = """
 select json_build_object(
-    'dimensions', (select value from memoryd.settings where key = 'dimensions'),
-    'embedder', (select value from memoryd.settings where key = 'embedder'),
     'without_embedding', (select count(*) from memoryd.unindexed)
                          + (select count(distinct (e.scope, e.id)) from memoryd.entries e where e.code is null),
     'forgotten', (select count(*)
@@ -109,7 +108,8 @@ async def examine(
     settings: Settings,
     url: str,
     *,
-    build_embedder: Callable[[], Embedder],
+    build_embedder: Callable[[Model | None], Embedder],
+    chosen: bool,
     build_language_model: Callable[[], LanguageModel | None],
 ) -> AsyncIterator[Check]:
     """The checks, one by one. Raises OSError or asyncpg.PostgresError when the database cannot be reached."""
@@ -134,7 +134,8 @@ async def examine(
                 yield access_checks.check_rights(server)
                 yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
         yield checks.check_schema(server, status, trouble)
-        for check in await _ask_embedder(memory, build_embedder):
+        models = Models() if memory is None else await read_models(connection)
+        for check in await _ask_embedder(models, build_embedder, chosen=chosen):
             yield check
         yield await _ask_language_model(build_language_model)
         yield checks.check_wake_up(settings, heard=await hears_notifications(url))
@@ -165,15 +166,21 @@ async def _clock_difference(connection: asyncpg.Connection) -> float:
     return theirs - (before + time.time()) / 2
 
 
-async def _ask_embedder(memory: Facts | None, build: Callable[[], Embedder]) -> list[Check]:
-    """Whether the embedder suits the database, and answers for one word."""
-    try:
-        embedder = build()
-    except (ValueError, RuntimeError) as error:
-        return [Check("embedder", "problem", *split_advice(str(error)))]
+async def _ask_embedder(
+    models: Models, build: Callable[[Model | None], Embedder], *, chosen: bool
+) -> list[Check]:
+    """Whether the embedder suits the database, and the one that a daemon would use answers for one word."""
     found: list[Check] = []
-    if memory is not None:
-        found.append(checks.check_vectors(memory, name=embedder.name, dimensions=embedder.dimensions))
+    try:
+        embedder = build(None)
+        if models.used is not None:
+            asked = Model(embedder.name, embedder.dimensions)
+            found.append(checks.check_model(asked, models, chosen=chosen))
+            if found[0].verdict != "problem" and asked != models.used:
+                await embedder.close()
+                embedder = build(models.used)
+    except (ValueError, RuntimeError) as error:
+        return [*found, Check("embedder", "problem", *split_advice(str(error)))]
     began = time.perf_counter()
     try:
         await embedder.embed(["memory"])

@@ -17,7 +17,7 @@ WRITE_INSIGHTS = """
 insert into public.dream_insights
     (id, agent_id, user_id, insight, source_memories, category, confidence, embedding, dream_id)
 select coalesce(n.id, gen_random_uuid()), n.agent_id, n.user_id, n.insight,
-       array(select jsonb_array_elements_text(n.sources)::uuid), n.category, n.confidence, n.embedding, $9
+       array(select jsonb_array_elements_text(n.sources)::uuid), n.category, n.confidence, memoryd.comparable(n.embedding), $9
 from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::jsonb[], $6::text[], $7::double precision[], $8::vector[])
      as n(id, agent_id, user_id, insight, sources, category, confidence, embedding)
 on conflict (id) do update

@@ -20,12 +20,14 @@ READ = f"""
 select s.id, left(s.searched_text, {MAX_CHARACTERS}) as text, s.text_hash as hash
 from memoryd.searchable s
 where s.source = $1 and s.id = any($2)
-  and not exists (select from memoryd.entries e
-                  where e.scope = s.scope and e.id = s.id and e.source = s.source and e.passage = 0
-                    and e.text_hash = s.text_hash and e.code is not null)
+  and (not exists (select from memoryd.entries e
+                   where e.scope = s.scope and e.id = s.id and e.source = s.source and e.passage = 0
+                     and e.text_hash = s.text_hash)
+       or exists (select from memoryd.entries e
+                  where e.scope = s.scope and e.id = s.id and e.source = s.source and e.code is null))
 """  # noqa: S608 - our own number
 
-WRITE = "select * from memoryd.write_entries($1, $2, $3, $4, $5, $6)"
+WRITE = "select * from memoryd.write_entries($1, $2, $3, $4, $5, $6, $7)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,13 @@ async def write_rows(
     rows: Sequence[RowToIndex],
     *,
     vectors: Mapping[str, OneVector | Vector],
+    embedder: str | None,
     only: Collection[UUID] | None = None,
 ) -> Written:
     """Writes the entries of the rows `only` (None: all). A passage without a vector is found by its words.
+
+    `embedder`: whose vectors these are. If the database is of another one by now, they are not written, and the rows are
+    queued again.
 
     Rows that another transaction has locked are neither written nor waited for: a batch has rows of many users, and one
     must not delay the others.
@@ -82,6 +88,7 @@ async def write_rows(
         [row for row, _, _ in parts],
         [passage for _, passage, _ in parts],
         [v if v is None or isinstance(v, Vector) else Vector(v) for _, _, v in parts],
+        embedder,
     )
     return Written(
         [(r["id"], r["scope"]) for r in written if not r["locked_elsewhere"]],

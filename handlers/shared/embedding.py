@@ -26,16 +26,18 @@ LOOK_UP = """
 update memoryd.embeddings e
 set used_at = now()
 from unnest($2::bytea[]) as h(content_hash)
-where e.embedder = $1 and e.content_hash = h.content_hash
+where e.embedder = $1 and e.content_hash = h.content_hash and vector_dims(e.embedding) = $3
 returning e.content_hash, e.embedding
 """
 
 KEEP = """
-insert into memoryd.embeddings (embedder, content_hash, embedding)
+insert into memoryd.embeddings as e (embedder, content_hash, embedding)
 select $1, h.content_hash, h.embedding
 from unnest($2::bytea[], $3::vector[]) as h(content_hash, embedding)
 order by h.content_hash
-on conflict do nothing
+on conflict (embedder, content_hash) do update
+set embedding = excluded.embedding, used_at = now()
+where vector_dims(e.embedding) <> vector_dims(excluded.embedding)
 """
 
 
@@ -54,6 +56,11 @@ class Embedding:
         self._reader = reader
 
     @property
+    def name(self) -> str:
+        """The embedder's: provider and model."""
+        return self._embedder.name
+
+    @property
     def floors(self) -> SimilarityFloors:
         """What a cosine similarity of two of the vectors says."""
         return self._embedder.floors
@@ -66,7 +73,8 @@ class Embedding:
         hashes = [hashlib.sha256(t.encode("utf-8", "replace")).digest() for t in texts]
         wanted = dict(zip(hashes, texts, strict=True))
         known = {
-            r["content_hash"]: r["embedding"] for r in await self._reader.fetch(LOOK_UP, name, sorted(wanted))
+            r["content_hash"]: r["embedding"]
+            for r in await self._reader.fetch(LOOK_UP, name, sorted(wanted), self._embedder.dimensions)
         }
         missing = [h for h in wanted if h not in known]
         if missing:

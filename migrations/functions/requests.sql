@@ -171,7 +171,7 @@ begin
                     order by f.ordinality),
                 '[]')
             from memoryd.search_in_context(
-                null, p_query, p_agent, whose, p_embedding,
+                null, p_query, p_agent, whose, memoryd.comparable(p_embedding),
                 coalesce((p_options ->> 'match_count')::integer, 10),
                 case when jsonb_typeof(p_options -> 'sources') = 'array'
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,

@@ -20,6 +20,7 @@ COMMANDS = {
     "dream": "Dream once",
     "replay": "--until-done",
     "migrate": "--dry-run",
+    "reembed": "--undo",
     "url": "--tcp",
     "psql": "DATABASE_URL",
     "dead": "requeue",

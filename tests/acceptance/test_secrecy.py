@@ -9,6 +9,7 @@ import asyncpg
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.openai_server import POISON, Fault, OpenAIServer
 from tests.support.rows import DIMENSIONS, ask, insert, remember
+from tests.support.schemas import embedded_by
 from tests.support.waiting import IDLE, until
 
 MARKER = "xylophonist"
@@ -77,6 +78,7 @@ async def test_content_that_providers_echo_is_not_logged(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     with OpenAIServer(dimensions=DIMENSIONS) as server:
+        await embedded_by(connection, "openai/any")
         daemon = await daemons.start(
             log_level="debug", embedder="openai/any", embedding_dimensions=DIMENSIONS, language_model="openai/any",
             openai_base_url=server.base_url, openai_api_key=KEY, max_attempts=1,

@@ -29,10 +29,12 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "association", "check_min_score", "by_source", "check_match", "check_search", "embedding_to_match",
+        "agent_id_fits", "association", "check_min_score", "by_source", "check_match", "check_search", "comparable",
+        "dimensions", "embedding_to_match",
         "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight", "list_fits", "ms_since",
         "one_line", "recency", "refuse",
-        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
+        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_dimensions",
+        "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen",
     )
 ) | {"public.extract_keywords"}  # fmt: skip

@@ -39,6 +39,13 @@ async def apply(
         return await migrate(connection, dimensions=dimensions, embedder=embedder, files=files)
 
 
+async def embedded_by(connection: asyncpg.Connection, embedder: str) -> None:
+    """Makes an empty migrated database one of another embedder of the same dimensions."""
+    await connection.execute(
+        "update memoryd.settings set value = to_jsonb($1::text) where key = 'embedder'", embedder
+    )
+
+
 async def lives(connection: asyncpg.Connection) -> None:
     """One command's whole way, as far as SQL can see it, and a dream."""
     command = await ask(connection, "deploy the staging server")

@@ -112,7 +112,7 @@ end
 $$;
 
 -- The context block for an agent and a message. p_command: the command that it is for (null: none), which
--- is logged with the retrieval.
+-- is logged with the retrieval. An embedding that cannot be compared with those in the database is not used.
 create or replace function memoryd.compose_context(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid
 ) returns text
@@ -134,6 +134,7 @@ begin
     if memoryd.memory_is_off(p_user) then
         return '';
     end if;
+    p_embedding := memoryd.comparable(p_embedding);
     if not p_only_user then
         select memoryd.one_line(left(a.identity, 2000)) into identity
         from public.agents a where a.agent_id = p_agent;

@@ -99,6 +99,7 @@ set enable_seqscan = off
 as $$
 declare
     words constant text[] := memoryd.words_to_embed(left(p_text, 8192));
+    dimensions constant integer := memoryd.dimensions();
     other_words text[];
     more vector;
     total vector;
@@ -120,9 +121,9 @@ begin
     end if;
     if words = '{}' and exists (select from memoryd.tokens t where t.token > '') then
         -- A text that says nothing has the first axis: a vector of zeros has no direction.
-        return array_cat(array[1::real], array_fill(0::real, array[:dimensions - 1]))::vector;
+        return array_cat(array[1::real], array_fill(0::real, array[dimensions - 1]))::vector;
     end if;
-    return l2_normalize(subvector(total, 1, :dimensions));
+    return l2_normalize(subvector(total, 1, dimensions));
 end
 $$;
 comment on function memoryd.embed is

@@ -20,7 +20,7 @@ begin
         grants_metadata = memoryd.grants_metadata(s.row_metadata),
         is_current = s.is_current, expires_at = s.expires_at, session_id = s.session_id,
         position = s.position, role = s.role, created_at = s.created_at, weight = s.weight,
-        embedding = case when e.passage = 0
+        embedding = case when e.passage = 0 and not e.given_outdated
                          then coalesce(l2_normalize(s.given_embedding)::halfvec, e.embedding)
                          else e.embedding end
     from unnest(p_ids, p_scopes) as r(id, scope)
@@ -32,7 +32,8 @@ begin
            (e.scope, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.is_current, e.expires_at,
             e.session_id, e.position, e.role, e.created_at, e.weight)
            or memoryd.grants_metadata(s.row_metadata) <> e.grants_metadata
-           or (e.passage = 0 and l2_normalize(s.given_embedding)::halfvec <> e.embedding));
+           or (e.passage = 0 and not e.given_outdated
+               and l2_normalize(s.given_embedding)::halfvec <> e.embedding));
 end
 $$;
 
@@ -85,10 +86,13 @@ $$;
 
 -- Writes the entries of rows of one source. p_hashes: which text of each row was read (null: any). Passages:
 -- p_rows says for each which row of p_ids it belongs to, in their order; with its text and its embedding
--- (null: not known yet). Memories are then linked. Returns the rows that were written, and those that another
+-- (null: not known yet). Memories are then linked. p_embedder: which model the embeddings are of. When recall
+-- uses another by now (memoryd reembed), they are not written: the rows are found by their words, and queued
+-- for a daemon that has noticed it. Returns the rows that were written, and those that another
 -- transaction has locked.
 create or replace function memoryd.write_entries(
-    p_source text, p_ids uuid[], p_hashes bigint[], p_rows uuid[], p_passages text[], p_embeddings vector[])
+    p_source text, p_ids uuid[], p_hashes bigint[], p_rows uuid[], p_passages text[], p_embeddings vector[],
+    p_embedder text)
 returns table (id uuid, scope bigint, locked_elsewhere boolean)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -96,6 +100,7 @@ as $$
 #variable_conflict use_column
 declare
     locked constant record := memoryd.lock_to_index(p_source, p_ids, p_hashes);
+    outdated boolean;
     scopes bigint[];
     ids uuid[];
     linked uuid[];
@@ -104,6 +109,12 @@ begin
     select array_agg(s.id), array_agg(s.scope) into ids, scopes
     from memoryd.searchable s where s.source = p_source and s.id = any(locked.mine);
     if ids is not null then
+        -- The generations cannot change places between this and the end of the transaction.
+        lock table memoryd.entries in row exclusive mode;
+        outdated := memoryd.is_outdated(p_embedder, p_embeddings);
+        if outdated then
+            p_embeddings := array_fill(null::vector, array[cardinality(p_rows)]);
+        end if;
         -- Rows that have an embedding already are linked.
         select array_agg(distinct e.id) into linked
         from unnest(ids, scopes) as r(id, scope)
@@ -117,12 +128,27 @@ begin
         if p_source = 'memory' then
             perform memoryd.associate_indexed(ids, scopes, linked, changed);
         end if;
+        if outdated then
+            insert into memoryd.jobs (topic, ref, payload, visible_at)
+            select 'index', i.id, jsonb_build_object('source', p_source), now() + interval '2 seconds'
+            from unnest(ids) as i(id);
+        end if;
     end if;
     return query
     select r.id, r.scope, false from unnest(ids, scopes) as r(id, scope)
     union all
     select l.id, null, true from unnest(locked.locked_elsewhere) as l(id);
 end
+$$;
+
+-- Whether embeddings of this model cannot be compared with those that recall uses.
+create or replace function memoryd.is_outdated(p_embedder text, p_embeddings vector[]) returns boolean
+language sql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    select p_embedder <> (select s.value #>> '{}' from memoryd.settings s where s.key = 'embedder')
+        or exists (select from unnest(p_embeddings) as e(embedding)
+                   where vector_dims(e.embedding) <> memoryd.dimensions())
 $$;
 
 -- Replaces the entries of these rows, which are locked.
@@ -132,6 +158,16 @@ returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
+declare
+    -- Their embedding was given for a model of before.
+    outdated constant uuid[] := array(
+        select u.id from unnest(p_ids, p_scopes) as r(id, scope)
+        join memoryd.unindexed u on u.scope = r.scope and u.id = r.id and u.source = p_source
+        where u.recompute
+        union
+        select e.id from unnest(p_ids, p_scopes) as r(id, scope)
+        join memoryd.entries e on e.scope = r.scope and e.id = r.id and e.source = p_source
+        where e.given_outdated);
 begin
     perform memoryd.delete_entries(p_source, p_ids, p_scopes);
     with passages as materialized (
@@ -141,7 +177,7 @@ begin
         where p.id = any(p_ids)
     ), described as materialized (
         select p.*, row_number() over (order by p.place) as number, s.source, s.scope,
-               case when p.passage = 0 then s.given_embedding end as given,
+               case when p.passage = 0 and p.id <> all (outdated) then s.given_embedding end as given,
                s.text_hash, s.owner_id, s.agent_id, s.access_level,
                s.visibility_tags, s.row_metadata, s.is_current, s.expires_at, s.session_id, s.position,
                s.speaker, s.role, s.created_at, s.weight
@@ -156,13 +192,14 @@ begin
     insert into memoryd.entries (
         scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, says_when,
         asks, owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
-        session_id, position, speaker, role, created_at, weight, text_hash)
+        session_id, position, speaker, role, created_at, weight, text_hash, given_outdated)
     select d.scope, d.source, d.id, d.passage, l2_normalize(coalesce(d.given, d.embedding))::halfvec,
            w.language, w.lexemes, w.weights, w.length, sum(w.length) over (partition by d.id),
            memoryd.says_when(d.text), memoryd.asks(d.text),
            d.owner_id, d.agent_id, d.access_level, d.visibility_tags,
            memoryd.grants_metadata(d.row_metadata), d.is_current, d.expires_at,
-           d.session_id, d.position, d.speaker, d.role, d.created_at, d.weight, d.text_hash
+           d.session_id, d.position, d.speaker, d.role, d.created_at, d.weight, d.text_hash,
+           d.id = any(outdated)
     from columns c
     cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
     join described d on d.number = w.place;

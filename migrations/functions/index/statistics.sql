@@ -22,6 +22,10 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    -- What is in the generation that recall does not use is not counted.
+    if tg_table_name <> 'entries' then
+        return null;
+    end if;
     if tg_op = 'INSERT' then
         insert into memoryd.lexeme_changes (scope, lexemes, counts)
         select t.scope, array_agg(t.lexeme), array_agg(t.count)

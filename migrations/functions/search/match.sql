@@ -5,9 +5,11 @@
 create or replace function memoryd.check_match(
     p_embedding vector, p_threshold double precision, p_count integer
 ) returns void
-language plpgsql immutable
+language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
+declare
+    dimensions constant integer := memoryd.searched_dimensions();
 begin
     if p_embedding is null then
         raise exception 'query_embedding is null'
@@ -15,9 +17,9 @@ begin
                   hint = 'Give the embedding of what you look for, or its text (query => ''...''); '
                          'recall() takes words.';
     end if;
-    if vector_dims(p_embedding) <> :dimensions then
-        raise exception 'query_embedding has % dimensions, this database :dimensions',
-                        vector_dims(p_embedding)
+    if vector_dims(p_embedding) <> dimensions then
+        raise exception 'query_embedding has % dimensions, this database %',
+                        vector_dims(p_embedding), dimensions
             using errcode = 'invalid_parameter_value',
                   hint = 'Embed the query with the embedder that memoryd runs with (MEMORYD_EMBEDDER).';
     end if;

@@ -20,7 +20,7 @@
 -- Refuses arguments that the search cannot work with.
 create or replace function memoryd.check_search(
     p_embedding vector, p_count integer, p_sources text[], p_filter jsonb) returns void
-language plpgsql immutable
+language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
@@ -49,9 +49,9 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Give an object that the metadata contain, such as {"kind": "fact"}.';
     end if;
-    if vector_dims(p_embedding) <> :dimensions then
-        raise exception 'query_embedding has % dimensions, this database''s have :dimensions',
-                        vector_dims(p_embedding)
+    if vector_dims(p_embedding) <> memoryd.searched_dimensions() then
+        raise exception 'query_embedding has % dimensions, this database''s have %',
+                        vector_dims(p_embedding), memoryd.searched_dimensions()
             using errcode = 'invalid_parameter_value',
                   hint = 'Embed the query with the model that the rows are embedded with.';
     end if;
@@ -149,7 +149,8 @@ begin
           where e.ctid = any(p_places)
           union all
           select null, f.source, f.id, f.weights, l2_normalize(f.embedding)::halfvec, f.length, f.length,
-                 f.asks, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id, f.position,
+                 f.asks, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id,
+                 f.position,
                  f.speaker, f.role, f.created_at, f.weight
           from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_embedding) f) r
     where memoryd.is_asked_for(r.owner_id, r.agent_id, r.is_current, p_user, p_unowned, p_agent)
@@ -161,8 +162,8 @@ begin
 end
 $$;
 
--- The lexical scores of the candidates, by number. Candidates as columns: weights, length, length of the whole
--- row, session and place in it.
+-- The lexical scores of the candidates, by number. Candidates as columns: weights, length, length of the
+-- whole row, session and place in it.
 --
 -- Each word asked for is apart. A message that lacks one gets a part of it from the messages beside it: from
 -- those next to it three quarters, from those after these a half, all the less the longer the message is.
@@ -344,8 +345,8 @@ begin
                least(0, min(s.total + s.session_part) over ()) as lowest -- sums may be below zero
         from sessions s
     ), ranked as (
-        select s.*, coalesce(s.fit, 0) * (
-                   0.5 + 0.5 * coalesce((s.whole - s.lowest) / nullif(s.highest - s.lowest, 0), 1)) as relevance
+        select s.*, coalesce(s.fit, 0) * (0.5 + 0.5 * coalesce(
+                   (s.whole - s.lowest) / nullif(s.highest - s.lowest, 0), 1)) as relevance
         from spans s
     )
     select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part::float8,

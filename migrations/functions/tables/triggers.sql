@@ -9,9 +9,10 @@
 --   conversation_messages  drop_when_off before place_message: a message that is dropped creates no session.
 --   memory_chunks          assign_owner before drop_when_off: the chunk has the user of its document by then.
 --
--- forget_embedding changes nothing that the other triggers of its table read. Triggers that run after the
--- change queue jobs, index, count, log, notify, or carry the change on to other tables: none reads what
--- another wrote. But they also take locks: to rename one must not break the order of locks in users/jobs.sql.
+-- check_embedding and forget_embedding change nothing that the other triggers of their table read. Triggers
+-- that run after the change queue jobs, index, count, log, notify, or carry the change on to other tables:
+-- none reads what another wrote. But they also take locks: to rename one must not break the order of locks
+-- in users/jobs.sql.
 
 -- memoryd.dead_letters
 create or replace trigger request_died after insert on memoryd.dead_letters
@@ -30,10 +31,33 @@ create or replace trigger count_lexemes_inserted after insert on memoryd.entries
 create or replace trigger count_lexemes_updated after update on memoryd.entries
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.count_lexemes();
+create or replace trigger mirror_entries_deleted after delete on memoryd.entries
+    referencing old table as old_rows for each statement execute function memoryd.mirror_entries();
+create or replace trigger mirror_entries_inserted after insert on memoryd.entries
+    referencing new table as new_rows for each statement execute function memoryd.mirror_entries();
+create or replace trigger mirror_entries_updated after update on memoryd.entries
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.mirror_entries();
 
 -- memoryd.logins
 create or replace trigger check_login before insert or update on memoryd.logins
     for each row execute function memoryd.check_login();
+
+-- memoryd.spare_entries. The two tables change places, so both have the same triggers, which do nothing here.
+create or replace trigger count_lexemes_deleted after delete on memoryd.spare_entries
+    referencing old table as old_rows for each statement execute function memoryd.count_lexemes();
+create or replace trigger count_lexemes_inserted after insert on memoryd.spare_entries
+    referencing new table as new_rows for each statement execute function memoryd.count_lexemes();
+create or replace trigger count_lexemes_updated after update on memoryd.spare_entries
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.count_lexemes();
+create or replace trigger mirror_entries_deleted after delete on memoryd.spare_entries
+    referencing old table as old_rows for each statement execute function memoryd.mirror_entries();
+create or replace trigger mirror_entries_inserted after insert on memoryd.spare_entries
+    referencing new table as new_rows for each statement execute function memoryd.mirror_entries();
+create or replace trigger mirror_entries_updated after update on memoryd.spare_entries
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.mirror_entries();
 
 -- public.agent_commands
 create or replace trigger stamp_times before insert or update on public.agent_commands
@@ -53,6 +77,9 @@ create or replace trigger drop_when_off before insert on public.agent_execution_
     execute function memoryd.drop_when_off();
 
 -- public.agent_memory
+create or replace trigger check_embedding before insert or update on public.agent_memory
+    for each row when (new.embedding is not null)
+    execute function memoryd.check_embedding('embedding', 'memory');
 create or replace trigger forget_embedding before update on public.agent_memory
     for each row when (new.content is distinct from old.content)
     execute function memoryd.forget_embedding('embedding');
@@ -113,6 +140,9 @@ create or replace trigger turn_inserted instead of insert on public.conversation
     for each row execute function memoryd.turn_inserted();
 
 -- public.conversation_messages
+create or replace trigger check_embedding before insert or update on public.conversation_messages
+    for each row when (new.embedding is not null)
+    execute function memoryd.check_embedding('embedding', 'conversation');
 create or replace trigger drop_when_off before insert on public.conversation_messages
     for each row execute function memoryd.drop_when_off();
 create or replace trigger forget_embedding before update on public.conversation_messages
@@ -159,6 +189,9 @@ create or replace trigger note_updated after update on public.documents
     for each statement execute function memoryd.note_write();
 
 -- public.dream_insights
+create or replace trigger check_embedding before insert or update on public.dream_insights
+    for each row when (new.embedding is not null)
+    execute function memoryd.check_embedding('embedding', 'insight');
 create or replace trigger drop_dreamt before insert on public.dream_insights
     for each row when (new.user_id is not null and new.dream_id is not null)
     execute function memoryd.drop_dreamt();
@@ -178,6 +211,9 @@ create or replace trigger rows_updated after update on public.dream_insights
 -- public.memory_chunks
 create or replace trigger assign_owner before insert or update of document_id, user_id on public.memory_chunks
     for each row execute function memoryd.assign_chunk_owner();
+create or replace trigger check_embedding before insert or update on public.memory_chunks
+    for each row when (new.dense_embedding is not null)
+    execute function memoryd.check_embedding('dense_embedding', 'document');
 create or replace trigger drop_when_off before insert on public.memory_chunks
     for each row execute function memoryd.drop_when_off();
 create or replace trigger forget_embedding before update on public.memory_chunks
@@ -220,6 +256,9 @@ create or replace trigger settings_inserted after insert on public.memory_settin
     execute function memoryd.settings_changed();
 
 -- public.shared_knowledge
+create or replace trigger check_embedding before insert or update on public.shared_knowledge
+    for each row when (new.embedding is not null)
+    execute function memoryd.check_embedding('embedding', 'knowledge');
 create or replace trigger forget_embedding before update on public.shared_knowledge
     for each row when ((new.title, new.content, new.tags) is distinct from (old.title, old.content, old.tags))
     execute function memoryd.forget_embedding('embedding');

@@ -22,7 +22,7 @@ comment on view public.conversation_history is
 --   scope            the body of text that it is searched in
 --   searched_text    the text that is searched (memoryd.searched_text)
 --   text_hash        tells whether it must be indexed again
---   given_embedding  its embedding, where the writer of the row gave one
+--   given_embedding  its embedding, where the writer of the row gave one that can be compared
 --   content          what recall returns
 --   owner_id         the user whose row it is (null: no user)
 --   agent_id         the agent that it is for (null: any)
@@ -33,7 +33,9 @@ comment on view public.conversation_history is
 
 create or replace view memoryd.source_memory with (security_invoker = true) as
 select 'memory'::text as source, m.id, m.scope, memoryd.searched_text(m) as searched_text,
-       memoryd.text_hash(m) as text_hash, m.embedding as given_embedding,
+       memoryd.text_hash(m) as text_hash,
+       case when vector_dims(m.embedding) = memoryd.dimensions() then m.embedding end
+           as given_embedding,
        m.content,
        m.metadata || jsonb_strip_nulls(jsonb_build_object(
            'kind', m.kind, 'memory_type', m.memory_type)) as metadata,
@@ -48,7 +50,9 @@ comment on view memoryd.source_memory is 'agent_memory as recall searches it.';
 
 create or replace view memoryd.source_conversation with (security_invoker = true) as
 select 'conversation'::text as source, m.id, m.scope, memoryd.searched_text(m) as searched_text,
-       memoryd.text_hash(m) as text_hash, m.embedding as given_embedding,
+       memoryd.text_hash(m) as text_hash,
+       case when vector_dims(m.embedding) = memoryd.dimensions() then m.embedding end
+           as given_embedding,
        m.content,
        m.metadata || jsonb_strip_nulls(jsonb_build_object(
            'session_id', m.session_id, 'message_index', m.message_index, 'role', m.role,
@@ -63,7 +67,9 @@ comment on view memoryd.source_conversation is 'conversation_messages as recall 
 
 create or replace view memoryd.source_document with (security_invoker = true) as
 select 'document'::text as source, c.id, c.scope, memoryd.searched_text(c) as searched_text,
-       memoryd.text_hash(c) as text_hash, c.dense_embedding as given_embedding,
+       memoryd.text_hash(c) as text_hash,
+       case when vector_dims(c.dense_embedding) = memoryd.dimensions() then c.dense_embedding end
+           as given_embedding,
        c.chunk_text as content,
        c.metadata || jsonb_strip_nulls(jsonb_build_object(
            'document_id', c.document_id, 'chunk_index', c.chunk_index, 'context', c.context,
@@ -80,7 +86,9 @@ comment on view memoryd.source_document is 'memory_chunks as recall searches it.
 
 create or replace view memoryd.source_knowledge with (security_invoker = true) as
 select 'knowledge'::text as source, k.id, k.scope, memoryd.searched_text(k) as searched_text,
-       memoryd.text_hash(k) as text_hash, k.embedding as given_embedding,
+       memoryd.text_hash(k) as text_hash,
+       case when vector_dims(k.embedding) = memoryd.dimensions() then k.embedding end
+           as given_embedding,
        k.content,
        jsonb_strip_nulls(jsonb_build_object(
            'tier', k.tier, 'category', k.category, 'title', k.title, 'tags', k.tags,
@@ -97,7 +105,9 @@ comment on view memoryd.source_knowledge is 'shared_knowledge as recall searches
 
 create or replace view memoryd.source_insight with (security_invoker = true) as
 select 'insight'::text as source, i.id, i.scope, memoryd.searched_text(i) as searched_text,
-       memoryd.text_hash(i) as text_hash, i.embedding as given_embedding,
+       memoryd.text_hash(i) as text_hash,
+       case when vector_dims(i.embedding) = memoryd.dimensions() then i.embedding end
+           as given_embedding,
        i.insight as content,
        jsonb_build_object(
            'category', i.category, 'confidence', i.confidence,

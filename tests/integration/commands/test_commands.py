@@ -13,6 +13,7 @@ import pytest
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.openai_server import HANG, OpenAIServer
 from tests.support.rows import DIMENSIONS, ask, column, one_row, remember
+from tests.support.schemas import embedded_by
 from tests.support.waiting import IDLE, READY, until
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -243,6 +244,7 @@ async def test_a_command_cancelled_while_its_context_is_made_stays_cancelled(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     with OpenAIServer(dimensions=DIMENSIONS) as server:
+        await embedded_by(connection, "openai/any")
         server.always = HANG
         await daemons.start(
             embedder="openai/any",

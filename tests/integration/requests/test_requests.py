@@ -17,6 +17,7 @@ from tests.support.daemons import Daemons
 from tests.support.openai_server import OpenAIServer
 from tests.support.refusals import refused
 from tests.support.rows import DIMENSIONS, insert, one_row, remember
+from tests.support.schemas import embedded_by
 from tests.support.waiting import ANSWERED, IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -274,6 +275,7 @@ async def test_without_its_embedder_a_request_is_answered_by_words(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     with OpenAIServer(dimensions=DIMENSIONS) as server:
+        await embedded_by(connection, "openai/any")
         server.stop()
         await daemons.start(
             embedder="openai/any",

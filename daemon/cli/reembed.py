@@ -1,0 +1,168 @@
+"""memoryd reembed: another embedding model, or other dimensions, while recall answers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from daemon.cli.common import embedder_of, with_database
+from daemon.cli.failure import Failure, sentences
+from daemon.cli.output import as_json, number, remark, say, table
+
+if TYPE_CHECKING:
+    from daemon.db.models import Model, Models
+    from daemon.db.pool import Database
+    from daemon.reembed import Changed
+    from daemon.settings import Settings
+
+LINE_SECONDS = 10.0
+"""Between two lines of progress, where no bar can be shown."""
+
+
+def reembed(
+    model: str | None = typer.Argument(
+        None, help="As MEMORYD_EMBEDDER: local/wordllama-256 or openai/<model>."
+    ),
+    dimensions: int | None = typer.Option(
+        None, min=1, max=16000, help="Of its vectors. Needed where they are not known."
+    ),
+    status: bool = typer.Option(False, "--status", help="Say which model is used, and how far a change is."),
+    undo: bool = typer.Option(
+        False, "--undo", help="Go back to the model before, or give up a change that is not finished."
+    ),
+    confirm: bool = typer.Option(
+        False, "--confirm", help="Delete the embeddings of the model before. Then there is no way back."
+    ),
+    json: bool = typer.Option(False, "--json", help="With --status: print JSON."),
+) -> None:
+    """Change to another embedding model, or to other dimensions, while everything runs.
+
+    All passages are embedded beside the ones that recall uses; then recall changes over, in a moment. Ended in between, the
+    same command goes on where it was. The embeddings before are kept until --confirm, and --undo goes back to them.
+    """
+    with sentences():
+        if sum((model is not None, status, undo, confirm)) != 1:
+            raise Failure("Say one: a model, --status, --undo or --confirm. See: memoryd reembed --help")
+    if status:
+        _show_status(*with_database(_status), json=json)
+    elif undo:
+        _show_undone(with_database(_undo))
+    elif confirm:
+        say(f"The embeddings of {with_database(_confirm)} are deleted.")
+    elif model is not None:
+        _change(model, dimensions)
+
+
+def _change(name: str, dimensions: int | None) -> None:
+    from daemon.db.models import Model
+
+    async def change(settings: Settings, database: Database) -> tuple[Changed, Model]:
+        from daemon import reembed as work
+        from providers.build import check_names
+
+        check_names(name, None)
+        given = settings.model_copy(update={"embedder": name, "embedding_dimensions": dimensions})
+        embedder = embedder_of(given)
+        try:
+            with _progress() as progress:
+                told = work.Told(progress, remark)
+                changed = await work.reembed(database, embedder, told)
+            return changed, Model(embedder.name, embedder.dimensions)
+        finally:
+            await embedder.close()
+
+    changed, model = with_database(change)
+    say(f"Recall uses {model} now: {number(changed.passages, 'passage')} embedded.")
+    if changed.queued:
+        say(f"{number(changed.queued, 'row')} written meanwhile: the daemons embed them now.")
+    say(f"Running daemons follow. For the next start: {_variables(model)}")
+    say(f"The embeddings of {changed.was} are kept, up to date, until: memoryd reembed --confirm")
+    say("To go back to them: memoryd reembed --undo")
+
+
+async def _status(_settings: Settings, database: Database) -> tuple[Models, int, int]:
+    from daemon.db.generations import count_passages
+    from daemon.reembed import models_of
+
+    return await models_of(database), *await count_passages(database)
+
+
+def _show_status(models: Models, total: int, done: int, *, json: bool) -> None:
+    if json:
+        as_json(
+            {
+                "used": _as_dict(models.used),
+                "spare": _as_dict(models.spare),
+                "state": models.state,
+                "since": models.since,
+                "passages": total,
+                "embedded": done,
+            }
+        )
+        return
+    rows = [["used by recall", str(models.used), "-"]]
+    if models.spare is not None:
+        what = "being made" if models.state == "building" else "kept for --undo"
+        rows.append([what, str(models.spare), f"{done:,} of {total:,}"])
+    table(["", "model", "passages embedded>"], rows)
+
+
+async def _undo(_settings: Settings, database: Database) -> Models:
+    from daemon.reembed import undo
+
+    return await undo(database)
+
+
+def _show_undone(before: Models) -> None:
+    if before.state == "building":
+        say(
+            f"The embeddings of {before.spare} that were made are deleted. Recall uses {before.used}, as before."
+        )
+        return
+    assert before.spare is not None
+    say(
+        f"Recall uses {before.spare} again. Running daemons follow. For the next start: {_variables(before.spare)}"
+    )
+    say(f"The embeddings of {before.used} are kept until: memoryd reembed --confirm")
+
+
+async def _confirm(_settings: Settings, database: Database) -> Model:
+    from daemon.reembed import confirm
+
+    return await confirm(database)
+
+
+def _variables(model: Model) -> str:
+    return f"MEMORYD_EMBEDDER={model.embedder} MEMORYD_EMBEDDING_DIMENSIONS={model.dimensions}"
+
+
+def _as_dict(model: Model | None) -> dict[str, object] | None:
+    return None if model is None else {"embedder": model.embedder, "dimensions": model.dimensions}
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr; where that is no terminal, a line now and then."""
+    if not sys.stderr.isatty():
+        last = 0.0
+
+        def line(done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= LINE_SECONDS:
+                last = time.monotonic()
+                remark(f"{done:,} of {number(total, 'passage')} embedded")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("embedding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("embedding", total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)

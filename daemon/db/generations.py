@@ -1,0 +1,144 @@
+"""Generations of entries: begun, exchanged and deleted, by one process at a time (see functions/index/generations.sql).
+
+Promise: each step is one transaction that waits for locks only briefly, again and again, so that nobody waits long behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from daemon.db.apply import IN_THE_WAY
+from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.migrator import OPEN_TRANSACTIONS
+from daemon.db.models import Model
+from daemon.db.plan import MigrationError
+from daemon.db.pool import Database, connect
+
+LEASE_SECONDS = 15.0
+"""After a kill -9 the next one waits so long."""
+LOOK_SECONDS = 0.5
+LOCK_MILLISECONDS = 200
+PATIENCE_SECONDS = 120.0
+A_DAY = 86_400.0
+
+TAKE = """
+insert into memoryd.lanes as l (topic, lane, leased_until, token)
+values ('reembed', 'build', now() + make_interval(secs => $1), 1)
+on conflict (topic, lane) do update
+set leased_until = excluded.leased_until, token = l.token + 1
+where l.leased_until <= now()
+returning token
+"""
+LEASED_UNTIL = "select leased_until from memoryd.lanes where topic = 'reembed' and lane = 'build'"
+RENEW = """
+update memoryd.lanes
+set leased_until = now() + make_interval(secs => $2)
+where topic = 'reembed' and lane = 'build' and token = $1
+"""
+COUNT = """
+select (select count(*) from memoryd.entries),
+       (select count(*) from memoryd.spare_entries where code is not null)
+"""
+BEGIN = "select memoryd.begin_generation($1, $2)"
+DROP = "select memoryd.drop_generation()"
+RECONCILE = "select memoryd.reconcile_generation(false)"
+SWAP = "select memoryd.swap_generations()"
+
+
+@asynccontextmanager
+async def lease(database: Database) -> AsyncIterator[int]:
+    """The right to change generations, and its token. Raises MigrationError where another process has it.
+
+    The lease of a process that was killed is waited for.
+    """
+    token = await _take(database)
+    renewing = asyncio.create_task(_renew(database, token))
+    try:
+        yield token
+    finally:
+        renewing.cancel()
+        with suppress(*DATABASE_FAULTS):
+            await database.execute(RENEW, token, 0.0)
+
+
+async def _take(database: Database) -> int:
+    seen: datetime | None = None
+    while True:
+        token: int | None = await database.fetchval(TAKE, LEASE_SECONDS)
+        if token is not None:
+            return token
+        until = await database.fetchval(LEASED_UNTIL)
+        if seen is not None and until is not None and until > seen:
+            raise MigrationError(
+                "Another memoryd reembed is at work on this database. To see how far it is: memoryd reembed --status"
+            )
+        seen = until or seen
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _renew(database: Database, token: int) -> None:
+    while True:
+        await asyncio.sleep(LEASE_SECONDS / 5)
+        with suppress(*DATABASE_FAULTS):
+            await database.execute(RENEW, token, LEASE_SECONDS)
+
+
+async def count_passages(database: Database) -> tuple[int, int]:
+    """Passages in all, and those that have an embedding in the spare generation."""
+    row = await database.fetchrow(COUNT)
+    assert row is not None
+    return row[0], row[1]
+
+
+async def begin(database: Database, model: Model) -> None:
+    """Makes an empty generation for a model. Raises MigrationError where open transactions are in the way."""
+    await _in_one_moment(database, BEGIN, model.embedder, model.dimensions)
+
+
+async def drop(database: Database) -> None:
+    """Deletes the spare generation. Raises MigrationError as `begin`."""
+    await _in_one_moment(database, DROP)
+
+
+async def swap(database: Database) -> int:
+    """Lets recall use the spare generation, and keeps the other; returns how many rows are queued to be embedded.
+
+    Raises MigrationError as `begin`.
+    """
+    return int(await _in_one_moment(database, SWAP))
+
+
+async def prepare_swap(database: Database) -> None:
+    """Does beforehand what needs no lock: what transactions left behind, and what the planner must know of the table."""
+    async with database.transaction() as connection:
+        await connection.execute(RECONCILE, timeout=A_DAY)
+    connection = await connect(database.url, pooled=database.pooled, application="memoryd reembed")
+    try:
+        await connection.execute("vacuum (analyze) memoryd.spare_entries", timeout=A_DAY)
+    finally:
+        await connection.close()
+
+
+async def _in_one_moment(database: Database, sql: str, *args: object) -> Any:
+    until, tries = time.monotonic() + PATIENCE_SECONDS, 0
+    while True:
+        tries += 1
+        try:
+            async with database.transaction() as connection:
+                await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
+                return await connection.fetchval(sql, *args, timeout=A_DAY)
+        except (*IN_THE_WAY, asyncpg.SerializationError) as error:
+            if time.monotonic() > until:
+                raise MigrationError(
+                    f"Other transactions have been in the way for {PATIENCE_SECONDS:.0f} s ({error}). Nothing was "
+                    f"changed. End what stands open, then run the same again: {OPEN_TRANSACTIONS}"
+                ) from None
+            await asyncio.sleep(random.uniform(0.2, 0.5) * min(tries, 5))

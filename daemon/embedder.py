@@ -1,0 +1,106 @@
+"""The embedder that a daemon uses: the one that the database is embedded by, also after `memoryd reembed` has changed it.
+
+Promise: every handler asks this one object, so all change over together; a model that these settings cannot reach is reported
+once, and counts as an embedder that is down: rows are found by their words until it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.models import Model
+from providers.ports import Embedder, SimilarityFloors, Unavailable, Vectors
+
+RETRY_SECONDS = 30.0
+
+
+class FollowingEmbedder:
+    """An `Embedder` that can become another one."""
+
+    def __init__(
+        self, current: Embedder, *, build: Callable[[Model], Embedder], logger: FilteringBoundLogger
+    ) -> None:
+        self.current = current
+        self._build = build
+        self._log = logger
+        self._made = [current]
+
+    @property
+    def name(self) -> str:
+        """See `Embedder`."""
+        return self.current.name
+
+    @property
+    def dimensions(self) -> int:
+        """See `Embedder`."""
+        return self.current.dimensions
+
+    @property
+    def remote(self) -> bool:
+        """See `Embedder`."""
+        return self.current.remote
+
+    @property
+    def floors(self) -> SimilarityFloors:
+        """See `Embedder`."""
+        return self.current.floors
+
+    @property
+    def model(self) -> Model:
+        """Name and dimensions of the present one."""
+        return Model(self.name, self.dimensions)
+
+    def retry_in(self) -> float:
+        """See `Embedder`."""
+        return self.current.retry_in()
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """See `Embedder`."""
+        return await self.current.embed(texts)
+
+    async def close(self) -> None:
+        """Closes it, and those that it was before: calls of theirs may have been running."""
+        for one in self._made:
+            await one.close()
+
+    def become(self, model: Model) -> None:
+        """Changes over to another model."""
+        was = self.name
+        try:
+            made = self._build(model)
+        except (ValueError, RuntimeError) as error:
+            self.current = _Missing(model, str(error), self.floors)
+            self._log.error("embedder_missing", embedder=model.embedder, reason=str(error))
+            return
+        self._made.append(made)
+        self.current = made
+        self._log.warning(
+            "embedder_followed",
+            was=was,
+            now=model.embedder,
+            dimensions=model.dimensions,
+            hint=f"set MEMORYD_EMBEDDER={model.embedder} and MEMORYD_EMBEDDING_DIMENSIONS={model.dimensions}",
+        )
+
+
+class _Missing:
+    """In place of an embedder that these settings cannot make."""
+
+    remote = True
+
+    def __init__(self, model: Model, reason: str, floors: SimilarityFloors) -> None:
+        self.name = model.embedder
+        self.dimensions = model.dimensions
+        self.floors = floors
+        self._reason = reason
+
+    def retry_in(self) -> float:
+        return RETRY_SECONDS
+
+    async def embed(self, _texts: Sequence[str]) -> Vectors:
+        raise Unavailable(self._reason, provider=self.name, retry_in=RETRY_SECONDS, asked=False)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
