@@ -199,7 +199,7 @@ async def test_what_happens_to_rows_during_the_build_happens_to_both_generations
     changed = await remember(connection, "the anchor is rusty")
     gone = await remember(connection, "the mast is broken")
     await settled(connection)
-    models.hold_after = 257
+    models.hold_after = 200
     process = await memoryd.start("reembed", *MODEL, **reaching(models))
     await models.until_held()
     filled = await column_of(connection, "select id from memoryd.spare_entries where code is not null")

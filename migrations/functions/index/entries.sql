@@ -86,13 +86,13 @@ $$;
 
 -- Writes the entries of rows of one source. p_hashes: which text of each row was read (null: any). Passages:
 -- p_rows says for each which row of p_ids it belongs to, in their order; with its text and its embedding
--- (null: not known yet). Memories are then linked. p_embedder: which model the embeddings are of. When recall
--- uses another by now (memoryd reembed), they are not written: the rows are found by their words, and queued
--- for a daemon that has noticed it. Returns the rows that were written, and those that another
--- transaction has locked.
+-- (null: not known yet). Memories are then linked. p_embedder: which model the embeddings are of (null: not
+-- checked). When recall uses another by now (memoryd reembed), they are not written: the rows are found by
+-- their words, and queued for a daemon that has noticed it. Returns the rows that were written, and those
+-- that another transaction has locked.
 create or replace function memoryd.write_entries(
     p_source text, p_ids uuid[], p_hashes bigint[], p_rows uuid[], p_passages text[], p_embeddings vector[],
-    p_embedder text)
+    p_embedder text default null)
 returns table (id uuid, scope bigint, locked_elsewhere boolean)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp

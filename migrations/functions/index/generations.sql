@@ -1,9 +1,9 @@
 -- Generations of entries. memoryd.entries is the one that recall answers from. memoryd.spare_entries is
 -- empty, or one that is being built for another embedding model, or the one before, kept for undo;
--- memoryd.settings says which ('spare': embedder, dimensions, state). While there is one, a trigger of memoryd.entries writes
--- every change of memoryd.entries into it too, in the same transaction, without the embedding: so a row that
--- is deleted or erased is in neither. `memoryd reembed` (daemon/db/generations.py) fills in the embeddings of
--- its own model; then the tables change places by their names.
+-- memoryd.settings says which ('spare': embedder, dimensions, state). While there is one, a trigger of
+-- memoryd.entries writes every change of memoryd.entries into it too, in the same transaction, without the
+-- embedding: so a row that is deleted or erased is in neither. `memoryd reembed` (daemon/db/generations.py)
+-- fills in the embeddings of its own model; then the tables change places by their names.
 
 -- Writes the changes of a statement into the other generation, if there is one.
 create or replace function memoryd.mirror_entries() returns trigger
