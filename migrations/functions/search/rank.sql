@@ -9,8 +9,8 @@
 --   named    The question names the speaker, or speaks of the role that the message has.
 --   session  0.3 of the best message of the same session; what has no session is one of its own.
 -- relevance  From 0 to 1: half of the sum between the lowest and the best sum, and a half, times how well the
--- best
---            candidate fits at all: the mean of the part of the question that it has and of its similarity.
+--            best candidate fits at all: the mean of the part of the question that it has and of its
+--            similarity.
 -- score      min(1, relevance x weight + recency + association): recency is up to 0.15 of relevance x weight,
 --            and association what is missing to a fifth of the strength of the link to one of the best
 --            memories
