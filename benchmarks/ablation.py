@@ -58,12 +58,20 @@ class Part:
     """Whether a text is indexed as one passage."""
 
 
+NO_MORE_WORDS = Edit(
+    "rank_passages", "coalesce(0.3 * w.more / nullif(max(w.more) over (), 0), 0)", "0::float8"
+)
+
 PARTS = (
     Part("nothing"),
     Part(
         "lexical, from the sum",
-        [Edit("rank_passages", "coalesce(l.lexical / nullif(max(l.lexical) over (), 0), 0)", "0::float8")],
+        [
+            Edit("rank_passages", "coalesce(l.lexical / nullif(max(l.lexical) over (), 0), 0)", "0::float8"),
+            NO_MORE_WORDS,
+        ],
     ),
+    Part("words of the best", [NO_MORE_WORDS]),
     Part(
         "dense, from the sum",
         [Edit("rank_passages", "coalesce(0.5 * r.near / nullif(max(r.near) over (), 0), 0)", "0::float8")],
