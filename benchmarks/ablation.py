@@ -88,6 +88,10 @@ PARTS = (
             ),
         ],
     ),
+    Part(
+        "less of them for long messages",
+        [Edit("lexical_scores", "80.0 / (80 + r.row_length) as share", "1.0 as share")],
+    ),
     Part("words near in meaning", [Edit("near_lexemes", "limit 8\n", "limit 0\n")]),
     Part(
         "named and roles",
@@ -99,6 +103,7 @@ PARTS = (
             )
         ],
     ),
+    Part("roles alone", [Edit("rank_passages", "or h.role = asked_role then 0.5", "then 0.5")]),
     Part(
         "says little (prior)",
         [Edit("rank_passages", "-0.5 * 5 / (5 + h.row_length) * case when h.asks then 2 else 1 end", "0")],
