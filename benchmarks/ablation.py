@@ -1,137 +1,263 @@
-"""What each part of recall is worth: evidence recall on LoCoMo conversations with one part taken away at a time.
+"""What each part of recall is worth: evidence recall over all sets, with one part taken away at a time.
 
-The parts that recall adds up (explain_recall) are taken away from the results, and the rest is ranked anew; messages beside,
-words near in meaning and the reading of the question are taken away in the database. FILE is as for benchmarks.locomo.
+    python -m benchmarks.ablation --data FILE...
+
+FILEs are as for benchmarks.evidence. All sets are indexed in one database. A part is taken away there by replacing a fragment
+of one of memoryd's functions, which is undone afterwards; where the part is written with the row, the rows are indexed again.
+The benchmark ends with an error where a function no longer has the fragment: then this file must follow it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import asyncpg
+from pgvector import Vector
+from pgvector.asyncpg import register_vector
 
-from benchmarks.harness import daemon, database, wait_for
-from benchmarks.locomo import CUTS, IDLE, WRITE, read_conversations, rows_of
-from daemon.db.pool import Database
-from daemon.logs import get_logger
-from handlers.shared.embedding import Embedding
-from handlers.shared.question import Question, Questions, search
+from benchmarks.bodies import Body, parser, read, write
+from benchmarks.bulk import COUNT
+from benchmarks.evidence import RECALL, print_table
+from benchmarks.harness import database
+from memory.passages import passages
 from providers.local_embedder import LocalEmbedder
 
-DEPTH = 100
-PARTS = ("lexical", "dense", "prior", "named", "timed", "session")
-NO_NEIGHBOURS = "delete from memoryd.lexeme_neighbours"
-NOTHING_BESIDE = "update memoryd.entries set position = position * 10"
-"""So far apart that no message is beside another."""
+DEFINITION = """
+select pg_get_functiondef(p.oid)
+from pg_proc p
+where p.proname = $1 and p.pronamespace = 'memoryd'::regnamespace
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question of a conversation, and where its answer lies."""
+class Edit:
+    """A fragment of a function of memoryd, and what replaces it."""
 
-    text: str
-    user: uuid.UUID
-    evidence: frozenset[uuid.UUID]
-
-
-Ranking = Sequence[Mapping[str, Any]]
+    function: str
+    fragment: str
+    replacement: str
 
 
-def recalls(asked: Sequence[Asked], rankings: Sequence[Ranking], without: str | None = None) -> list[float]:
-    """Mean evidence recall at each cut; `without` a part, what is left decides."""
-    found: dict[int, list[float]] = {k: [] for k in CUTS}
-    for question, ranking in zip(asked, rankings, strict=True):
-        left = [p for p in PARTS if p != without]
-        rows = (
-            ranking if without is None else sorted(ranking, key=lambda row: -sum(row[part] for part in left))
-        )
-        for k in CUTS:
-            ids = {row["id"] for row in rows[:k]}
-            found[k].append(len(question.evidence & ids) / len(question.evidence))
-    return [fmean(v) for v in found.values()]
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of recall, and how it is taken away."""
+
+    name: str
+    edits: Sequence[Edit] = ()
+    indexed: bool = False
+    """Whether it is written with the rows."""
+    whole: bool = field(default=False)
+    """Whether a text is indexed as one passage."""
 
 
-async def write(url: str, data: Sequence[Mapping[str, Any]]) -> list[Asked]:
-    """Writes the conversations, waits until they are indexed, and returns the questions."""
-    connection = await asyncpg.connect(url)
-    asked = []
-    async with daemon(url):
-        for conversation in data:
-            columns, ids = rows_of(dict(conversation))
-            await connection.execute(WRITE, *columns)
-            user = columns[2][0]
-            assert isinstance(user, uuid.UUID)
-            for question in conversation["questions"]:
-                evidence = frozenset(ids[e] for e in question["evidence"] if e in ids)
-                if evidence:
-                    asked.append(Asked(question["question"], user, evidence))
-        await wait_for(connection, IDLE, pause=0.02)
-    await connection.close()
-    return asked
+NO_MORE_WORDS = Edit(
+    "rank_passages", "coalesce(0.3 * w.more / nullif(max(w.more) over (), 0), 0)", "0::float8"
+)
+
+PARTS = (
+    Part("nothing"),
+    Part(
+        "lexical, from the sum",
+        [
+            Edit("rank_passages", "coalesce(l.lexical / nullif(max(l.lexical) over (), 0), 0)", "0::float8"),
+            NO_MORE_WORDS,
+        ],
+    ),
+    Part("words of the best", [NO_MORE_WORDS]),
+    Part(
+        "dense, from the sum",
+        [Edit("rank_passages", "coalesce(0.5 * r.near / nullif(max(r.near) over (), 0), 0)", "0::float8")],
+    ),
+    Part("embeddings wholly", [Edit("embed_question", "or memoryd.embed('') is null", "or true")]),
+    Part(
+        "messages beside",
+        [
+            Edit("lexical_scores", "least(b.top, b.has * r.share)", "0::float8"),
+            Edit(
+                "candidates",
+                "|| memoryd.messages_beside(p_caller, p_access, p_scopes, worded[1:80] || nearest[1:20])",
+                "",
+            ),
+        ],
+    ),
+    Part(
+        "less of them for long messages",
+        [Edit("lexical_scores", "80.0 / (80 + r.row_length) as share", "1.0 as share")],
+    ),
+    Part("words near in meaning", [Edit("near_lexemes", "limit 8\n", "limit 0\n")]),
+    Part(
+        "named and roles",
+        [
+            Edit(
+                "rank_passages",
+                "case when h.speaker = any(speakers) or h.role = asked_role then 0.5 else 0 end",
+                "0",
+            )
+        ],
+    ),
+    Part("roles alone", [Edit("rank_passages", "or h.role = asked_role then 0.5", "then 0.5")]),
+    Part(
+        "says little (prior)",
+        [Edit("rank_passages", "-0.5 * 5 / (5 + h.row_length) * case when h.asks then 2 else 1 end", "0")],
+    ),
+    Part(
+        "session",
+        [
+            Edit(
+                "rank_passages",
+                "0.3 * max(s.total) over (partition by coalesce(s.session_id, s.id))",
+                "0::float8",
+            )
+        ],
+    ),
+    Part(
+        "length of the passage",
+        [
+            Edit(
+                "lexical_scores", "0.5 + 0.5 * greatest(1, r.length) / average as norm", "1::float8 as norm"
+            ),
+            Edit("worded_passages", "(0.5 + 0.5 * greatest(1, l.length) / average)", "1::float8"),
+        ],
+    ),
+    Part(
+        "dates of messages", [Edit("weigh_passages", "where t.date is not null", "where false")], indexed=True
+    ),
+    Part("passages (one a text)", indexed=True, whole=True),
+)
+
+TAKE_STATISTICS = "delete from memoryd.lexeme_statistics"
+
+WRITE = """
+select memoryd.insert_entries($1, array_agg(s.id), array_agg(s.scope), $2, $3, $4)
+from memoryd.searchable s where s.source = $1 and s.id = any($2::uuid[])
+"""
 
 
-async def ask(
-    database: Database,
-    asked: Sequence[Asked],
-    *,
-    names: bool = False,
-    near: bool = True,
-    by_meaning: bool = True,
-) -> list[Ranking]:
-    """The first results of each question; with names left in its embedding, without near words, or only by words."""
-    embedder = LocalEmbedder()
-    embedding = Embedding(embedder, database)
-    questions = Questions(reader=database, embedding=embedding, words=embedder)
-    rankings: list[Ranking] = []
-    for one in asked:
-        question = await questions.read(one.text, user=one.user)
-        vector = question.embedding
-        if names:
-            vector = (await embedding.by_key({0: one.text}))[0]
-        question = Question(one.text, vector if by_meaning else None, question.near if near else None)
-        rankings.append(await search(database, question, user=one.user, count=DEPTH))
-    await embedder.close()
-    return rankings
+class Sets:
+    """The sets in the database, and what is asked of them."""
+
+    def __init__(self, bodies: Mapping[str, Sequence[Body]], most: int) -> None:
+        self._bodies = bodies
+        self._most = most
+
+    async def ask(self, connection: asyncpg.Connection, count: int) -> dict[str, float]:
+        """Mean evidence recall at `count`, by set."""
+        statement = await connection.prepare(RECALL)
+        means = {}
+        for name, bodies in self._bodies.items():
+            asked = [(body.user, question) for body in bodies for question in body.questions]
+            parts = []
+            for user, question in asked[:: -(-len(asked) // self._most)]:
+                found = {r["id"] for r in await statement.fetch(question.text, user, count)}
+                parts.append(len(found & question.evidence) / len(question.evidence))
+            means[name] = fmean(parts)
+        return means
+
+    async def index(self, connection: asyncpg.Connection, *, whole: bool) -> None:
+        """Indexes all rows again, as the daemon does; `whole`: each text as one passage."""
+        embedder = LocalEmbedder()
+        await connection.execute("set session_replication_role = replica")
+        for bodies in self._bodies.values():
+            for body in bodies:
+                source = "memory" if None in body.sessions.values() else "conversation"
+                cut: list[tuple[uuid.UUID, str]] = [
+                    (row, passage)
+                    for row, text in body.texts.items()
+                    for passage in ([text.strip()] if whole else passages(text))
+                ]
+                texts = [passage for _, passage in cut]
+                vectors = [Vector(v) for v in await embedder.embed(texts)]
+                await connection.execute(WRITE, source, [row for row, _ in cut], texts, vectors)
+        await connection.execute(TAKE_STATISTICS)
+        await connection.execute(COUNT)
+        await connection.execute("set session_replication_role = origin")
+        await connection.execute("vacuum analyze memoryd.entries")
+        await embedder.close()
 
 
-async def run(url: str, data: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """Evidence recall at the cuts, by what was taken away."""
-    asked = await write(url, data)
-    database = await Database.open(url, size=3, pooled=False, logger=get_logger())
-    whole = await ask(database, asked)
-    table = {"nothing": recalls(asked, whole)}
+@asynccontextmanager
+async def without(connection: asyncpg.Connection, edits: Sequence[Edit]) -> AsyncIterator[None]:
+    """The functions with these edits; as before at the end."""
+    before = []
+    for edit in edits:
+        definitions = await connection.fetch(DEFINITION, edit.function)
+        if len(definitions) != 1:
+            raise SystemExit(f"There are {len(definitions)} functions memoryd.{edit.function}, not one.")
+        text = definitions[0][0]
+        if text.count(edit.fragment) != 1:
+            raise SystemExit(
+                f"memoryd.{edit.function} has {text.count(edit.fragment)} times, not once: {edit.fragment!r}. "
+                "Change the fragment in benchmarks/ablation.py."
+            )
+        before.append(text)
+        await connection.execute(text.replace(edit.fragment, edit.replacement))
+    yield
+    for text in reversed(before):
+        await connection.execute(text)
+
+
+async def check(connection: asyncpg.Connection) -> None:
+    """Ends here if a fragment is gone, before anything is measured."""
     for part in PARTS:
-        table[part] = recalls(asked, whole, part)
-    table["embeddings, from the candidates too"] = recalls(
-        asked, await ask(database, asked, by_meaning=False)
-    )
-    table["names out of the embedded question"] = recalls(asked, await ask(database, asked, names=True))
-    await database.execute(NO_NEIGHBOURS)
-    table["words near in meaning"] = recalls(asked, await ask(database, asked, near=False))
-    await database.execute(NOTHING_BESIDE)
-    table["words near in meaning, and messages beside"] = recalls(
-        asked, await ask(database, asked, near=False)
-    )
-    await database.close()
+        async with without(connection, part.edits):
+            pass
+
+
+async def run(
+    url: str, files: Sequence[Path], *, most: int, count: int, only: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Evidence recall by what was taken away, and by set."""
+    connection = await asyncpg.connect(url)
+    await register_vector(connection)
+    await check(connection)
+    written = {name: (await write(url, texts))[0] for name, texts in read(files).items()}
+    sets = Sets(written, most)
+    table = {}
+    for part in PARTS:
+        if only and part.name not in only:
+            continue
+        async with without(connection, part.edits):
+            if part.indexed:
+                await sets.index(connection, whole=part.whole)
+            table[part.name] = await sets.ask(connection, count)
+        if part.indexed:
+            await sets.index(connection, whole=False)
+        table[part.name]["mean"] = fmean(table[part.name].values())
+        print(part.name, {k: round(v, 4) for k, v in table[part.name].items()}, file=sys.stderr, flush=True)
+    await connection.close()
     return table
 
 
 def main() -> None:
     """Runs the benchmark."""
-    options, data = read_conversations(__doc__ or "")
+    made = parser(__doc__ or "")
+    made.add_argument("--at", type=int, default=10, help="results that are looked at")
+    made.add_argument(
+        "--questions",
+        type=int,
+        default=10_000,
+        help="of a set at most; of a bigger set every second, third ...",
+    )
+    made.add_argument("--only", nargs="*", default=[], metavar="PART", choices=[p.name for p in PARTS])
+    options = made.parse_args()
     with database(options.database_url) as url:
-        table = asyncio.run(run(url, data))
-    print("| taken away | " + " | ".join(f"recall@{k}" for k in CUTS) + " |")
-    print("|---|" + "---|" * len(CUTS))
-    for name, values in table.items():
-        print(f"| {name} | " + " | ".join(f"{100 * v:.1f}" for v in values) + " |")
-    line = json.dumps({"benchmark": "ablation", **table})
+        table = asyncio.run(
+            run(url, options.data, most=options.questions, count=options.at, only=options.only)
+        )
+    columns = list(next(iter(table.values())))
+    print_table(
+        ["taken away", *columns],
+        [(name, [f"{100 * values[c]:.1f}" for c in columns]) for name, values in table.items()],
+    )
+    line = json.dumps({"benchmark": "ablation", "at": options.at, **table})
     print(line)
     if options.json is not None:
         options.json.write_text(line + "\n")

@@ -70,7 +70,7 @@ from bench_rows r join memoryd.searchable s on s.source = $1 and s.id = r.id
 COUNT = """
 insert into memoryd.lexeme_statistics (scope, lexeme, rows)
 select e.scope, l.lexeme, sum(l.count)
-from memoryd.entries e cross join lateral memoryd.counted(e.source, e.lexemes, e.length) l
+from memoryd.entries e cross join lateral memoryd.counted(e.source, e.language, e.lexemes, e.length) l
 group by 1, 2
 on conflict (scope, lexeme) do update set rows = excluded.rows
 """

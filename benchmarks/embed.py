@@ -1,7 +1,7 @@
 """How well memoryd.embed() agrees with the daemons' local embedder, and how long it takes.
 
     python -m benchmarks.embed                            made-up texts
-    python -m benchmarks.embed --data FILE...             texts and questions of files as benchmarks.locomo reads
+    python -m benchmarks.embed --data FILE...             texts and questions of files as benchmarks.evidence reads
 
 Times are taken within the server, one call for each question, in one session. Loading and disk: the tokens in a new database.
 """

@@ -1,30 +1,31 @@
-"""Evidence recall on every kind of text: does recall bring what answers a question?
+"""Evidence recall on every kind of text: does recall() bring what answers a question?
 
-Each FILE is a list of bodies of text: {"id", "turns": [{"id", "session", "speaker", "time", "text"}], "questions":
-[{"question", "evidence": [turn ids], "category"}]}. The turns of one are written through SQL as conversation_messages of one
-user, or, where they have no session, as memories. When the daemon has indexed all, each question goes through recall() with
-its text alone, as any client asks it. A question's recall@k is the part of its evidence among the first k results; any@10
-whether there is some among the first ten; session@10 whether a message of the right session is; figures are means over
-questions.
+    python -m benchmarks.evidence --data FILE...
+
+Each FILE is a set of bodies of text (benchmarks.bodies). When the daemon has indexed a set, each question goes through
+recall() with its text alone, as any client asks it; the database embeds it. A question's recall@k is the part of its evidence
+among the first k results; any@10 whether there is some among the first ten; session@10 the part of the evidence's sessions
+that the first ten results are of. Figures are means over questions. BM25, the similarity of embeddings and their sum
+(benchmarks.naive) are measured beside it on the same rows, and the last table compares all over all sets.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, database, percentiles, report, wait_for
+from benchmarks.bodies import Asked, Body, parser, read, write
+from benchmarks.harness import database, percentiles
+from benchmarks.naive import RANKINGS, rank_all
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from handlers.shared.embedding import Embedding
@@ -32,154 +33,185 @@ from handlers.shared.question import Questions, search
 from providers.local_embedder import LocalEmbedder
 
 CUTS = (5, 10, 20)
-IDLE = "select not exists (select from memoryd.jobs)"
-ROLES = ("user", "assistant", "system")
+RECALL = "select id from recall($1, user_id => $2, match_count => $3)"
 
-WRITE_MESSAGES = """
-insert into conversation_messages (id, session_id, user_id, message_index, role, speaker, content, created_at)
-select * from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
-"""
-WRITE_MEMORIES = """
-insert into agent_memory (id, agent_id, user_id, content, kind, ttl_hours)
-select m.id, 'reader', m.user_id, m.content, 'fact', null
-from unnest($1::uuid[], $2::uuid[], $3::text[]) as m(id, user_id, content)
-"""
-
-
-@dataclass(slots=True)
-class Body:
-    """A body of text that was written: its user, and the rows of its turns."""
-
-    user: uuid.UUID
-    rows: dict[Any, uuid.UUID]
-    sessions: dict[uuid.UUID, Any]
-    questions: list[dict[str, Any]]
+Ask = Callable[[str, uuid.UUID], Awaitable[Sequence[Any]]]
+Figures = dict[str, float]
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was found, question by question."""
+    """What one way to search has found, question by question."""
 
-    recall: dict[int, list[float]] = field(default_factory=lambda: {k: [] for k in CUTS})
-    any_of_it: list[float] = field(default_factory=list)
-    session: list[float] = field(default_factory=list)
-    by_category: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    seconds: list[float] = field(default_factory=list)
+    figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, found: list[uuid.UUID], evidence: set[uuid.UUID], body: Body, category: object) -> None:
+    def add(self, found: Sequence[uuid.UUID], question: Asked, body: Body) -> None:
         """Counts one question."""
+        evidence = question.evidence
         for k in CUTS:
-            self.recall[k].append(len(evidence & set(found[:k])) / len(evidence))
-        self.any_of_it.append(float(not evidence.isdisjoint(found[:10])))
+            self.figures[f"@{k}"].append(len(evidence.intersection(found[:k])) / len(evidence))
+        self.figures["any@10"].append(float(not evidence.isdisjoint(found[:10])))
         wanted = {body.sessions[e] for e in evidence}
-        self.session.append(len(wanted & {body.sessions.get(i) for i in found[:10]}) / len(wanted))
-        self.by_category[str(category)].append(self.recall[10][-1])
-
-    def figures(self) -> dict[str, object]:
-        """The means."""
-        return {
-            "questions": len(self.any_of_it),
-            **{f"recall@{k}": round(fmean(v), 4) for k, v in self.recall.items()},
-            "any@10": round(fmean(self.any_of_it), 4),
-            "session@10": round(fmean(self.session), 4),
-            **{f"recall@10, {k}": round(fmean(v), 3) for k, v in sorted(self.by_category.items())},
-            **percentiles(self.seconds),
-        }
-
-
-def body_of(text: dict[str, Any]) -> tuple[Body, list[list[object]], bool]:
-    """A body of text as columns of rows of one new user; and whether they are messages."""
-    user = uuid.uuid4()
-    ids = {turn["id"]: uuid.uuid4() for turn in text["turns"]}
-    session_of: dict[uuid.UUID, Any] = {ids[turn["id"]]: turn["session"] for turn in text["turns"]}
-    body = Body(user, ids, session_of, text["questions"])
-    if text["turns"][0]["session"] is None:
-        return (
-            body,
-            [[*c] for c in zip(*((ids[t["id"]], user, t["text"]) for t in text["turns"]), strict=True)],
-            False,
-        )
-    sessions: dict[Any, uuid.UUID] = defaultdict(uuid.uuid4)
-    places: dict[Any, int] = defaultdict(int)
-    roles: dict[str, str] = {}
-    rows = []
-    for turn in text["turns"]:
-        place = places[turn["session"]]
-        places[turn["session"]] += 1
-        speaker = turn["speaker"]
-        role = speaker if speaker in ROLES else roles.setdefault(speaker, "assistant" if roles else "user")
-        said = datetime.fromisoformat(turn["time"]) if turn["time"] else datetime.now(UTC)
-        rows.append(
-            (
-                *(ids[turn["id"]], sessions[turn["session"]], user, place, role),
-                *(None if speaker in ROLES else speaker, turn["text"], said + timedelta(milliseconds=place)),
+        if None not in wanted:
+            self.figures["session@10"].append(
+                len(wanted & {body.sessions.get(i) for i in found[:10]}) / len(wanted)
             )
-        )
-    return body, [list(column) for column in zip(*rows, strict=True)], True
+        self.figures[f"@10, {question.kind}"].append(self.figures["@10"][-1])
+
+    def means(self) -> Figures:
+        """The means."""
+        return {name: round(fmean(values), 4) for name, values in self.figures.items()}
 
 
-async def write(url: str, texts: list[dict[str, Any]]) -> tuple[list[Body], float]:
-    """Writes all, and waits until a daemon has indexed them: the bodies, and the seconds that it took."""
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured on one set."""
+
+    rows: int
+    questions: int
+    seconds: float
+    """Until all was indexed."""
+    times: dict[str, float]
+    by_ranking: dict[str, Figures]
+
+
+async def measure(url: str, texts: Sequence[dict[str, Any]], *, through_daemon: bool) -> Result:
+    """Writes a set and asks its questions."""
+    bodies, seconds = await write(url, texts)
+    if through_daemon:
+        times, recall = await ask_through_daemon(url, bodies)
+    else:
+        times, recall = await ask_in_sql(url, bodies)
     connection = await asyncpg.connect(url)
-    written = []
-    async with daemon(url):
-        began = time.perf_counter()
-        for text in texts:
-            body, columns, messages = body_of(text)
-            await connection.execute(WRITE_MESSAGES if messages else WRITE_MEMORIES, *columns)
-            written.append(body)
-        await wait_for(connection, IDLE, pause=0.02)
-        seconds = time.perf_counter() - began
-    await connection.execute("analyze")
+    tallies = {name: Tally() for name in RANKINGS}
+    for body in bodies:
+        rankings = await rank_all(connection, body, count=max(CUTS))
+        for question, by_ranking in zip(body.questions, rankings, strict=True):
+            for name, found in zip(RANKINGS, by_ranking, strict=True):
+                tallies[name].add(found, question, body)
     await connection.close()
-    return written, seconds
+    return Result(
+        sum(len(b.texts) for b in bodies),
+        sum(len(b.questions) for b in bodies),
+        round(seconds, 1),
+        percentiles(times),
+        {"recall()": recall.means(), **{name: tally.means() for name, tally in tallies.items()}},
+    )
 
 
-async def ask(database: Database, bodies: list[Body]) -> Tally:
-    """Asks every question."""
-    tally = Tally()
+async def ask_in_sql(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
+    """Asks every question as any client does: with its text alone."""
+    connection = await asyncpg.connect(url)
+    statement = await connection.prepare(RECALL)
+    asked = await ask(bodies, lambda text, user: statement.fetch(text, user, max(CUTS)))
+    await connection.close()
+    return asked
+
+
+async def ask_through_daemon(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
+    """Asks every question as a daemon does: it embeds the question, and finds words near to those new to the lexicon."""
+    database = await Database.open(url, size=3, pooled=False, logger=get_logger())
     embedder = LocalEmbedder()
     questions = Questions(reader=database, embedding=Embedding(embedder, database), words=embedder)
-    for body in bodies:
-        for asked in body.questions:
-            evidence = {body.rows[e] for e in asked["evidence"] if e in body.rows}
-            if not evidence:
-                continue
-            began = time.perf_counter()
-            question = await questions.read(asked["question"], user=body.user)
-            rows = await search(database, question, user=body.user, count=max(CUTS))
-            tally.seconds.append(time.perf_counter() - began)
-            tally.add([r["id"] for r in rows], evidence, body, asked["category"])
+
+    async def one(text: str, user: uuid.UUID) -> Sequence[Any]:
+        question = await questions.read(text, user=user)
+        return await search(database, question, user=user, count=max(CUTS))
+
+    asked = await ask(bodies, one)
     await embedder.close()
-    return tally
-
-
-async def run(url: str, texts: list[dict[str, Any]]) -> dict[str, object]:
-    """The figures of one set."""
-    bodies, seconds = await write(url, texts)
-    database = await Database.open(url, size=3, pooled=False, logger=get_logger())
-    tally = await ask(database, bodies)
     await database.close()
-    rows = sum(len(b.rows) for b in bodies)
-    return {"rows": rows, **tally.figures(), "indexed_s": round(seconds, 1)}
+    return asked
 
 
-def read_texts(description: str) -> tuple[argparse.Namespace, dict[str, list[dict[str, Any]]]]:
-    """The command line, and what is in its FILEs, by name."""
-    parser = arguments(description)
-    parser.add_argument(
-        "--data", type=Path, required=True, nargs="+", metavar="FILE", help="bodies of text with questions"
+async def ask(bodies: Sequence[Body], one: Ask) -> tuple[list[float], Tally]:
+    """Asks every question: the seconds of each, and what was found."""
+    tally = Tally()
+    seconds = []
+    for body in bodies:
+        for question in body.questions:
+            began = time.perf_counter()
+            rows = await one(question.text, body.user)
+            seconds.append(time.perf_counter() - began)
+            tally.add([r["id"] for r in rows], question, body)
+    return seconds, tally
+
+
+def print_table(head: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """A table in Markdown."""
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for name, values in rows:
+        print(f"| {name} | " + " | ".join(values) + " |")
+
+
+def shown(value: float | None) -> str:
+    """A part of one, to three places."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def print_result(name: str, result: Result) -> None:
+    """The figures of one set."""
+    print(
+        f"\n{name}: {result.rows} rows, {result.questions} questions, indexed in {result.seconds} s; recall() ",
+        end="",
     )
-    options = parser.parse_args()
-    return options, {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in options.data}
+    print(
+        f"p50 {result.times['p50_ms']} ms, p95 {result.times['p95_ms']} ms, p99 {result.times['p99_ms']} ms\n"
+    )
+    columns = list(result.by_ranking)
+    lines = [
+        (line, [shown(result.by_ranking[c].get(line)) for c in columns])
+        for line in _in_order(result.by_ranking["recall()"])
+    ]
+    print_table(["", *columns], lines)
+
+
+def _in_order(figures: Figures) -> list[str]:
+    kinds = sorted(f for f in figures if ", " in f)
+    return [f for f in figures if f not in kinds] + kinds
+
+
+def print_all(results: Mapping[str, Result], figure: str = "@10") -> None:
+    """One figure of each way to search on each set, and the mean over the sets."""
+    print(f"\nall sets, {figure}\n")
+    rows = []
+    for ranking in ("recall()", *RANKINGS):
+        values = [result.by_ranking[ranking][figure] for result in results.values()]
+        rows.append((ranking, [shown(v) for v in (*values, fmean(values))]))
+    print_table(["", *results, "mean"], rows)
 
 
 def main() -> None:
     """Runs the benchmark."""
-    options, sets = read_texts(__doc__ or "")
+    made = parser(__doc__ or "")
+    made.add_argument(
+        "--through-daemon",
+        action="store_true",
+        help="ask as the daemon asks for `memoryd recall` and memory_requests",
+    )
+    options = made.parse_args()
+    results = {}
     with database(options.database_url) as url:
-        for name, texts in sets.items():
-            report(f"evidence recall: {name}", asyncio.run(run(url, texts)), options.json)
+        for name, texts in read(options.data).items():
+            results[name] = asyncio.run(measure(url, texts, through_daemon=options.through_daemon))
+            print_result(name, results[name])
+    print_all(results)
+    lines = [
+        json.dumps(
+            {
+                "benchmark": f"evidence recall: {name}",
+                "rows": r.rows,
+                "indexed_s": r.seconds,
+                **r.times,
+                **r.by_ranking,
+            }
+        )
+        for name, r in results.items()
+    ]
+    print("\n" + "\n".join(lines))
+    if options.json is not None:
+        options.json.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
     python -m benchmarks.ingest --table conversation_messages
 
 Four clients insert batches of 100 rows as fast as the database takes them, while one daemon with the local embedder indexes.
+WAL is counted until the last association is made, disk space after a vacuum, with all tables of memoryd and their indexes.
 Made-up texts of 8 to 30 words (benchmarks.corpus); memories of 16 agents, or sessions of 20 messages of 100 users.
 """
 
@@ -45,6 +46,13 @@ from unnest($1::uuid[], $2::uuid[], $3::integer[], $4::text[], $5::text[])
 }
 
 UNINDEXED = "select count(*) from memoryd.unindexed"
+
+WAL = "select pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
+DISK = """
+select sum(pg_total_relation_size(c.oid))::bigint
+from pg_class c
+where c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+"""
 
 WORK = "select not exists (select from memoryd.jobs where topic = any($1))"
 
@@ -94,7 +102,7 @@ class Progress:
             await asyncio.sleep(0.2)
             # In this order: a row inserted between the two counts as not yet searchable.
             inserted = self.inserted
-            unindexed = await connection.fetchval(UNINDEXED.format(table=table))
+            unindexed = await connection.fetchval(UNINDEXED)
             self.points.append((time.perf_counter() - self.began, max(0, inserted - unindexed)))
 
     def tenths(self) -> list[int]:
@@ -136,6 +144,7 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
     """Inserts, waits, checks."""
     connection = await asyncpg.connect(url)
     progress = Progress(rows)
+    wal, disk = await connection.fetchval(WAL), await connection.fetchval(DISK)
     async with daemon(url):
         progress.began = time.perf_counter()
         watching = asyncio.create_task(progress.watch(connection, table))
@@ -149,6 +158,9 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
         searchable = time.perf_counter() - progress.began
         await wait_for(connection, WORK, ["associate", "lexicon"], pause=0.02)
         whole = time.perf_counter() - progress.began
+    wal = await connection.fetchval(WAL) - wal
+    await connection.execute("vacuum")
+    disk = await connection.fetchval(DISK) - disk
     source = {"agent_memory": "#memory", "conversation_messages": "#conversation"}[table]
     counts = dict(await connection.fetchrow(CHECK.format(table=table), source) or {})
     figures = {
@@ -158,6 +170,8 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
         "searchable_rows_per_second": round(rows / searchable),
         "by_tenth": progress.tenths(),
         "associated_rows_per_second": round(rows / whole),
+        "wal_bytes_per_row": round(wal / rows),
+        "disk_bytes_per_row": round(disk / rows),
         **counts,
         "all_searchable": counts["rows"] == counts["indexed"] == counts["counted"] == rows,
         "found_by_their_own_words": round(await findable(connection, table), 3),

@@ -53,7 +53,7 @@ select array(select e.id
 EXHAUSTIVE = """
 select array(
     select h.id
-    from memoryd.hybrid_scores(
+    from memoryd.rank_passages(
         memoryd.current_caller(), null, '{memory}', array[memoryd.scope_of($1, null)],
         array(select e.ctid from memoryd.entries e
               where e.scope = memoryd.scope_of($1, null) and e.source = 'memory'),

@@ -1,0 +1,134 @@
+"""Bodies of text with questions, for measuring recall: read from files, written through SQL, indexed by a daemon.
+
+A FILE is a list of bodies: {"id", "turns": [{"id", "session", "speaker", "time", "text"}], "questions": [{"question",
+"evidence": [turn ids], "category"}]}. The turns of a body become conversation_messages of one new user, or memories where
+they have no session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from benchmarks.harness import arguments, daemon, wait_for
+
+ROLES = ("user", "assistant", "system")
+IDLE = "select not exists (select from memoryd.jobs)"
+
+WRITE_MESSAGES = """
+insert into conversation_messages (id, session_id, user_id, message_index, role, speaker, content, created_at)
+select * from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
+"""
+WRITE_MEMORIES = """
+insert into agent_memory (id, agent_id, user_id, content, kind, ttl_hours)
+select m.id, 'reader', m.user_id, m.content, 'fact', null
+from unnest($1::uuid[], $2::uuid[], $3::text[]) as m(id, user_id, content)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and the rows that answer it."""
+
+    text: str
+    evidence: frozenset[uuid.UUID]
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body of text as rows of one user."""
+
+    user: uuid.UUID
+    texts: dict[uuid.UUID, str]
+    """By row, in order."""
+    sessions: dict[uuid.UUID, Any]
+    """By row; None: it is a memory."""
+    questions: Sequence[Asked]
+
+
+def make_body(found: dict[str, Any]) -> tuple[Body, list[list[object]]]:
+    """A body of a file, for a new user, and its rows as columns."""
+    user = uuid.uuid4()
+    ids = {turn["id"]: uuid.uuid4() for turn in found["turns"]}
+    asked = []
+    for question in found["questions"]:
+        evidence = frozenset(ids[e] for e in question["evidence"] if e in ids)
+        if evidence:
+            asked.append(Asked(question["question"], evidence, str(question["category"])))
+    body = Body(
+        user,
+        {ids[turn["id"]]: turn["text"] for turn in found["turns"]},
+        {ids[turn["id"]]: turn["session"] for turn in found["turns"]},
+        asked,
+    )
+    if found["turns"][0]["session"] is None:
+        rows: list[tuple[object, ...]] = [(i, user, text) for i, text in body.texts.items()]
+    else:
+        rows = _messages(found["turns"], ids, user)
+    return body, [list(column) for column in zip(*rows, strict=True)]
+
+
+def _messages(
+    turns: Sequence[dict[str, Any]], ids: dict[Any, uuid.UUID], user: uuid.UUID
+) -> list[tuple[object, ...]]:
+    sessions: dict[Any, uuid.UUID] = defaultdict(uuid.uuid4)
+    places: dict[Any, int] = defaultdict(int)
+    roles: dict[str, str] = {}
+    rows: list[tuple[object, ...]] = []
+    for turn in turns:
+        place = places[turn["session"]]
+        places[turn["session"]] += 1
+        speaker = turn["speaker"]
+        role = speaker if speaker in ROLES else roles.setdefault(speaker, "assistant" if roles else "user")
+        said = datetime.fromisoformat(turn["time"]) if turn["time"] else datetime.now(UTC)
+        rows.append(
+            (
+                *(ids[turn["id"]], sessions[turn["session"]], user, place, role),
+                *(None if speaker in ROLES else speaker, turn["text"], said + timedelta(milliseconds=place)),
+            )
+        )
+    return rows
+
+
+async def write(url: str, found: Sequence[dict[str, Any]]) -> tuple[list[Body], float]:
+    """Writes all, and waits until a daemon has indexed them: the bodies, and the seconds that it took."""
+    connection = await asyncpg.connect(url)
+    written = []
+    async with daemon(url):
+        began = time.perf_counter()
+        for one in found:
+            body, columns = make_body(one)
+            await connection.execute(
+                WRITE_MEMORIES if one["turns"][0]["session"] is None else WRITE_MESSAGES, *columns
+            )
+            written.append(body)
+        await wait_for(connection, IDLE, pause=0.02)
+        seconds = time.perf_counter() - began
+    await connection.execute("vacuum analyze")
+    await connection.close()
+    return written, seconds
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """A parser with the options of each benchmark that reads bodies of text."""
+    made = arguments(description)
+    made.add_argument(
+        "--data", type=Path, required=True, nargs="+", metavar="FILE", help="bodies of text with questions"
+    )
+    return made
+
+
+def read(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
+    """What is in the files, by their names."""
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
