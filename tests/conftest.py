@@ -61,7 +61,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 ON_ONE_SERVER = (
     "acceptance/*", "faults/*", "integration/embedded/*", "integration/providers/*",
-    "integration/db/test_function_files.py",
+    "integration/db/test_function_files.py", "integration/db/test_tokens.py", "integration/recall/test_read_only.py",
+    "integration/recall/test_index_state.py", "integration/requests/test_requests.py", "security/test_word_flood.py",
+    "integration/users/test_current_context.py",
     "integration/users/test_isolation_functions.py", "security/test_audit_trail.py", "security/test_data_folder.py",
     "security/test_executor_isolation.py", "security/test_forged_context.py", "security/test_json_log.py",
     "security/test_oracles.py", "security/test_outages.py", "security/test_server_log.py",

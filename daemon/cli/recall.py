@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daemon.settings import Settings
 
 RECALLED = ("source", "id", "content", "score", "similarity", "metadata", "created_at")
-RELEVANCE_PARTS = ("lexical", "dense", "prior", "named", "session")
+RELEVANCE_PARTS = ("lexical", "dense", "prior", "named", "timed", "session")
 SCORE_PARTS = ("relevance", "weight", "recency", "association")
 
 
@@ -42,8 +42,9 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
 ) -> None:
     """Search what is remembered, by words and by meaning.
 
-    With --explain: lexical + dense + prior + named (a speaker) + session is a result's sum. Relevance compares it with the
-    best sum, and says how well the best fits at all; score = min(1, relevance x weight + recency + association).
+    With --explain: lexical + dense + prior + named (a speaker) + timed ("when") + session is a result's sum. Relevance
+    compares it with the best sum, and says how well the best fits at all; score = min(1, relevance x weight + recency +
+    association).
     """
 
     async def ask(settings: Settings, database: Database) -> list[Any]:

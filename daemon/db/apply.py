@@ -32,12 +32,12 @@ IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg
 _TABLES_AND_VIEWS = """
 select string_agg(format('%I.%I', n.nspname, c.relname), ', '
                   order by c.relkind = 'r',
-                           array_position(array['index_states', 'searchable', 'searchable_by_users']::name[], c.relname),
+                           array_position(array['searchable', 'searchable_by_users']::name[], c.relname),
                            n.nspname, c.relname)
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 where (n.nspname = 'memoryd' and c.relkind in ('r', 'v') and c.relname <> 'migrations')
-   or (n.nspname = 'public' and c.relkind = 'v' and c.relname in ('shared_memory', 'conversation_history', 'index_states'))
+   or (n.nspname = 'public' and c.relkind = 'v' and c.relname in ('shared_memory', 'conversation_history'))
    or c.oid in (
       select p.polrelid from pg_policy p join pg_roles r on r.oid = any(p.polroles) and r.rolname = 'memoryd_service'
       where p.polname = 'service')

@@ -12,8 +12,8 @@ declare
         'public.export_user_memory, public.extract_keywords, public.forget, public.index_state, '
         'public.load_context, '
         'public.mark_useful, public.match_memory, '
-        'public.recall(text, text, uuid, vector, integer, text[], jsonb), '
-        'public.recall(text, double precision, text, uuid, vector, integer, text[], jsonb), '
+        'public.recall, '
+        'public.recall_above, '
         'public.recall_in_context, '
         'public.reset_session, '
         'public.search_shared_knowledge, public.touch_knowledge';
@@ -34,8 +34,8 @@ $$;
 
 -- End users: functions that answer from the caller's own rows, or change only these.
 grant execute on function
-    public.build_context, public.recall(text, text, uuid, vector, integer, text[], jsonb),
-    public.recall(text, double precision, text, uuid, vector, integer, text[], jsonb),
+    public.build_context, public.recall,
+    public.recall_above,
     public.recall_in_context, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
     public.export_user_memory, public.erase_user_memory, public.forget, public.index_state
@@ -43,8 +43,8 @@ grant execute on function
 
 -- Support: functions that find only what support may read. Each of these reads is put on record.
 grant execute on function
-    public.recall(text, text, uuid, vector, integer, text[], jsonb),
-    public.recall(text, double precision, text, uuid, vector, integer, text[], jsonb),
+    public.recall,
+    public.recall_above,
     public.recall_in_context, public.explain_recall, public.load_context,
     public.extract_keywords, public.index_state,
     memoryd.note_admin_read
@@ -86,7 +86,7 @@ grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd
 
 -- The functions of contexts that run with the caller's rights.
 grant execute on function
-    memoryd.relevance, memoryd.similarities, memoryd.scopes_of, memoryd.best_memories,
+    memoryd.candidate_memories, memoryd.relevance, memoryd.similarities, memoryd.scopes_of, memoryd.best_memories,
     memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories, memoryd.memory_lines,
     memoryd.compose_context
     to memoryd_service, memoryd_user;

@@ -11,6 +11,7 @@ from memory.nearest_words import has_meaning
 from providers.local_embedder import LocalEmbedder
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
+from tests.support.index import index_rows
 from tests.support.rows import column, remember
 from tests.support.waiting import IDLE, until
 
@@ -55,14 +56,14 @@ async def test_random_words_get_no_neighbours_and_are_found_as_they_are_written(
 async def test_a_row_teaches_so_many_words_and_no_more(connection: asyncpg.Connection) -> None:
     text = " ".join(f"{a}{b}" for a in ("red", "blue", "gold", "grey") for b in random_words(400, 2))
     row = await remember(connection, text, user_id=ANN)
-    await connection.execute("update agent_memory set lexemes = memoryd.lexemes_of(content)")
-    learn = "select memoryd.learn_words($1, $2)"
+    await index_rows(connection, "memory")
+    learn = "select memoryd.learn_words($1, $2, array[memoryd.scope_of($3, null)])"
     words = sorted(set(text.split()))
-    assert await connection.fetchval(learn, words, [row]) == TAUGHT
+    assert await connection.fetchval(learn, words, [row], ANN) == TAUGHT
     # What the row has taught before does not count: with the next row that has them the others are learnt.
     again = await remember(connection, text + " more", user_id=ANN)
-    await connection.execute("update agent_memory set lexemes = memoryd.lexemes_of(content)")
-    assert await connection.fetchval(learn, words, [again]) == TAUGHT
+    await index_rows(connection, "memory")
+    assert await connection.fetchval(learn, words, [again], ANN) == TAUGHT
     assert await connection.fetchval(WORDS) == 2 * TAUGHT
 
 

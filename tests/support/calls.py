@@ -29,12 +29,10 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "association", "check_min_score", "by_source", "check_match", "check_search", "comparable",
-        "dimensions", "embedding_to_match",
+        "agent_id_fits", "association", "check_min_score", "by_source", "check_match", "check_search", "embedding_to_match",
         "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight", "list_fits", "ms_since",
         "one_line", "recency", "refuse",
-        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_dimensions",
-        "searched_text", "sources", "text_fits", "text_hash",
+        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
@@ -112,6 +110,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *(f"select * from match_memory(<vector>, -1, 100, null, {user})" for user in _USERS),
         ),
         "public.recall": _asked("recall"),
+        "public.recall_above": tuple(f"select * from recall_above(0, {arguments})" for arguments in _ASKED),
         "public.recall_in_context": tuple(
             f"select * from recall_in_context({context}, {arguments})"
             for context in ("'work'", "null")
@@ -123,7 +122,14 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for kind in ("context", "recall", "export", "erase")
             for user in _USERS
         ),
-        "memoryd.allowed_languages": ("select memoryd.allowed_languages()",),
+        "memoryd.candidate_memories": tuple(
+            f"select unnest(memoryd.candidate_memories('{words}', {scopes}, <vector>, 40)) order by 1"
+            for words in ("<words>", "Speaker pregnancy")
+            for scopes in _SCOPES
+        ),
+        "memoryd.dimensions": ("select memoryd.dimensions()",),
+        "memoryd.searched_dimensions": ("select memoryd.searched_dimensions()",),
+        "memoryd.comparable": ("select memoryd.comparable(<vector>)::text",),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),

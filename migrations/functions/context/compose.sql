@@ -68,14 +68,7 @@ begin
     if memoryd.rows_in(scopes, 'memory') <= 250 then
         return '{}';
     end if;
-    return array(
-        select f.id
-        from memoryd.find(p_message, p_agent, p_user, p_embedding, 60, '{memory}', '{}') f
-        where p_user is not null
-        union all
-        select f.id
-        from memoryd.find(p_message, p_agent, null, p_embedding, 60, '{memory}', '{}') f
-        where not p_only_user);
+    return memoryd.candidate_memories(p_message, scopes, p_embedding, 40);
 end
 $$;
 

@@ -169,7 +169,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.delete_entries(p_source, p_ids, p_scopes);
-    perform memoryd.index_rows(p_source, p_ids, p_scopes, p_ids);
+    perform memoryd.index_rows(p_source, p_ids, p_scopes, '{}', p_ids);
 end
 $$;
 

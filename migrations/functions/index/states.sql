@@ -63,9 +63,15 @@ comment on function public.index_state is
     'Whether recall finds these rows: indexed, words (its embedding waits), waiting, or failed, and why. '
     'Of end users their own.';
 
-create or replace view public.index_states with (security_invoker = true) as
-select s.source, s.id, i.state, i.reason, i.since
-from memoryd.searchable_by_users s
-cross join lateral memoryd.states_of(s.source, array[s.id]) i;
-comment on view public.index_states is
+create or replace view memoryd.index_states with (security_invoker = true) as
+select r.source, r.id, i.state, i.reason, i.since
+from (select 'memory' as source, m.id from public.agent_memory m
+      union all
+      select 'conversation', m.id from public.conversation_messages m
+      union all
+      select 'document', c.id from public.memory_chunks c
+      union all
+      select 'insight', i.id from public.dream_insights i) r
+cross join lateral memoryd.states_of(r.source, array[r.id]) i;
+comment on view memoryd.index_states is
     'Whether recall finds the rows that the reader may read: see index_state(). Knowledge is not among them.';

@@ -26,9 +26,11 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select case when memoryd.caller_is_privileged() then interval '0' else interval '4 milliseconds' end $$;
 
--- Notes that rows wait to be indexed, and queues a job for each. p_changed: those that had entries before.
+-- Notes that rows wait to be indexed, and queues a job for each. p_given: those that came with an embedding;
+-- p_changed: those that had entries before.
 create or replace function memoryd.index_rows(
-    p_source text, p_ids uuid[], p_scopes bigint[], p_changed uuid[] default '{}') returns void
+    p_source text, p_ids uuid[], p_scopes bigint[], p_given uuid[], p_changed uuid[] default '{}')
+returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -38,8 +40,7 @@ declare
 begin
     insert into memoryd.unindexed as u (scope, source, id, changed, given)
     select r.scope, p_source, r.id, r.id = any(p_changed),
-           exists (select from memoryd.searchable s
-                   where s.source = p_source and s.id = r.id and s.given_embedding is not null)
+           coalesce(r.id = any(p_given), false)
     from unnest(p_ids, p_scopes) as r(id, scope)
     on conflict (scope, id, source) do update
     set changed = u.changed or excluded.changed, given = excluded.given;
@@ -59,8 +60,18 @@ begin
     if current_setting('memoryd.indexing', true) = 'on' and memoryd.caller_is_service() then
         return null;
     end if;
-    perform memoryd.index_rows(tg_argv[0], array_agg(n.id), array_agg(n.scope))
-    from new_rows n having count(*) > 0;
+    -- It reads no view: an upgrade locks the views before the tables.
+    if tg_argv[0] = 'document' then
+        perform memoryd.index_rows(
+            tg_argv[0], array_agg(n.id), array_agg(n.scope),
+            array_agg(n.id) filter (where n.dense_embedding is not null))
+        from new_rows n having count(*) > 0;
+    else
+        perform memoryd.index_rows(
+            tg_argv[0], array_agg(n.id), array_agg(n.scope),
+            array_agg(n.id) filter (where n.embedding is not null))
+        from new_rows n having count(*) > 0;
+    end if;
     return null;
 end
 $$;
@@ -99,7 +110,11 @@ begin
         from unnest(ids, scopes) as r(id, scope) where r.id = any(reworded);
         perform memoryd.delete_entries(tg_argv[0], array_agg(n.id), array_agg(n.scope))
         from new_rows n where n.id = any(reworded);
-        perform memoryd.index_rows(tg_argv[0], array_agg(n.id), array_agg(n.scope), coalesce(indexed, '{}'))
+        perform memoryd.index_rows(
+            tg_argv[0], array_agg(n.id), array_agg(n.scope),
+            array(select t.id from memoryd.searchable t
+                  where t.source = tg_argv[0] and t.id = any(reworded) and t.given_embedding is not null),
+            coalesce(indexed, '{}'))
         from new_rows n where n.id = any(reworded);
     end if;
     return null;

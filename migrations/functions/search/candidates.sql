@@ -2,7 +2,8 @@
 --
 -- They are found with the owner's rights, in scopes that are open to the caller, and in scope 0 (what is
 -- shared) only what the caller is granted (memoryd.may_find). The rows themselves are read with the caller's
--- own rights. Clients can call only memoryd.find() (rank.sql), which checks who calls.
+-- own rights. Clients can call only memoryd.find() (rank.sql) and memoryd.candidate_memories(), which check who
+-- calls.
 --
 -- A passage is named by its ctid: all functions here are stable, so they see the table as one and the same
 -- snapshot, in which a ctid stays what it is.
@@ -149,7 +150,7 @@ begin
                and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
                and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
                                     e.visibility_tags, e.grants_metadata)
-             limit 4000)
+             limit 20 * p_reach)
             union all
             (select p.place, p.weights, p.length
              from generate_series(1, cardinality(pairs), 2) pair
@@ -210,5 +211,27 @@ begin
             || memoryd.messages_beside(p_caller, p_access, p_scopes, worded[1:80] || nearest[1:20]);
     end if;
     return worded || nearest;
+end
+$$;
+
+-- Memories in these scopes, as far as they are open to the caller, that may answer a question, in no order: for
+-- contexts, which score them by rules of their own.
+create or replace function memoryd.candidate_memories(
+    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer) returns uuid[]
+language plpgsql stable security definer
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set max_parallel_workers_per_gather = 0
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    scopes constant bigint[] := memoryd.open_scopes(caller, p_scopes);
+    found tid[];
+begin
+    found := memoryd.candidates(
+        caller, case when not caller.privileged then memoryd.caller_access() end, '{memory}', scopes,
+        memoryd.question(caller, p_query, scopes, null), p_embedding, p_reach);
+    return array(select distinct e.id from memoryd.entries e where e.ctid = any(found) and e.is_current);
 end
 $$;

@@ -7,7 +7,8 @@
 --   dense    The cosine similarity of the embeddings, relative to the best candidate's, half.
 --   prior    A text that says little, as "Sounds good!" does, loses up to a half; a question twice that.
 --   named    The question names the speaker, or speaks of the role that the message has.
---   session  0.3 of the best message of the same session; what has no session is one of its own.
+--   timed    The question asks when, and the text names a time.
+--   session  0.23 of what the best message of the same session has more.
 -- relevance  From 0 to 1: half of the sum between the lowest and the best sum, and a half, times how well the
 --            best candidate fits at all: the mean of the part of the question that it has and of its
 --            similarity.
@@ -75,8 +76,9 @@ create or replace function memoryd.fresh_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_embedding vector)
 returns table (source text, id uuid, embedding vector, weights sparsevec, length integer, asks boolean,
-               owner_id uuid, agent_id text, is_current boolean, expires_at timestamptz, session_id uuid,
-               "position" integer, speaker text, role text, created_at timestamptz, weight double precision)
+               says_when boolean, owner_id uuid, agent_id text, is_current boolean, expires_at timestamptz,
+               session_id uuid, "position" integer, speaker text, role text, created_at timestamptz,
+               weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -112,7 +114,8 @@ begin
                array_agg(f.speaker order by f.place) as speakers
         from fresh f
     )
-    select f.source, f.id, f.given_embedding, w.weights, w.length, memoryd.asks(f.text), f.owner_id,
+    select f.source, f.id, f.given_embedding, w.weights, w.length, memoryd.asks(f.text),
+           memoryd.says_when(f.text), f.owner_id,
            f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.role, f.created_at,
            f.weight
     from columns c
@@ -128,8 +131,8 @@ create or replace function memoryd.read_passages(
     p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
     p_agent text, p_filter jsonb)
 returns table (number bigint, place tid, source text, id uuid, weights sparsevec, similarity double precision,
-               length integer, row_length integer, asks boolean, session_id uuid, "position" integer,
-               speaker text, role text, created_at timestamptz, weight double precision)
+               length integer, row_length integer, asks boolean, says_when boolean, session_id uuid,
+               "position" integer, speaker text, role text, created_at timestamptz, weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -138,19 +141,18 @@ declare
 begin
     return query
     select row_number() over (), r.place, r.source, r.id,
-           r.weights,
-           1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.session_id, r.position, r.speaker,
-           r.role, r.created_at, r.weight
+           r.weights, 1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
+           r.session_id, r.position, r.speaker, r.role, r.created_at, r.weight
     from (select e.ctid as place, e.source, e.id, e.weights, e.embedding, e.length, e.row_length, e.asks,
-                 e.owner_id,
+                 e.says_when, e.owner_id,
                  e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
                  e.speaker, e.role, e.created_at, e.weight::double precision as weight
           from memoryd.entries e
           where e.ctid = any(p_places)
           union all
           select null, f.source, f.id, f.weights, l2_normalize(f.embedding)::halfvec, f.length, f.length,
-                 f.asks, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id,
-                 f.position,
+                 f.asks, f.says_when, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at,
+                 f.session_id, f.position,
                  f.speaker, f.role, f.created_at, f.weight
           from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_embedding) f) r
     where memoryd.is_asked_for(r.owner_id, r.agent_id, r.is_current, p_user, p_unowned, p_agent)
@@ -281,8 +283,8 @@ create or replace function memoryd.rank_passages(
     p_agent text, p_filter jsonb, p_count bigint)
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
-               named double precision, session double precision, relevance double precision,
-               weight double precision)
+               named double precision, timed double precision, session double precision,
+               relevance double precision, weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -291,6 +293,7 @@ declare
     speakers constant text[] := (p_question).speakers;
     asked_role constant text := (p_question).role;
     ideal constant double precision := (p_question).ideal;
+    asks_when constant boolean := (p_question).asks_when;
 begin
     return query
     with read as materialized (
@@ -314,35 +317,34 @@ begin
     ), more as materialized (
         -- A second pass for rows that stand alone: with the words of the best three of them.
         select memoryd.more_words(p_caller, p_scopes, p_question, array_agg(t.place)) as words
-        from (select f.place from first f
-              where f.session_id is null and f.lexical > 0
+        from (select f.place from first f where f.session_id is null and f.lexical > 0
               order by f.part + f.dense_part desc limit 3) t
     ), hits as (
         select f.*, f.part + coalesce(0.3 * w.more / nullif(max(w.more) over (), 0), 0) as lexical_part
         from first f
         cross join more m
-        cross join lateral (
-            select case when f.session_id is null then -(f.weights <#> m.words) end
-                   / (0.5 + 0.5 * greatest(1, f.length) / (p_question).average_length) as more offset 0) w
+        cross join lateral (select case when f.session_id is null then -(f.weights <#> m.words) end
+            / (0.5 + 0.5 * greatest(1, f.length) / (p_question).average_length) as more offset 0) w
     ), best as (
         select distinct on (h.source, h.id)
                h.*, -0.5 * 5 / (5 + h.row_length) * case when h.asks then 2 else 1 end as prior_part,
                case when h.speaker = any(speakers) or h.role = asked_role then 0.5 else 0 end as named_part,
+               case when asks_when and h.says_when then 0.2 else 0 end as timed_part,
                max(least(1, h.lexical / nullif(ideal, 0))) over (partition by h.source, h.id) as share
         from hits h
         where h.lexical > 0 or h.near > 0.2
         order by h.source, h.id, h.lexical_part + h.dense_part desc
     ), sums as (
-        select b.*, b.lexical_part + b.dense_part + b.prior_part + b.named_part as total,
-               max(case when p_embedding is null then b.share else (coalesce(b.share, 0) + b.near) / 2 end)
-                   over () as fit
+        select b.*, b.lexical_part + b.dense_part + b.prior_part + b.named_part + b.timed_part as total,
+               max(case when p_embedding is null then b.share
+                        else (coalesce(b.share, 0) + b.near) / 2 end) over () as fit
         from best b
     ), sessions as (
-        select s.*, 0.3 * max(s.total) over (partition by coalesce(s.session_id, s.id)) as session_part
+        select s.*, 0.23 * (max(s.total) over (partition by coalesce(s.session_id, s.id)) - s.total) as more_of
         from sums s
     ), spans as (
-        select s.*, s.total + s.session_part as whole, max(s.total + s.session_part) over () as highest,
-               least(0, min(s.total + s.session_part) over ()) as lowest -- sums may be below zero
+        select s.*, s.total + s.more_of as whole, max(s.total + s.more_of) over () as highest,
+               least(0, min(s.total + s.more_of) over ()) as lowest -- sums may be below zero
         from sessions s
     ), ranked as (
         select s.*, coalesce(s.fit, 0) * (0.5 + 0.5 * coalesce(
@@ -350,7 +352,7 @@ begin
         from spans s
     )
     select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part::float8,
-           r.named_part::float8, r.session_part, least(1, r.relevance), r.weight
+           r.named_part::float8, r.timed_part::float8, r.more_of, least(1, r.relevance), r.weight
     from ranked r
     order by r.relevance * r.weight desc, r.created_at desc, r.id limit p_count;
 end
@@ -368,8 +370,8 @@ create or replace function memoryd.find(
     p_filter jsonb, p_near jsonb default null)
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
-               named double precision, session double precision, relevance double precision,
-               weight double precision)
+               named double precision, timed double precision, session double precision,
+               relevance double precision, weight double precision)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -507,9 +509,9 @@ create or replace function memoryd.search(
     p_filter jsonb, p_near jsonb default null)
 returns table (source text, id uuid, content text, score double precision, similarity double precision,
                metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
-               prior double precision, named double precision, session double precision,
-               relevance double precision, weight double precision, recency double precision,
-               association double precision)
+               prior double precision, named double precision, timed double precision,
+               session double precision, relevance double precision, weight double precision,
+               recency double precision, association double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -535,7 +537,7 @@ begin
     return query
     with ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
-               h.session, h.weight, coalesce(k.part, h.relevance) as relevance
+               h.timed, h.session, h.weight, coalesce(k.part, h.relevance) as relevance
         from memoryd.find(
             p_query, p_agent, p_user, p_embedding, greatest(100, 2::bigint * p_count), p_sources,
             condition, p_near) h
@@ -551,12 +553,12 @@ begin
         where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
         select r.source, r.id, r.similarity, r.created_at, r.lexical, r.dense, r.prior, r.named,
-               r.session, r.relevance, r.weight,
+               r.timed, r.session, r.relevance, r.weight,
                memoryd.association(l.strength, r.relevance * r.weight, p_embedding is null) as association
         from ranked r
         left join links l on l.id = r.id and r.source = 'memory'
         union all
-        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, m.relevance, m.weight,
+        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight,
                0.2 * l.strength
         from linked g
         cross join lateral memoryd.linked_rows(
@@ -574,7 +576,7 @@ begin
         limit p_count
     )
     select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical,
-           b.dense, b.prior, b.named, b.session, b.relevance, b.weight, b.recency, b.association
+           b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight, b.recency, b.association
     from best b
     join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
                            array(select b.id from best b order by b.id)) s

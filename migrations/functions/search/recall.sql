@@ -27,9 +27,9 @@ create or replace function memoryd.search_in_context(
     p_sources text[], p_filter jsonb, p_near jsonb default null)
 returns table (source text, id uuid, content text, score double precision, similarity double precision,
                metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
-               prior double precision, named double precision, session double precision,
-               relevance double precision, weight double precision, recency double precision,
-               association double precision)
+               prior double precision, named double precision, timed double precision,
+               session double precision, relevance double precision, weight double precision,
+               recency double precision, association double precision)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -99,17 +99,16 @@ begin
         memoryd.ms_since(began));
 end
 $$;
-comment on function public.recall(text, text, uuid, vector, integer, text[], jsonb) is
+comment on function public.recall is
     'What is remembered about a query, best first. With a remote embedder give query_embedding for the '
     'dense half; with the local one the database embeds the query. '
     'Row-level security decides what is found.';
 
--- recall() without what fits worse than min_score. It has another second argument, and not one more at the
--- end: a function with more arguments takes the place of the other one, and the views and grants that users
--- have made for that would not survive.
-create or replace function public.recall(
-    query text,
+-- Functions of their own, and not arguments of recall(): a function with other arguments is another one, and
+-- the views and grants that users have made for recall() would not survive it.
+create or replace function public.recall_above(
     min_score double precision,
+    query text,
     agent_id text default null,
     user_id uuid default null,
     query_embedding vector default null,
@@ -123,19 +122,18 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    perform memoryd.check_min_score(recall.min_score);
+    perform memoryd.check_min_score(recall_above.min_score);
     return query
     select r.*
-    from public.recall(recall.query, recall.agent_id, recall.user_id, recall.query_embedding,
-                       recall.match_count, recall.sources, recall.filter) r
-    where r.score >= recall.min_score;
+    from public.recall(
+        recall_above.query, recall_above.agent_id, recall_above.user_id, recall_above.query_embedding,
+        recall_above.match_count, recall_above.sources, recall_above.filter) r
+    where r.score >= recall_above.min_score;
 end
 $$;
-comment on function public.recall(text, double precision, text, uuid, vector, integer, text[], jsonb) is
+comment on function public.recall_above is
     'recall() without results whose score is below min_score (0 to 1): nothing, where nothing fits.';
 
--- A function of its own, and not an argument of recall(): a function with other arguments is another one, and
--- the views and grants that users have made for recall() would not survive it.
 create or replace function public.recall_in_context(
     context text,
     query text,
@@ -177,8 +175,8 @@ create or replace function public.explain_recall(
     filter jsonb default '{}'
 ) returns table (source text, id uuid, content text, score double precision, lexical double precision,
                  dense double precision, prior double precision, named double precision,
-                 session double precision, relevance double precision, weight double precision,
-                 recency double precision, association double precision)
+                 timed double precision, session double precision, relevance double precision,
+                 weight double precision, recency double precision, association double precision)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -188,7 +186,7 @@ declare
     found_rows integer;
 begin
     return query
-    select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.session,
+    select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.timed, s.session,
            s.relevance, s.weight, s.recency, s.association
     from memoryd.search_in_context(
         null, explain_recall.query, explain_recall.agent_id, explain_recall.user_id,

@@ -29,7 +29,7 @@ begin
             public.memory_associations, public.memory_queries, public.dream_sessions,
             public.dream_insights, public.memory_requests, public.chat_groups,
             public.conversation_sessions, public.conversation_messages,
-            public.conversation_history, public.index_states, public.documents, public.memory_chunks,
+            public.conversation_history, public.documents, public.memory_chunks,
             public.user_memory_access, public.shared_knowledge, public.agent_sessions,
             public.agent_execution_logs, public.memory_anchors, public.memory_settings
             from %I', client);
@@ -48,9 +48,9 @@ grant select on
     to memoryd_service, memoryd_user, memoryd_admin;
 grant select on memoryd.source_knowledge, memoryd.searchable to memoryd_service, memoryd_admin;
 
--- public.index_states
+-- memoryd.index_states
 -- A view of what the reader may read.
-grant select on public.index_states to memoryd_service, memoryd_user, memoryd_admin;
+grant select on memoryd.index_states to memoryd_service, memoryd_user, memoryd_admin;
 
 -- public.agents
 -- The register of agents. End users do not see it.

@@ -39,7 +39,8 @@ DUMP = Path(__file__).parents[2] / "data" / "first_edition.sql.gz"
 TABLES = """
 select c.oid::regclass::text from pg_class c
 where c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
-  and c.relname not in ('migrations', 'function_files', 'entries', 'unindexed', 'lexeme_statistics', 'lexeme_changes')
+  and c.relname not in ('migrations', 'function_files', 'entries', 'spare_entries', 'unindexed', 'lexeme_statistics',
+                        'lexeme_changes')
 order by 1
 """
 RENAMED = {
@@ -54,7 +55,8 @@ INDEX = {"lexemes", "sparse_embedding", "prior", "says_when", "code"}
 """Columns that memoryd wrote beside the searched text, and which memoryd.entries replaces."""
 GONE = {
     "agent_memory": INDEX,
-    "conversation_messages": INDEX,
+    # The embedding was that of the message and its neighbours.
+    "conversation_messages": INDEX | {"embedding"},
     "memory_chunks": INDEX - {"sparse_embedding"},
     # Their scope is another one now.
     "shared_knowledge": INDEX | {"scope"},

@@ -19,7 +19,7 @@ from tests.support.sources import one_of_each
 from tests.support.waiting import IDLE, until
 
 STATE = "select state from index_state(array[$1]::uuid[])"
-STATES = "select state from index_states where id = $1"
+STATES = "select state from memoryd.index_states where id = $1"
 
 
 async def test_a_row_waits_then_is_indexed_and_waits_again_with_other_words(

@@ -96,6 +96,7 @@ async def test_schema_memoryd_is_closed_to_users_and_services(scratch: asyncpg.C
         "source_document",
         "source_insight",
         "searchable_by_users",
+        "index_states",
     }
     views = {("memoryd_user", name) for name in for_users}
     views |= {("memoryd_service", name) for name in for_users | {"source_knowledge", "searchable"}}
