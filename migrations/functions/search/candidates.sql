@@ -2,8 +2,8 @@
 --
 -- They are found with the owner's rights, in scopes that are open to the caller, and in scope 0 (what is
 -- shared) only what the caller is granted (memoryd.may_find). The rows themselves are read with the caller's
--- own rights. Clients can call only memoryd.find() (rank.sql) and memoryd.candidate_memories(), which check who
--- calls.
+-- own rights. Clients can call only memoryd.find() (rank.sql) and memoryd.candidate_memories(), which check
+-- who calls.
 --
 -- A passage is named by its ctid: all functions here are stable, so they see the table as one and the same
 -- snapshot, in which a ctid stays what it is.
@@ -214,8 +214,8 @@ begin
 end
 $$;
 
--- Memories in these scopes, as far as they are open to the caller, that may answer a question, in no order: for
--- contexts, which score them by rules of their own.
+-- Memories in these scopes, as far as they are open to the caller, that may answer a question, in no order:
+-- for contexts, which score them by rules of their own.
 create or replace function memoryd.candidate_memories(
     p_query text, p_scopes bigint[], p_embedding vector, p_reach integer) returns uuid[]
 language plpgsql stable security definer
