@@ -340,8 +340,8 @@ begin
                         else (coalesce(b.share, 0) + b.near) / 2 end) over () as fit
         from best b
     ), sessions as (
-        select s.*, 0.23 * (max(s.total) over (partition by coalesce(s.session_id, s.id)) - s.total) as more_of
-        from sums s
+        select s.*, 0.23 * (max(s.total) over w - s.total) as more_of
+        from sums s window w as (partition by coalesce(s.session_id, s.id))
     ), spans as (
         select s.*, s.total + s.more_of as whole, max(s.total + s.more_of) over () as highest,
                least(0, min(s.total + s.more_of) over ()) as lowest -- sums may be below zero
