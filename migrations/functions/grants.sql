@@ -87,8 +87,8 @@ grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd
 -- The functions of contexts that run with the caller's rights.
 grant execute on function
     memoryd.candidate_memories, memoryd.relevance, memoryd.similarities, memoryd.scopes_of,
-    memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories, memoryd.memory_lines,
-    memoryd.compose_context
+    memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories,
+    memoryd.memory_lines, memoryd.compose_context
     to memoryd_service, memoryd_user;
 
 -- What the daemon calls with a user's identity.
