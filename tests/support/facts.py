@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import asyncpg
 
 from tests.support.index import STALE
@@ -45,8 +47,13 @@ having count(*) > 1
 async def all_done(connection: asyncpg.Connection, *, timeout: float = 60.0) -> None:
     """Waits until no command and no job is left, and asserts that all was done, once."""
     await until(connection, QUIET, timeout=timeout)
-    left = await connection.fetchrow(LEFT_OVER)
-    assert left is not None
-    assert not any(left.values()), dict(left)
+    # A daemon that finds itself idle may dream, and an insight is work again.
+    left: dict[str, int] = {}
+    for _ in range(round(timeout / 0.1)):
+        left = dict(await connection.fetchrow(LEFT_OVER) or {"nothing was read": 1})
+        if not any(left.values()):
+            break
+        await asyncio.sleep(0.1)
+    assert not any(left.values()), left
     assert await connection.fetch(NOT_REMEMBERED_ONCE) == []
     assert await connection.fetch(LINKED_TWICE) == []
