@@ -51,10 +51,3 @@ def stacked(vectors: Sequence[NDArray[Any] | None]) -> Vectors | None:
         if vector is not None:
             matrix[row] = vector
     return matrix
-
-
-def mean(vectors: Sequence[NDArray[Any]], weights: Sequence[float]) -> OneVector:
-    """The weighted mean of unit vectors, scaled to length 1 again, unless it is zero."""
-    average = np.average(np.stack(vectors), axis=0, weights=weights)
-    length = float(np.linalg.norm(average))
-    return (average / length if length > 0 else average).astype(np.float32)

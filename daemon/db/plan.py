@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version as package_version
+from types import MappingProxyType
 
 from daemon.db.functions import AppliedFile
 from daemon.db.migration_files import CARRIED_TO, FunctionFile, Migration, MigrationFiles, load_files
@@ -64,6 +65,15 @@ def is_first_edition(files: MigrationFiles, ledger: Sequence[tuple[int, str, str
     return True
 
 
+BEFORE_COMMENTS: Mapping[int, str] = MappingProxyType(
+    {
+        1: "bb92cd76333ab69a555f62995d3a1612c5dad78cd204292c1c2287c9a36f3280",
+        11: "99d131ea29800663176c4dc56ece14df54ef4b492b7e4291e9637562921ed18c",
+    }
+)
+"""Checksums that two numbered files had before a comment and a blank line in them changed: databases may have these."""
+
+
 def pending(files: Sequence[Migration], ledger: Sequence[tuple[int, str, str]]) -> list[Migration]:
     """Numbered files that the database does not have yet. Raises MigrationError where the two do not agree."""
     known = {m.version: m for m in files}
@@ -74,7 +84,7 @@ def pending(files: Sequence[Migration], ledger: Sequence[tuple[int, str, str]]) 
                 f"The database's schema is newer than this memoryd: it has migration {version:04d}_{name}, "
                 f"this code ends at {max(known, default=0):04d}. Upgrade memoryd."
             )
-        if file.checksum != checksum:
+        if checksum not in (file.checksum, BEFORE_COMMENTS.get(file.version)):
             raise MigrationError(
                 f"Migration {version:04d}_{name}.sql was changed after it was applied. "
                 "Restore the file, and put the change into a new migration."

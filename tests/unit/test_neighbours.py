@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memory.neighbours import nearest_earlier
-from memory.vectors import Vectors, mean, rows_of, stacked, unit, unpacked_doubles
+from memory.vectors import Vectors, rows_of, stacked, unit, unpacked_doubles
 
 
 def rows(*angles: float) -> Vectors:
@@ -65,9 +65,3 @@ def test_a_vector_that_is_missing_is_a_row_without_numbers() -> None:
     assert found[1].tolist() == [1.0, 2.0]
     assert stacked([None]) is None
     assert stacked([]) is None
-
-
-def test_a_mean_has_length_1_unless_it_is_zero() -> None:
-    one, other = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    assert mean([one, other], [3, 1]).tolist() == pytest.approx([3 / np.sqrt(10), 1 / np.sqrt(10)])
-    assert mean([one, -one], [1, 1]).tolist() == [0.0, 0.0]

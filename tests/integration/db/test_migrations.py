@@ -14,7 +14,7 @@ import pytest
 
 from daemon.db.migration_files import Migration, MigrationFiles, frozen_checksums, load_files
 from daemon.db.migrator import migrate
-from daemon.db.plan import MigrationError
+from daemon.db.plan import BEFORE_COMMENTS, MigrationError
 from daemon.db.pool import quoted
 from tests.support.acting import acting_as
 from tests.support.daemons import Daemons
@@ -211,3 +211,12 @@ async def test_pgvector_may_live_in_a_schema_of_its_own(
             assert await column(connection, UNINDEXED, None) == []
     finally:
         await daemons.kill_all()
+
+
+async def test_a_database_made_before_a_comment_was_reworded_is_still_known(empty_url: str) -> None:
+    async with connected(empty_url) as connection:
+        await migrate(connection, dimensions=8, embedder="openai/test")
+        for version, checksum in BEFORE_COMMENTS.items():
+            change = "update memoryd.migrations set checksum = $2 where version = $1"
+            await connection.execute(change, version, checksum)
+        assert not await migrate(connection, dimensions=8, embedder="openai/test")
