@@ -51,12 +51,14 @@ LOCK = """
 select l.lexeme from memoryd.lexicon l where l.lexeme = any($1) order by l.lexeme for no key update
 """
 
+# Nobody else writes these pairs, since their words are locked: `on conflict` would only write a third more WAL.
 WRITE_PAIRS = """
 insert into memoryd.lexeme_neighbours (lexeme, neighbour, similarity)
-select p.lexeme, p.neighbour, p.similarity
+select distinct p.lexeme collate "C", p.neighbour collate "C", p.similarity
 from unnest($1::text[], $2::text[], $3::real[]) as p(lexeme, neighbour, similarity)
-order by p.lexeme collate "C", p.similarity
-on conflict do nothing
+where not exists (select from memoryd.lexeme_neighbours n
+                  where n.lexeme = p.lexeme and n.similarity = p.similarity and n.neighbour = p.neighbour)
+order by 1, 3
 """
 
 WRITE_VECTORS = """

@@ -11,6 +11,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -57,6 +58,7 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set max_parallel_workers_per_gather = 0
 set enable_bitmapscan = off
 as $$
@@ -123,6 +125,7 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set max_parallel_workers_per_gather = 0
 set enable_bitmapscan = off
 as $$

@@ -446,24 +446,30 @@ return case when p_language = 'english' and memoryd.is_ascii(p_text)
 
 -- The lexemes of a question in each of these languages.
 create or replace function memoryd.question_lexemes(p_text text, p_languages text[]) returns text[]
-language sql immutable parallel safe
+language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-    select coalesce(array_agg(distinct w.lexeme collate "C" order by w.lexeme collate "C"), '{}')
-    from unnest(p_languages) l
-    cross join lateral unnest(tsvector_to_array(memoryd.lexemes_in(p_text, l))) as w(lexeme)
+begin
+    return (
+        select coalesce(array_agg(distinct w.lexeme collate "C" order by w.lexeme collate "C"), '{}')
+        from unnest(p_languages) l
+        cross join lateral unnest(tsvector_to_array(memoryd.lexemes_in(p_text, l))) as w(lexeme));
+end
 $$;
 
 -- The words of a name, or those of a text that may be names. They are the same in every language, so that
 -- who speaks is found whatever the language of the question. Where there are no spaces, pairs of characters
 -- only: a single one is in the names of many.
 create or replace function memoryd.name_lexemes(p_text text) returns text[]
-language sql immutable parallel safe
+language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-    select coalesce(array_agg(w.lexeme), '{}')
-    from unnest(tsvector_to_array(memoryd.lexemes_in(p_text, 'english'))) as w(lexeme)
-    where length(w.lexeme) > 1 or ascii(w.lexeme) < 3584 or length(btrim(p_text)) = 1
+begin
+    return (
+        select coalesce(array_agg(w.lexeme), '{}')
+        from unnest(tsvector_to_array(memoryd.lexemes_in(p_text, 'english'))) as w(lexeme)
+        where length(w.lexeme) > 1 or ascii(w.lexeme) < 3584 or length(btrim(p_text)) = 1);
+end
 $$;
 
 -- How memoryd.lexeme_statistics counts the rows of a scope by language: as if each contained this lexeme. No
@@ -474,9 +480,12 @@ return '=' || p_language;
 
 -- The languages of MEMORYD_LANGUAGES: rows are in one of these. Null: in any.
 create or replace function memoryd.allowed_languages() returns text[]
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select nullif(array(select jsonb_array_elements_text(s.value)), '{}')
-    from memoryd.settings s where s.key = 'languages'
+begin
+    return (
+        select nullif(array(select jsonb_array_elements_text(s.value)), '{}')
+        from memoryd.settings s where s.key = 'languages');
+end
 $$;

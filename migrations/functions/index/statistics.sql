@@ -91,15 +91,24 @@ begin
         from taken t cross join lateral unnest(t.lexemes, t.counts) as l(lexeme, count)
         group by t.scope, l.lexeme
     ), changed as (
+        update memoryd.lexeme_statistics s set rows = s.rows + t.count
+        from summed t
+        where s.scope = t.scope and s.lexeme = t.lexeme and t.count <> 0
+        returning s.scope, s.lexeme, s.rows
+    ), added as (
+        -- Not `on conflict`: nobody else writes these rows, and it would write each of them three times.
         insert into memoryd.lexeme_statistics as s (scope, lexeme, rows)
         select t.scope, t.lexeme, t.count
         from summed t
         where t.count <> 0
+          and not exists (select from memoryd.lexeme_statistics s
+                          where s.scope = t.scope and s.lexeme = t.lexeme offset 0)
         order by t.scope, t.lexeme
-        on conflict (scope, lexeme) do update set rows = s.rows + excluded.rows
         returning s.scope, s.lexeme, s.rows
     ), gone as (
         select c.scope, c.lexeme from changed c where c.rows <= 0
+        union all
+        select a.scope, a.lexeme from added a where a.rows <= 0
         union all
         select t.scope, t.lexeme from summed t where t.count = 0
     )

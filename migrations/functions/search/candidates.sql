@@ -60,12 +60,12 @@ begin
 end
 $$;
 
--- The nearest passages by code. The codes of a scope are read from an index, not from the table. Of what is
--- shared (scope 0) an end user gets only what they are granted.
+-- The nearest passages by code, as keys: codes and keys of a scope are read from an index, without the table.
+-- Of what is shared (scope 0) an end user gets only what they are granted, and this is asked of the table.
 create or replace function memoryd.nearest_by_code(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_code bit varying, p_count integer)
-returns tid[]
+returns table (scope bigint, id uuid, source text, passage smallint)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -74,25 +74,28 @@ declare
     whole constant bigint[] :=
         case when (p_caller).privileged then p_scopes else array_remove(p_scopes, 0) end;
     partly constant boolean := not (p_caller).privileged and 0 = any(p_scopes);
-    nearest tid[];
+    -- Asked once, since to look each source up takes longer than to compare two codes.
+    of_all_sources constant boolean := memoryd.sources_asked(p_caller, null) <@ p_sources;
 begin
     if p_scopes is null then
-        return array(select e.ctid from memoryd.entries e
-                     where e.code is not null and e.source = any(p_sources)
-                     order by e.code <~> p_code limit p_count);
+        return query
+        select e.scope, e.id, e.source, e.passage from memoryd.entries e
+        where e.code is not null and (of_all_sources or e.source = any(p_sources))
+        order by e.code <~> p_code limit p_count;
+        return;
     end if;
-    nearest := array(select e.ctid from memoryd.entries e
-                     where e.scope = any(whole) and e.code is not null and e.source = any(p_sources)
-                     order by e.code <~> p_code limit p_count);
+    return query
+    select e.scope, e.id, e.source, e.passage from memoryd.entries e
+    where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(p_sources))
+    order by e.code <~> p_code limit p_count;
     if partly then
-        nearest := nearest || array(
-            select e.ctid from memoryd.entries e
-            where e.scope = 0 and e.code is not null and e.source = any(p_sources)
-              and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
-                                   e.visibility_tags, e.grants_metadata)
-            order by e.code <~> p_code limit p_count);
+        return query
+        select e.scope, e.id, e.source, e.passage from memoryd.entries e
+        where e.scope = 0 and e.code is not null and e.source = any(p_sources)
+          and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
+                               e.visibility_tags, e.grants_metadata)
+        order by e.code <~> p_code limit p_count;
     end if;
-    return nearest;
 end
 $$;
 
@@ -114,16 +117,19 @@ declare
     -- is missed.
     by_code constant integer := greatest(p_reach, 200);
     keep constant integer := case when p_reach > 200 then p_reach else 64 end;
-    near tid[];
 begin
     if probes is not null then
         return memoryd.nearest_by_lists(p_caller, p_access, probes, p_sources, p_scopes, sought, keep);
     end if;
-    near := memoryd.nearest_by_code(p_caller, p_access, p_sources, p_scopes, code_sought, by_code);
-    return array(select e.ctid from memoryd.entries e
-                 where e.ctid = any(near)
-                 order by e.embedding <=> sought
-                 limit keep);
+    return array(
+        select t.place
+        from memoryd.nearest_by_code(p_caller, p_access, p_sources, p_scopes, code_sought, by_code) n
+        cross join lateral (
+            select e.ctid as place, e.embedding <=> sought as distance from memoryd.entries e
+            where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
+            offset 0) t
+        order by t.distance
+        limit keep);
 end
 $$;
 
@@ -160,9 +166,9 @@ begin
                    and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
                    and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
                                         e.visibility_tags, e.grants_metadata)
-                 limit 1000
+                 limit 500
              ) p
-             limit 2000)
+             limit 1000)
         ) l
         order by (l.weights <#> sought) / (0.5 + 0.5 * greatest(1, l.length) / average)
         limit p_reach + p_reach / 2);
@@ -222,6 +228,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set max_parallel_workers_per_gather = 0
 as $$
 declare

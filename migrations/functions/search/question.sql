@@ -4,37 +4,40 @@
 -- If there are more than fifty, it returns the fifty with the most words of their name among the lexemes;
 -- of these, shorter names first.
 create or replace function memoryd.speakers_named(p_lexemes text[], p_scopes bigint[]) returns text[]
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select array_agg(f.speaker order by f.speaker)
-    from (
-        select n.speaker
-        from unnest(p_lexemes) as a(lexeme)
-        cross join lateral (
-            -- Looked up by the whole key, scope and lexeme. By the lexeme first, it would read the speakers
-            -- of that name in all scopes, and the time would show how many there are.
-            (select substr(s.lexeme, length(a.lexeme) + 3) as speaker
-             from unnest(p_scopes) as p(scope)
-             cross join lateral (
-                 select t.lexeme from memoryd.lexeme_statistics t
-                 where (t.scope, t.lexeme) >= (p.scope, '@' || a.lexeme || ' ')
-                   and (t.scope, t.lexeme) < (p.scope, '@' || a.lexeme || '!')
-                 order by t.scope, t.lexeme
-                 limit 20
-             ) s
-             limit 20)
-            union all
-            (select substr(s.lexeme, length(a.lexeme) + 3)
-             from memoryd.lexeme_statistics s
-             where p_scopes is null
-               and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
-             limit 20)
-        ) n
-        group by n.speaker
-        order by count(distinct a.lexeme) desc, length(n.speaker), n.speaker
-        limit 50
-    ) f
+begin
+    return (
+        select array_agg(f.speaker order by f.speaker)
+        from (
+            select n.speaker
+            from unnest(p_lexemes) as a(lexeme)
+            cross join lateral (
+                -- Looked up by the whole key, scope and lexeme. By the lexeme first, it would read the
+                -- speakers of that name in all scopes, and the time would show how many there are.
+                (select substr(s.lexeme, length(a.lexeme) + 3) as speaker
+                 from unnest(p_scopes) as p(scope)
+                 cross join lateral (
+                     select t.lexeme from memoryd.lexeme_statistics t
+                     where (t.scope, t.lexeme) >= (p.scope, '@' || a.lexeme || ' ')
+                       and (t.scope, t.lexeme) < (p.scope, '@' || a.lexeme || '!')
+                     order by t.scope, t.lexeme
+                     limit 20
+                 ) s
+                 limit 20)
+                union all
+                (select substr(s.lexeme, length(a.lexeme) + 3)
+                 from memoryd.lexeme_statistics s
+                 where p_scopes is null
+                   and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
+                 limit 20)
+            ) n
+            group by n.speaker
+            order by count(distinct a.lexeme) desc, length(n.speaker), n.speaker
+            limit 50
+        ) f);
+end
 $$;
 
 -- The languages that a question is looked up in: its own, and the four that most rows of the counted scopes
@@ -75,14 +78,17 @@ $$;
 -- What is asked for: the lexemes of a question in these languages, without those of the speakers' names.
 create or replace function memoryd.asked_lexemes(p_query text, p_languages text[], p_speakers text[])
 returns text[]
-language sql immutable
+language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    select array(
-        select a.lexeme
-        from unnest((memoryd.question_lexemes(p_query, p_languages))[1:200]) as a(lexeme)
-        where p_speakers is null
-           or a.lexeme <> all (memoryd.question_lexemes(array_to_string(p_speakers, ' '), p_languages)))
+begin
+    return (
+        select array(
+            select a.lexeme
+            from unnest((memoryd.question_lexemes(p_query, p_languages))[1:200]) as a(lexeme)
+            where p_speakers is null
+               or a.lexeme <> all (memoryd.question_lexemes(array_to_string(p_speakers, ' '), p_languages))));
+end
 $$;
 
 -- The question without the names of speakers in these scopes (null: all): with a name, the nearest messages
@@ -313,9 +319,10 @@ $$;
 create or replace function memoryd.question_parts(
     p_lexemes text[], p_asked text[], p_weights double precision[], p_found boolean[],
     out parts sparsevec[], out nears sparsevec[], out tops double precision[])
-language sql immutable parallel safe
+language plpgsql immutable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
+begin
     with words as (
         select k.asked, max(k.weight) as top,
                least(24, row_number() over (
@@ -341,8 +348,10 @@ as $$
     )
     select array_agg(v.own order by v.slot), array_agg(v.near order by v.slot),
            array_agg(t.top order by v.slot)
+    into parts, nears, tops
     from vectors v
-    join (select w.slot, sum(w.top) as top from words w group by w.slot) t on t.slot = v.slot
+    join (select w.slot, sum(w.top) as top from words w group by w.slot) t on t.slot = v.slot;
+end
 $$;
 
 -- The average length of the passages in these scopes, in words. Where none is counted yet, that of a message.

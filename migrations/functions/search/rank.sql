@@ -308,48 +308,49 @@ begin
               from read r) c
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
+    ), scored as materialized (
+        select r.*, coalesce(l.lexical, 0) as lexical from read r left join lexical l on l.number = r.number
+    ), highest as materialized (
+        select nullif(max(s.lexical), 0) as lexical, nullif(max(s.near), 0) as near,
+               max(case when p_embedding is null then least(1, s.lexical / nullif(ideal, 0))
+                        else (coalesce(least(1, s.lexical / nullif(ideal, 0)), 0) + s.near) / 2 end) as fit
+        from scored s
     ), first as materialized (
-        select r.*, coalesce(l.lexical, 0) as lexical,
-               coalesce(l.lexical / nullif(max(l.lexical) over (), 0), 0) as part,
-               coalesce(0.5 * r.near / nullif(max(r.near) over (), 0), 0) as dense_part
-        from read r
-        left join lexical l on l.number = r.number
+        select s.*, coalesce(s.lexical / h.lexical, 0) as part,
+               coalesce(0.5 * s.near / h.near, 0) as dense_part
+        from scored s cross join highest h
+        where s.lexical > 0 or s.near > 0.2
     ), more as materialized (
         -- A second pass for rows that stand alone: with the words of the best three of them.
         select memoryd.more_words(p_caller, p_scopes, p_question, array_agg(t.place)) as words
         from (select f.place from first f where f.session_id is null and f.lexical > 0
               order by f.part + f.dense_part desc limit 3) t
-    ), hits as (
-        select f.*, f.part + coalesce(0.3 * w.more / nullif(max(w.more) over (), 0), 0) as lexical_part
-        from first f
-        cross join more m
-        cross join lateral (select case when f.session_id is null then -(f.weights <#> m.words) end
-            / (0.5 + 0.5 * greatest(1, f.length) / (p_question).average_length) as more offset 0) w
+    ), hits as materialized (
+        select f.*, case when f.session_id is null then -(f.weights <#> m.words) end
+            / (0.5 + 0.5 * greatest(1, f.length) / (p_question).average_length) as more
+        from first f cross join more m
     ), best as (
-        select distinct on (h.source, h.id)
-               h.*, -0.5 * 5 / (5 + h.row_length) * case when h.asks then 2 else 1 end as prior_part,
-               case when h.speaker = any(speakers) or h.role = asked_role then 0.5 else 0 end as named_part,
-               case when asks_when and h.says_when then 0.2 else 0 end as timed_part,
-               max(least(1, h.lexical / nullif(ideal, 0))) over (partition by h.source, h.id) as share
-        from hits h
-        where h.lexical > 0 or h.near > 0.2
-        order by h.source, h.id, h.lexical_part + h.dense_part desc
+        select distinct on (t.id, t.source)
+               t.*, -0.5 * 5 / (5 + t.row_length) * case when t.asks then 2 else 1 end as prior_part,
+               case when t.speaker = any(speakers) or t.role = asked_role then 0.5 else 0 end as named_part,
+               case when asks_when and t.says_when then 0.2 else 0 end as timed_part
+        from (select h.*, h.part + coalesce(0.3 * h.more / nullif(m.more, 0), 0) as lexical_part
+              from hits h cross join (select max(o.more) as more from hits o) m) t
+        order by t.id, t.source, t.lexical_part + t.dense_part desc
     ), sums as (
-        select b.*, b.lexical_part + b.dense_part + b.prior_part + b.named_part + b.timed_part as total,
-               max(case when p_embedding is null then b.share
-                        else (coalesce(b.share, 0) + b.near) / 2 end) over () as fit
+        select b.*, b.lexical_part + b.dense_part + b.prior_part + b.named_part + b.timed_part as total
         from best b
-    ), sessions as (
+    ), sessions as materialized (
         select s.*, 0.23 * (max(s.total) over w - s.total) as more_of
         from sums s window w as (partition by coalesce(s.session_id, s.id))
     ), spans as (
-        select s.*, s.total + s.more_of as whole, max(s.total + s.more_of) over () as highest,
-               least(0, min(s.total + s.more_of) over ()) as lowest -- sums may be below zero
+        select max(s.total + s.more_of) as highest,
+               least(0, min(s.total + s.more_of)) as lowest -- sums may be below zero
         from sessions s
     ), ranked as (
-        select s.*, coalesce(s.fit, 0) * (0.5 + 0.5 * coalesce(
-                   (s.whole - s.lowest) / nullif(s.highest - s.lowest, 0), 1)) as relevance
-        from spans s
+        select s.*, coalesce(h.fit, 0) * (0.5 + 0.5 * coalesce(
+                   (s.total + s.more_of - p.lowest) / nullif(p.highest - p.lowest, 0), 1)) as relevance
+        from sessions s cross join spans p cross join highest h
     )
     select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part::float8,
            r.named_part::float8, r.timed_part::float8, r.more_of, least(1, r.relevance), r.weight
@@ -364,7 +365,9 @@ $$;
 --
 -- The settings apply to all functions that are called from here. Their plans are made once in a session.
 -- Without the settings, a generic plan, which does not know how few rows are wanted, may read a whole table;
--- and with a million rows the planner would start parallel workers, which takes longer than the search.
+-- and with a million rows the planner would start parallel workers, which takes longer than the search. So
+-- would compiling the plans (jit), which Postgres does for what looks expensive, as a plan without a table
+-- scan does.
 create or replace function memoryd.find(
     p_query text, p_agent text, p_user uuid, p_embedding vector, p_count bigint, p_sources text[],
     p_filter jsonb, p_near jsonb default null)
@@ -376,6 +379,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set max_parallel_workers_per_gather = 0
 as $$
 declare
@@ -385,7 +389,7 @@ declare
     sources constant text[] := memoryd.sources_asked(caller, p_sources);
     -- A filter, or a context, may exclude many of the nearest.
     reach constant integer :=
-        case when p_filter = '{}' and memoryd.current_context() is null then 200 else 4000 end;
+        case when p_filter = '{}' and memoryd.current_context() is null then 100 else 4000 end;
     asked record;
     scopes bigint[];
     question memoryd.question;
@@ -516,6 +520,7 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column

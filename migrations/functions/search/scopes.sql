@@ -54,19 +54,20 @@ $$;
 -- The scopes that a question goes to (null: all), and whether only to rows without an owner.
 create or replace function memoryd.scopes_asked(
     p_caller memoryd.caller, p_agent text, p_user uuid, out scopes bigint[], out unowned boolean)
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select case
-               -- An end user's own, and what is shared with them.
-               when not (p_caller).privileged
-                   then array[memoryd.scope_of(coalesce(p_user, (p_caller).user_id), null), 0]
-               when p_user is not null
-                   then array[memoryd.scope_of(p_user, null)]
-               when p_agent is not null
-                   then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0]
-           end,
-           (p_caller).privileged and p_user is null and p_agent is not null
+begin
+    scopes := case
+        -- An end user's own, and what is shared with them.
+        when not (p_caller).privileged
+            then array[memoryd.scope_of(coalesce(p_user, (p_caller).user_id), null), 0]
+        when p_user is not null
+            then array[memoryd.scope_of(p_user, null)]
+        when p_agent is not null
+            then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0] end;
+    unowned := (p_caller).privileged and p_user is null and p_agent is not null;
+end
 $$;
 
 -- The scopes in which words are counted. How common a word is in what others share would tell what they
@@ -80,13 +81,16 @@ return case when (p_caller).privileged then p_scopes else array_remove(p_scopes,
 -- the search takes would show which words are there.
 create or replace function memoryd.keys_of(p_lexemes text[], p_scopes bigint[], p_open bigint[])
 returns bigint[]
-language sql immutable
+language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    select array(select hashtextextended(k.lexeme, k.scope)
-                 from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, place)
-                 where k.lexeme is not null and (p_open is null or k.scope = any(p_open))
-                 order by k.place)
+begin
+    return (
+        select array(select hashtextextended(k.lexeme, k.scope)
+                     from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, place)
+                     where k.lexeme is not null and (p_open is null or k.scope = any(p_open))
+                     order by k.place));
+end
 $$;
 
 -- How many rows a source has in these scopes, which are open to the caller.
