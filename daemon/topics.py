@@ -9,6 +9,7 @@ from daemon.queue.topic import Topic
 from handlers.associate import AssociateHandler
 from handlers.capture import CaptureHandler
 from handlers.context import ContextHandler
+from handlers.document import DocumentHandler
 from handlers.dream.dreamer import Dreamer
 from handlers.dream.handler import DreamHandler
 from handlers.index import IndexHandler
@@ -49,6 +50,8 @@ def build_topics(
             follow_ups=("associate", "statistics"),
             waits_for=embedder_wait,
         ),
+        # Few at once: a document may be as long as a book, and a batch is one transaction.
+        Topic("document", DocumentHandler(reader=database), batch=16, follow_ups=("index",)),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
         Topic("associate", AssociateHandler(reader=database, floors=embedding.floors), batch=512, lanes=32),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),

@@ -30,33 +30,3 @@ begin
     return new;
 end
 $$;
-
--- Gives the chunks of a document to the document's new user, and notes whether recall may find them.
-create or replace function memoryd.documents_updated() returns trigger
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    given uuid[];
-    other_status uuid[];
-begin
-    select array_agg(n.id) into given
-    from new_rows n
-    where (n.id, coalesce(n.user_id::text, '')) not in (
-        select o.id, coalesce(o.user_id::text, '') from old_rows o);
-    if given is not null then
-        update public.memory_chunks c set user_id = n.user_id
-        from new_rows n
-        where n.id = any(given) and c.document_id = n.id;
-    end if;
-    select array_agg(n.id) into other_status
-    from new_rows n
-    where (n.id, n.status) not in (select o.id, o.status from old_rows o);
-    if other_status is not null then
-        perform memoryd.refresh_entries('document', array_agg(c.id), array_agg(c.scope))
-        from public.memory_chunks c where c.document_id = any(other_status)
-        having count(*) > 0;
-    end if;
-    return null;
-end
-$$;

@@ -419,6 +419,12 @@ begin atomic
     select c.source, array_agg(c.id) from unnest(p_sources, p_ids) as c(source, id) group by c.source;
 end;
 
+-- The metadata that a result shows: of a chunk also which document it is of. Inlined.
+create or replace function memoryd.shown_metadata(p_source text, p_id uuid, p_metadata jsonb) returns jsonb
+language sql stable parallel safe
+return case when p_source = 'document' then p_metadata || memoryd.document_of_chunk(p_id)
+            else p_metadata end;
+
 -- What the results show of these rows, read with the caller's own rights. End
 -- users have no right to the view of all sources, because it contains the agents' knowledge: so there are
 -- two queries. The offset keeps each source a query of its own, which reads only that source's table.
@@ -436,7 +442,7 @@ begin
         select r.*
         from memoryd.by_source(p_sources, p_ids) c
         cross join lateral (
-            select t.source, t.id, t.content, t.metadata
+            select t.source, t.id, t.content, memoryd.shown_metadata(t.source, t.id, t.metadata)
             from memoryd.searchable t
             where t.source = c.source and t.id = any(c.ids)
             offset 0
@@ -446,7 +452,7 @@ begin
         select r.*
         from memoryd.by_source(p_sources, p_ids) c
         cross join lateral (
-            select t.source, t.id, t.content, t.metadata
+            select t.source, t.id, t.content, memoryd.shown_metadata(t.source, t.id, t.metadata)
             from memoryd.searchable_by_users t
             where t.source = c.source and t.id = any(c.ids)
             offset 0

@@ -175,8 +175,12 @@ create or replace trigger sessions_updated after update on public.conversation_s
 -- public.documents
 create or replace trigger drop_when_off before insert on public.documents
     for each row when (new.user_id is not null) execute function memoryd.drop_when_off();
+create or replace trigger stamp_document before insert or update on public.documents
+    for each row execute function memoryd.stamp_document();
 create or replace trigger stamp_updated_at before update on public.documents
     for each row execute function memoryd.stamp_updated_at();
+create or replace trigger documents_inserted after insert on public.documents
+    referencing new table as new_rows for each statement execute function memoryd.documents_inserted();
 create or replace trigger documents_updated after update on public.documents
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.documents_updated();

@@ -72,11 +72,13 @@ select 'document'::text as source, c.id, c.scope, memoryd.searched_text(c) as se
            as given_embedding,
        c.chunk_text as content,
        c.metadata || jsonb_strip_nulls(jsonb_build_object(
-           'document_id', c.document_id, 'chunk_index', c.chunk_index, 'context', c.context,
+           'document_id', c.document_id, 'chunk_index', c.chunk_index, 'chunk_context', c.context,
+           'headings', nullif(c.headings, '{}'),
            'title', (select d.title from public.documents d where d.id = c.document_id))) as metadata,
        c.user_id as owner_id, null::text as agent_id,
        c.access_level, c.visibility_tags, c.metadata as row_metadata,
-       coalesce((select d.status <> 'deleted' from public.documents d where d.id = c.document_id), true)
+       coalesce((select d.status in ('active', 'conflict') from public.documents d
+                 where d.id = c.document_id), true)
            as is_current, null::timestamptz as expires_at,
        null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        c.created_at,

@@ -1,0 +1,218 @@
+-- Cutting the content of documents into chunks: which documents, and how new chunks take the place of old
+-- ones. The daemon cuts (memory/chunks.py).
+
+-- Before a document is written. One without content has the chunks that its writer brings, so nothing is to
+-- be waited for. A change of its text that does not say who made it was made by an agent.
+create or replace function memoryd.stamp_document() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if new.content is null and new.status = 'processing' then
+        new.status := 'active';
+    end if;
+    if tg_op = 'INSERT' then
+        new.last_modified_agent := coalesce(
+            new.last_modified_agent, case when new.last_modified_human is null then now() end);
+    elsif (new.title, new.content) is distinct from (old.title, old.content)
+          and new.last_modified_agent is not distinct from old.last_modified_agent
+          and new.last_modified_human is not distinct from old.last_modified_human then
+        new.last_modified_agent := now();
+    end if;
+    return new;
+end
+$$;
+
+-- Queues these documents to be cut. Rows of end users take turns, as rows to index do.
+create or replace function memoryd.queue_documents(p_ids uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    apart constant interval := memoryd.fair_spacing();
+    began constant timestamptz := clock_timestamp();
+begin
+    insert into memoryd.jobs (topic, ref, fair_at)
+    select 'document', d.id, began + apart * (d.place - 1)
+    from unnest(p_ids) with ordinality as d(id, place);
+    perform memoryd.wake('document');
+end
+$$;
+
+-- New documents with content.
+create or replace function memoryd.documents_inserted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.queue_documents(array_agg(n.id order by n.created_at, n.id))
+    from new_rows n
+    where n.content is not null and n.status <> 'deleted'
+    having count(*) > 0;
+    return null;
+end
+$$;
+
+-- Gives the chunks of a document to the document's new user, and what they are shared as; notes whether
+-- recall may find them; queues documents with another text.
+create or replace function memoryd.documents_updated() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    given uuid[];
+    shared uuid[];
+    other_status uuid[];
+begin
+    select array_agg(n.id) filter (where n.user_id is distinct from o.user_id),
+           array_agg(n.id) filter (
+               where n.chunked_at is not null
+                 and (n.access_level, n.visibility_tags, n.metadata -> 'context')
+                     is distinct from (o.access_level, o.visibility_tags, o.metadata -> 'context')),
+           array_agg(n.id) filter (where n.status <> o.status)
+    into given, shared, other_status
+    from new_rows n join old_rows o on o.id = n.id;
+    if given is not null then
+        update public.memory_chunks c set user_id = n.user_id
+        from new_rows n
+        where n.id = any(given) and c.document_id = n.id;
+    end if;
+    if shared is not null then
+        update public.memory_chunks c
+        set access_level = n.access_level, visibility_tags = n.visibility_tags,
+            metadata = memoryd.chunk_metadata(c.metadata, n.metadata)
+        from new_rows n
+        where n.id = any(shared) and c.document_id = n.id;
+    end if;
+    if other_status is not null then
+        perform memoryd.refresh_entries('document', array_agg(c.id), array_agg(c.scope))
+        from public.memory_chunks c where c.document_id = any(other_status)
+        having count(*) > 0;
+    end if;
+    perform memoryd.queue_documents(array_agg(n.id order by n.created_at, n.id))
+    from new_rows n join old_rows o on o.id = n.id
+    where n.content is not null and n.status <> 'deleted'
+      and ((n.title, n.content) is distinct from (o.title, o.content) or o.status = 'deleted')
+    having count(*) > 0;
+    return null;
+end
+$$;
+
+-- The metadata of a chunk with the context that its document names, by which it is granted and found.
+create or replace function memoryd.chunk_metadata(p_chunk jsonb, p_document jsonb) returns jsonb
+language sql immutable parallel safe
+return (p_chunk - 'context')
+    || case when p_document ? 'context' then jsonb_build_object('context', p_document -> 'context')
+            else '{}' end;
+
+-- Replaces the chunks of a document by these, in their order: p_headings has for each a JSON array. What is
+-- the same as before stays the row that it is, so that only what has changed is indexed again. p_title and
+-- p_content are what was cut: if the document has another text by now, or is deleted, nothing is written,
+-- since another job does. A document whose writer has brought chunks keeps those. Returns how many chunks
+-- are new.
+create or replace function memoryd.write_chunks(
+    p_document uuid, p_title text, p_hash bytea, p_texts text[], p_contexts text[], p_headings jsonb)
+returns integer
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    document public.documents;
+    added integer;
+begin
+    select * into document from public.documents d where d.id = p_document for no key update;
+    if not found or document.status = 'deleted' or document.title <> p_title
+       or sha256(convert_to(document.content, 'UTF8')) is distinct from p_hash then
+        return 0;
+    end if;
+    if document.chunked_at is null
+       and exists (select from public.memory_chunks c where c.document_id = p_document) then
+        update public.documents d
+        set status = case d.status when 'processing' then 'active' else d.status end, content_hash = p_hash
+        where d.id = p_document;
+        return 0;
+    end if;
+    added := memoryd.replace_chunks(document, p_texts, p_contexts, p_headings);
+    update public.documents d
+    set status = case d.status when 'processing' then 'active' else d.status end, content_hash = p_hash,
+        chunked_at = now()
+    where d.id = p_document;
+    return added;
+end
+$$;
+
+-- The second half of memoryd.write_chunks().
+create or replace function memoryd.replace_chunks(
+    p_document public.documents, p_texts text[], p_contexts text[], p_headings jsonb) returns integer
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    kept uuid[];
+    places integer[];
+    added integer;
+begin
+    -- Of several chunks with the same words the first is the first, and so on.
+    with there as (
+        select c.id, c.chunk_index,
+               row_number() over (partition by c.chunk_text, c.context, c.headings order by c.chunk_index)
+                   as nth,
+               c.chunk_text, c.context, c.headings
+        from public.memory_chunks c where c.document_id = (p_document).id
+    ), wanted as (
+        select w.chunk_text, w.context, w.headings, w.place,
+               row_number() over (partition by w.chunk_text, w.context, w.headings order by w.place) as nth
+        from (select t.chunk_text, t.context,
+                     array(select jsonb_array_elements_text(p_headings -> (t.place - 1)::integer)) as headings,
+                     (t.place - 1)::integer as place
+              from unnest(p_texts, p_contexts) with ordinality as t(chunk_text, context, place)) w
+    )
+    select array_agg(t.id order by w.place), array_agg(w.place order by w.place) into kept, places
+    from there t
+    join wanted w on w.chunk_text = t.chunk_text and w.context is not distinct from t.context
+                 and w.headings = t.headings and w.nth = t.nth;
+    delete from public.memory_chunks c
+    where c.document_id = (p_document).id and (kept is null or c.id <> all (kept));
+    -- In two steps: no two chunks may have the same place, not even for a moment.
+    update public.memory_chunks c set chunk_index = 1000000000 + k.place
+    from unnest(kept, places) as k(id, place)
+    where c.id = k.id and c.chunk_index <> k.place;
+    update public.memory_chunks c set chunk_index = k.place
+    from unnest(kept, places) as k(id, place)
+    where c.id = k.id and c.chunk_index <> k.place;
+    insert into public.memory_chunks (
+        document_id, chunk_index, chunk_text, context, headings, metadata, access_level, visibility_tags)
+    select (p_document).id, t.place - 1, t.chunk_text, t.context,
+           array(select jsonb_array_elements_text(p_headings -> (t.place - 1)::integer)),
+           memoryd.chunk_metadata('{}', (p_document).metadata), (p_document).access_level,
+           (p_document).visibility_tags
+    from unnest(p_texts, p_contexts) with ordinality as t(chunk_text, context, place)
+    where places is null or (t.place - 1)::integer <> all (places)
+    order by t.place;
+    get diagnostics added = row_count;
+    return added;
+end
+$$;
+
+-- What recall shows of the document of a chunk, also to callers who may read the chunk and not the document;
+-- of a chunk that the caller may not read nothing.
+create or replace function memoryd.document_of_chunk(p_chunk uuid) returns jsonb
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    access constant public.user_memory_access :=
+        case when not caller.privileged then memoryd.caller_access() end;
+begin
+    return coalesce(
+        (select jsonb_strip_nulls(jsonb_build_object(
+             'title', d.title, 'document_source', d.source, 'document_type', d.document_type,
+             'replica_path', d.replica_path))
+         from public.memory_chunks c join public.documents d on d.id = c.document_id
+         where c.id = p_chunk
+           and (caller.privileged or c.user_id = caller.user_id
+                or memoryd.grants_access(access, c.access_level, c.visibility_tags, c.metadata))),
+        '{}');
+end
+$$;
