@@ -19,6 +19,8 @@ MAX_CHARACTERS = 1_200
 """Of a chunk: some 200 words. Smaller pieces that follow each other are put together until they have MIN_CHARACTERS."""
 MAX_CHUNKS = 5_000
 """Of a document: what follows is not searched."""
+NAME_CHARACTERS = 200
+"""Of a title or a heading that are shown and searched with a chunk."""
 BEFORE_WORDS = 16
 """Of what the paragraph before a chunk says: so that "it", at a chunk's beginning, has something to mean."""
 
@@ -68,7 +70,7 @@ def _outline(text: str) -> Iterator[tuple[int, int, str]]:
         while at < len(code) and code[at][1] <= heading.start():
             at += 1
         if at == len(code) or heading.start() < code[at][0]:
-            yield heading.start(), len(heading[1]), _plain(heading[2])
+            yield heading.start(), len(heading[1]), _plain(heading[2][:NAME_CHARACTERS])
 
 
 def _own_headings(piece: str) -> int:
@@ -92,8 +94,8 @@ def _follow(outline: deque[tuple[int, int, str]], path: list[tuple[int, str]], p
 
 def _context(title: str, headings: Sequence[str], before: str, piece: str) -> str:
     """Title, headings, and the end of what stands before: what a reader who opens the document here would look for."""
-    place = " > ".join(dict.fromkeys([title, *headings]))
-    said = _plain(" ".join(before.split()[-BEFORE_WORDS:])) if before and not _HEADING.match(piece) else ""
+    place = " > ".join(dict.fromkeys([title[:NAME_CHARACTERS], *headings]))
+    said = _plain(" ".join(before[-1_000:].split()[-BEFORE_WORDS:])) if not _HEADING.match(piece) else ""
     return f"{place}\n... {said}" if said else place
 
 

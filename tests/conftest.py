@@ -59,23 +59,23 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, MAX_WORKERS)
 
 
-ON_ONE_SERVER = (
-    "acceptance/*", "faults/*", "integration/commands/*", "integration/documents/*", "integration/embedded/*",
-    "integration/knowledge/*", "integration/providers/*",
-    "integration/db/test_function_files.py", "integration/db/test_tokens.py", "integration/recall/test_read_only.py",
-    "integration/recall/test_index_state.py", "integration/requests/test_requests.py", "security/test_word_flood.py",
-    "integration/users/test_current_context.py",
-    "integration/users/test_isolation_functions.py", "security/test_audit_trail.py", "security/test_data_folder.py",
-    "security/test_executor_isolation.py", "security/test_forged_context.py", "security/test_json_log.py",
-    "security/test_oracles.py", "security/test_outages.py", "security/test_server_log.py",
-)  # fmt: skip
 ON_EVERY_SERVER = (
-    "faults/test_fencing.py", "faults/test_kill.py", "faults/test_locked_rows.py", "faults/test_start.py",
-    "faults/test_two_daemons.py",
+    "faults/test_fencing.py", "faults/test_kill.py", "faults/test_locked_rows.py", "faults/test_two_daemons.py",
+    "integration/conversations/test_conversations.py", "integration/db/test_bad_input.py",
+    "integration/db/test_dense_indexes.py", "integration/db/test_first_edition.py",
+    "integration/db/test_migrations.py", "integration/db/test_ownership.py", "integration/db/test_query_plans.py",
+    "integration/documents/*", "integration/knowledge/*", "integration/memory/*",
+    "integration/recall/test_dense_search.py", "integration/recall/test_entries.py",
+    "integration/recall/test_match_memory.py", "integration/recall/test_recall_freshness.py",
+    "integration/recall/test_recall_index.py", "integration/users/test_escalation.py",
+    "integration/users/test_isolation.py", "integration/users/test_isolation_leaks.py",
+    "integration/users/test_row_level_security.py", "integration/users/test_user_controls_erasure.py",
+    "security/test_identity.py", "security/test_limits.py", "security/test_lock_squatting.py",
+    "security/test_table_locks.py", "security/test_word_oracle.py",
 )  # fmt: skip
-"""What processes, programs, the network or the text of functions decide is tested on the first of the servers only.
+"""What depends on the server is tested on each: plans, locks, policies, constraints, statements, the carry-over.
 
-What depends on the server (plans, locks, policies, constraints, the carry-over) is tested on each."""
+What processes, programs, the network or the text of functions decide is tested on the first of the servers only."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -88,9 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _on_one_server(path: Path) -> bool:
     inside = path.relative_to(Path(__file__).parent)
-    return any(inside.match(one) for one in ON_ONE_SERVER) and not any(
-        inside.match(one) for one in ON_EVERY_SERVER
-    )
+    return not any(inside.match(one) for one in ON_EVERY_SERVER)
 
 
 def _server_of(item: pytest.Item) -> object:

@@ -163,7 +163,8 @@ begin
         select w.chunk_text, w.context, w.headings, w.place,
                row_number() over (partition by w.chunk_text, w.context, w.headings order by w.place) as nth
         from (select t.chunk_text, t.context,
-                     array(select jsonb_array_elements_text(p_headings -> (t.place - 1)::integer)) as headings,
+                     array(select jsonb_array_elements_text(p_headings -> (t.place - 1)::integer))
+                         as headings,
                      (t.place - 1)::integer as place
               from unnest(p_texts, p_contexts) with ordinality as t(chunk_text, context, place)) w
     )

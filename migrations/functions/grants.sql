@@ -79,7 +79,7 @@ grant execute on function
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
     memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.search,
     memoryd.embed, memoryd.embed_question, memoryd.row_in_context, memoryd.search_in_context,
-    memoryd.check_min_score
+    memoryd.check_min_score, memoryd.shown_metadata, memoryd.document_of_chunk
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match
     to memoryd_service, memoryd_user;

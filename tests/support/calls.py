@@ -174,6 +174,12 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for source, table in SOURCES.items()
             for caller in _CALLERS
         ),
+        "memoryd.document_of_chunk": (
+            "select c, memoryd.document_of_chunk(c) from unnest(<memory_chunks>) c order by 1",
+        ),
+        "memoryd.shown_metadata": (
+            "select c, memoryd.shown_metadata('document', c, '{}') from unnest(<memory_chunks>) c order by 1",
+        ),
         "memoryd.row_keyword_part": tuple(
             f"select i.id, k.part from unnest(<{table}>) as i(id) "
             f"cross join lateral memoryd.row_keyword_part('{source}', i.id, '{{secret,recipe}}') k order by 1"

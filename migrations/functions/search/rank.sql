@@ -338,14 +338,13 @@ begin
               from hits h cross join (select max(o.more) as more from hits o) m) t
         order by t.id, t.source, t.lexical_part + t.dense_part desc
     ), sums as (
-        select b.*, b.lexical_part + b.dense_part + b.prior_part + b.named_part + b.timed_part as total
-        from best b
+        select b.*, lexical_part + dense_part + prior_part + named_part + timed_part as total from best b
     ), sessions as materialized (
         select s.*, 0.23 * (max(s.total) over w - s.total) as more_of
         from sums s window w as (partition by coalesce(s.session_id, s.id))
     ), spans as (
-        select max(s.total + s.more_of) as highest,
-               least(0, min(s.total + s.more_of)) as lowest -- sums may be below zero
+        -- least: sums may be below zero
+        select max(s.total + s.more_of) as highest, least(0, min(s.total + s.more_of)) as lowest
         from sessions s
     ), ranked as (
         select s.*, coalesce(h.fit, 0) * (0.5 + 0.5 * coalesce(
@@ -544,7 +543,6 @@ begin
         return;
     end if;
     select * into asked from memoryd.scopes_asked(caller, p_agent, p_user);
-
     return query
     with ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
