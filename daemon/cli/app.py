@@ -15,6 +15,7 @@ from daemon.cli.dream import dream
 from daemon.cli.erase import erase
 from daemon.cli.export import export
 from daemon.cli.import_ import import_
+from daemon.cli.ingest import ingest
 from daemon.cli.migrate import migrate
 from daemon.cli.psql import psql
 from daemon.cli.recall import recall
@@ -40,6 +41,7 @@ for command in (
     recall,
     context,
     dream,
+    ingest,
     replay,
     export,
     erase,

@@ -5,7 +5,12 @@ alter table public.documents
         access_level >= 0 or memoryd.refuse('access_level is ' || access_level,
                                             'Levels count from 0; null keeps it to the document''s user.')),
     add column visibility_tags text[] not null default '{}',
-    add column chunked_at timestamptz;
+    add column chunked_at timestamptz,
+    add column file_hash bytea check (
+        length(file_hash) = 32
+        or memoryd.refuse('file_hash has ' || length(file_hash) || ' bytes', 'A SHA-256 has 32.'));
+comment on column public.documents.file_hash is
+    'SHA-256 of the file that it was read from, at drop_path; null: it was not read from a file.';
 comment on column public.documents.access_level is
     'The access_level of the chunks that memoryd cuts from it. Null: for the document''s user alone.';
 comment on column public.documents.visibility_tags is
@@ -19,6 +24,12 @@ comment on column public.documents.content_hash is
 comment on column public.documents.status is
     'processing: its chunks do not stand yet; conflict: an agent and a human changed it at the same time. '
     'Recall finds active documents, and those in conflict.';
+
+-- One document for each file and user. (An index cannot contain a whole path: it may be too long.)
+create unique index documents_file on public.documents
+    (md5(drop_path), (coalesce(user_id, '00000000-0000-0000-0000-000000000000')))
+    where file_hash is not null;
+create index documents_file_hash on public.documents (file_hash) where file_hash is not null;
 
 alter table public.memory_chunks
     add column headings text[] not null default '{}';

@@ -46,6 +46,16 @@ async def write(connection: asyncpg.Connection, content: str | None = HANDBOOK, 
     return await insert(connection, "documents", {"title": "Handbook", "content": content} | columns)
 
 
+async def chunks_of(connection: asyncpg.Connection) -> dict[UUID, str]:
+    """All chunks, by id."""
+    return {r["id"]: r["chunk_text"] for r in await connection.fetch(CHUNKS)}
+
+
+async def texts(connection: asyncpg.Connection, sql: str, *arguments: object) -> list[str]:
+    """One column of a query, as texts."""
+    return [str(value) for value in await column(connection, sql, *arguments)]
+
+
 async def test_a_document_becomes_active_with_chunks_that_say_where_they_stand(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
@@ -78,7 +88,7 @@ async def test_an_edit_replaces_only_the_chunks_that_it_changes(
     await daemons.start()
     await write(connection, LONG)
     await until(connection, IDLE)
-    before = dict(await connection.fetch(CHUNKS))
+    before = await chunks_of(connection)
     # A part goes, another is new, and the others move.
     parts = LONG.split("\n\n## ")
     await connection.execute(
@@ -86,16 +96,16 @@ async def test_an_edit_replaces_only_the_chunks_that_it_changes(
         "\n\n## ".join([*parts[:3], "Llamas\n\nLlamas hum when they are content.", *parts[5:]]),
     )
     await until(connection, IDLE)
-    after = dict(await connection.fetch(CHUNKS))
+    after = await chunks_of(connection)
     kept = before.keys() & after.keys()
     assert len(after) - len(kept) <= 3
     assert all(before[k] == after[k] for k in kept)
     assert await column(connection, "select chunk_index from memory_chunks order by 1") == [
         *range(len(after))
     ]
-    assert "Llamas hum" in (await column(connection, "select content from recall('llamas hum')"))[0]
+    assert "Llamas hum" in (await texts(connection, "select content from recall('llamas hum')"))[0]
     assert not any(
-        "subject3." in text for text in await column(connection, "select content from recall('subject3')")
+        "subject3." in text for text in await texts(connection, "select content from recall('subject3')")
     )
 
 
@@ -120,7 +130,7 @@ async def test_a_new_title_is_in_the_context_of_every_chunk(
     await until(connection, IDLE)
     await connection.execute("update documents set title = 'House rules'")
     await until(connection, IDLE)
-    contexts = await column(connection, "select context from memory_chunks")
+    contexts = await texts(connection, "select context from memory_chunks")
     assert all(c.startswith("House rules") for c in contexts)
 
 
@@ -134,8 +144,8 @@ async def test_repeated_paragraphs_are_chunks_of_their_own(
     assert len(await column(connection, CHUNKS)) >= 5
     await connection.execute("update documents set content = $1", "\n\n".join([same] * 3))
     await until(connection, IDLE)
-    texts = await column(connection, "select string_agg(chunk_text, ' ') from memory_chunks")
-    assert texts[0].count("## Same") == 3
+    (whole,) = await texts(connection, "select string_agg(chunk_text, ' ') from memory_chunks")
+    assert whole.count("## Same") == 3
     places = await column(connection, "select chunk_index from memory_chunks order by 1")
     assert places == [*range(len(places))]
 
@@ -300,7 +310,7 @@ async def test_a_document_edited_while_it_is_cut_ends_with_its_last_text(
     for n in range(20):
         await connection.execute("update documents set content = $1", f"{LONG}\n\nEdition {n}.")
     await until(connection, IDLE)
-    last = await column(connection, "select chunk_text from memory_chunks order by chunk_index desc limit 1")
+    last = await texts(connection, "select chunk_text from memory_chunks order by chunk_index desc limit 1")
     assert last[0].endswith("Edition 19.")
 
 

@@ -1,0 +1,116 @@
+"""memoryd ingest: files and folders become documents.
+
+Promise: the same command again takes in only what is new or changed; a file that cannot be read is named with its reason, and
+stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import typer
+
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure, sentences
+from daemon.cli.output import as_json, remark, say, table
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from daemon.db.pool import Database
+    from daemon.ingest.ingest import Outcome
+    from daemon.ingest.store import Ownership
+    from daemon.settings import Settings
+
+SHOWN = 20
+"""Rejected files that a person is shown."""
+
+
+def ingest(
+    paths: list[Path] = typer.Argument(help="Files, and folders with files. Hidden ones are left out."),
+    user: UUID | None = typer.Option(None, help="The user whose documents they become. Without: the agents'."),
+    level: int | None = typer.Option(
+        None, min=0, help="The access_level: others may read the documents from that level on."
+    ),
+    tag: list[str] = typer.Option([], help="A visibility tag; can be given several times."),
+    context: str | None = typer.Option(None, help="The project, channel or group that they belong to."),
+    source: str = typer.Option("file", help="Where they come from, as it is shown with results."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Take files in as documents: Markdown, text, HTML, PDF, CSV, JSON and e-mail; with memoryd[office] also DOCX, PPTX, XLSX.
+
+    A file that was taken in before is looked at by its content: unchanged, it costs nothing; changed, the document follows.
+    The daemon cuts and indexes them. Exit code 1: some files were rejected.
+    """
+    with sentences():
+        for path in paths:
+            if not path.exists():
+                raise Failure(f"{path} does not exist. Name files or folders.")
+
+    async def take(_settings: Settings, database: Database) -> list[Outcome]:
+        from daemon.ingest.store import Ownership
+
+        owned = Ownership(source=source, user=user, level=level, tags=tuple(tag), context=context)
+        return await _take(database, paths, owned, quiet=json)
+
+    outcomes = with_database(take)
+    _report(outcomes, json=json)
+    if any(o.result == "rejected" for o in outcomes):
+        raise typer.Exit(1)
+
+
+async def _take(database: Database, paths: Sequence[Path], owned: Ownership, *, quiet: bool) -> list[Outcome]:
+    from daemon.ingest.files import walk
+    from daemon.ingest.ingest import Ingest
+    from providers.parsing.parser import ChildParser
+
+    files = list(walk(paths))
+    parser = ChildParser()
+    outcomes: list[Outcome] = []
+    try:
+        with _progress(quiet) as progress:
+            bar = progress.add_task("files", total=len(files))
+            async for outcome in Ingest(database=database, parser=parser, owned=owned).take(files):
+                outcomes.append(outcome)
+                progress.advance(bar)
+    finally:
+        await parser.close()
+    return outcomes
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        yield progress
+
+
+def _report(outcomes: Sequence[Outcome], *, json: bool) -> None:
+    counts = Counter(o.result for o in outcomes)
+    rejected = [o for o in outcomes if o.result == "rejected"]
+    if json:
+        as_json(
+            {
+                "files": len(outcomes),
+                "counts": counts,
+                "rejected": [{"path": str(o.path), "reason": o.reason} for o in rejected],
+            }
+        )
+        return
+    if not outcomes:
+        say("There are no files.")
+        return
+    table(["files>", "what became of them"], [[f"{n:,}", result] for result, n in counts.most_common()])
+    if rejected:
+        say("")
+        table(["rejected", "why"], [[str(o.path), o.reason or ""] for o in rejected[:SHOWN]], whole=True)
+        if len(rejected) > SHOWN:
+            remark(f"and {len(rejected) - SHOWN:,} more; --json names all")

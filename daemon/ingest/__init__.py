@@ -1,0 +1,1 @@
+"""Files become documents: found in folders, read, and written into the database."""

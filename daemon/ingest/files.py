@@ -1,0 +1,94 @@
+"""Finding and reading files: never outside the folders that were named.
+
+Promise: a symbolic link is followed only if it was named itself; hidden files and folders are left out; what is no file (a
+pipe, a device) is never opened for reading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from providers.ports import Unreadable
+
+MAX_BYTES = 200_000_000
+"""Of a file; a bigger one is refused before it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as it was found."""
+
+    path: Path
+    modified: datetime
+    digest: bytes
+    """SHA-256 of its bytes."""
+
+    @property
+    def name(self) -> str:
+        """The whole path, as the database can store it."""
+        return os.fsencode(self.path).decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def walk(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that are named, and those in named folders, each once, in order."""
+    seen: set[Path] = set()
+    for path in paths:
+        whole = Path(os.path.realpath(path))
+        for found in _inside(whole) if whole.is_dir() else [whole]:
+            if found not in seen:
+                seen.add(found)
+                yield found
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    for inside, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(inside, name)
+            if not name.startswith(".") and not path.is_symlink():
+                yield path
+
+
+def look_at(path: Path) -> File:
+    """Hashes a file without keeping it. Raises Unreadable."""
+    with _opened(path) as (file, status):
+        digest = hashlib.file_digest(file, "sha256").digest()
+        return File(path, datetime.fromtimestamp(status.st_mtime, UTC), digest)
+
+
+def read(path: Path) -> tuple[bytes, File]:
+    """The bytes of a file, and what it was at that moment. Raises Unreadable."""
+    with _opened(path) as (file, status):
+        content = file.read(MAX_BYTES + 1)
+    return content, File(
+        path, datetime.fromtimestamp(status.st_mtime, UTC), hashlib.sha256(content).digest()
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    """An open file and its status. A symbolic link at the end of the path is not followed, and a pipe is not waited for."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Unreadable(f"It cannot be opened: {error.strerror}. Check that it is there and may be read.") from None
+    with open(number, "rb") as file:
+        status = os.fstat(number)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable("It is not a file. Name files, or folders that contain files.")
+        if status.st_size > MAX_BYTES:
+            raise Unreadable(
+                f"It has {status.st_size:,} bytes, the limit is {MAX_BYTES:,}. Split it, or take out pictures."
+            )
+        try:
+            yield file, status
+        except OSError as error:
+            raise Unreadable(f"It cannot be read: {error.strerror}.") from None

@@ -1,0 +1,127 @@
+"""Taking files in: what is new or changed is read and written, what is known costs a look.
+
+Promise: one file never harms another; the same bytes are one document; a file that moved is the document that it was. Killed
+at any moment it leaves whole documents only, and the next run goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from daemon.db.pool import Database
+from daemon.ingest import store
+from daemon.ingest.files import File, look_at, read
+from daemon.ingest.store import Ownership, ReadFile, Refused
+from providers.ports import Parser, Unreadable
+
+FILES = 64
+"""Looked at, and looked up, at once."""
+READ_AT_ONCE = 4
+"""Files in memory at the same time."""
+CHARACTERS = 4_000_000
+"""Of texts that are written at once."""
+
+Result = Literal["added", "changed", "unchanged", "duplicate", "moved", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a file. `reason`: of one that is rejected, or the same as another; for the person who named it."""
+
+    path: Path
+    result: Result
+    reason: str | None = None
+
+
+class Ingest:
+    """Takes files in, for one owner."""
+
+    def __init__(self, *, database: Database, parser: Parser, owned: Ownership) -> None:
+        self._database = database
+        self._parser = parser
+        self._owned = owned
+        self._places = asyncio.Semaphore(READ_AT_ONCE)
+
+    async def take(self, paths: Iterable[Path]) -> AsyncIterator[Outcome]:
+        """What became of each file, in any order. Raises asyncpg's errors when the database is lost."""
+        left = iter(paths)
+        while some := list(islice(left, FILES)):
+            async for outcome in self._batch(some):
+                yield outcome
+
+    async def _batch(self, paths: Sequence[Path]) -> AsyncIterator[Outcome]:
+        files: list[File] = []
+        for path in paths:
+            try:
+                files.append(await asyncio.to_thread(look_at, path))
+            except Unreadable as error:
+                yield Outcome(path, "rejected", str(error))
+        user = self._owned.user
+        known = await store.known_hashes(self._database, [f.name for f in files], user)
+        new = [f for f in files if known.get(f.name) != f.digest]
+        for file in files:
+            if known.get(file.name) == file.digest:
+                yield Outcome(file.path, "unchanged")
+        same = await store.same_bytes(self._database, [f.digest for f in new], user)
+        moves: dict[str, str] = {}
+        wanted: list[File] = []
+        for file in new:
+            other = same.get(file.digest)
+            if other is None:
+                same[file.digest] = file.name
+                wanted.append(file)
+            elif file.name not in known and other not in moves and not Path(other).exists():
+                moves[other] = file.name
+                yield Outcome(file.path, "moved", f"It was {other}.")
+            else:
+                yield Outcome(file.path, "duplicate", f"It has the same bytes as {other}.")
+        if moves:
+            await store.note_moves(self._database, moves, user)
+        async for outcome in self._read_and_write(wanted):
+            yield outcome
+
+    async def _read_and_write(self, files: Sequence[File]) -> AsyncIterator[Outcome]:
+        ready: list[ReadFile] = []
+        for reading in asyncio.as_completed([self._read(f) for f in files]):
+            read_file = await reading
+            if isinstance(read_file, Outcome):
+                yield read_file
+                continue
+            ready.append(read_file)
+            if sum(len(r.parsed.text) for r in ready) >= CHARACTERS:
+                for outcome in await self._write(ready):
+                    yield outcome
+                ready = []
+        for outcome in await self._write(ready):
+            yield outcome
+
+    async def _read(self, file: File) -> ReadFile | Outcome:
+        try:
+            async with self._places:
+                content, now = await asyncio.to_thread(read, file.path)
+                return ReadFile(now, await self._parser.parse(content, file.path.name))
+        except Unreadable as error:
+            return Outcome(file.path, "rejected", str(error))
+
+    async def _write(self, files: Sequence[ReadFile]) -> list[Outcome]:
+        if not files:
+            return []
+        try:
+            written = await store.write(self._database, files, self._owned)
+        except Refused as error:
+            if len(files) == 1:
+                return [Outcome(files[0].file.path, "rejected", str(error))]
+            halves = files[: len(files) // 2], files[len(files) // 2 :]
+            return [outcome for half in halves for outcome in await self._write(half)]
+        return [_outcome(f, written) for f in files]
+
+
+def _outcome(file: ReadFile, written: dict[str, bool]) -> Outcome:
+    if file.file.name in written:
+        return Outcome(file.file.path, "added" if written[file.file.name] else "changed")
+    return Outcome(file.file.path, "unchanged", "Nothing was written: it is known, or its user has switched memory off.")

@@ -1,0 +1,119 @@
+"""Documents in the database that were read from files: which are known, and writing them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import asyncpg
+
+from daemon.db.pool import Database
+from daemon.ingest.files import File
+from providers.ports import Parsed
+
+NOBODY = "'00000000-0000-0000-0000-000000000000'"
+
+KNOWN = f"""
+select d.drop_path, d.file_hash
+from public.documents d
+where d.file_hash is not null and md5(d.drop_path) = any(array(select md5(p) from unnest($1::text[]) p))
+  and coalesce(d.user_id, {NOBODY}) = coalesce($2::uuid, {NOBODY}) and d.status <> 'deleted'
+"""  # noqa: S608 - our own constant
+
+SAME = """
+select d.file_hash, d.drop_path
+from public.documents d
+where d.file_hash = any($1::bytea[]) and d.user_id is not distinct from $2::uuid and d.status <> 'deleted'
+"""
+
+MOVE = """
+update public.documents d set drop_path = m.new
+from unnest($1::text[], $2::text[]) as m(old, new)
+where d.file_hash is not null and md5(d.drop_path) = md5(m.old) and d.user_id is not distinct from $3::uuid
+  and d.status <> 'deleted'
+"""
+
+# A document that was deleted comes back: it was named again.
+WRITE = f"""
+insert into public.documents as d (
+    title, source, document_type, content, metadata, drop_path, file_hash, last_modified_human,
+    user_id, access_level, visibility_tags)
+select f.title, $8, f.document_type, f.content, f.metadata::jsonb, f.drop_path, f.file_hash, f.modified, $9, $10, $11::text[]
+from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::timestamptz[])
+    as f(title, document_type, content, metadata, drop_path, file_hash, modified)
+on conflict (md5(drop_path), (coalesce(user_id, {NOBODY}))) where file_hash is not null do update
+set title = excluded.title, source = excluded.source, document_type = excluded.document_type,
+    content = excluded.content, metadata = excluded.metadata, file_hash = excluded.file_hash,
+    last_modified_human = excluded.last_modified_human, access_level = excluded.access_level,
+    visibility_tags = excluded.visibility_tags,
+    status = case d.status when 'deleted' then 'processing' else d.status end
+where d.file_hash <> excluded.file_hash or d.status = 'deleted'
+returning drop_path, xmax = 0 as added
+"""  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Whose the documents are, and who else may read them."""
+
+    source: str
+    user: UUID | None = None
+    level: int | None = None
+    """The access_level; None: for the user alone, or for the agents alone where there is no user."""
+    tags: tuple[str, ...] = ()
+    context: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file with its text."""
+
+    file: File
+    parsed: Parsed
+
+
+class Refused(Exception):  # noqa: N818 - a verdict on the document
+    """The database refuses this document; the message says why and what to do."""
+
+
+async def known_hashes(database: Database, names: Sequence[str], user: UUID | None) -> dict[str, bytes]:
+    """Of the files that are documents of this user already, by path, the hash that each had."""
+    return {r["drop_path"]: r["file_hash"] for r in await database.fetch(KNOWN, list(names), user)}
+
+
+async def same_bytes(database: Database, digests: Sequence[bytes], user: UUID | None) -> dict[bytes, str]:
+    """Of these hashes those that documents of this user have, with the path of one each."""
+    return {r["file_hash"]: r["drop_path"] for r in await database.fetch(SAME, list(digests), user)}
+
+
+async def note_moves(database: Database, moves: Mapping[str, str], user: UUID | None) -> None:
+    """Notes where files are now. `moves`: from the old path to the new one."""
+    await database.execute(MOVE, list(moves), list(moves.values()), user)
+
+
+async def write(database: Database, files: Sequence[ReadFile], owned: Ownership) -> dict[str, bool]:
+    """Writes documents in one statement: by path, whether each is new. Raises Refused if one of them is refused.
+
+    Paths that are missing in the answer were dropped: their user has switched memory off.
+    """
+    metadata = [dict(f.parsed.metadata) for f in files]
+    if owned.context is not None:
+        metadata = [m | {"context": owned.context} for m in metadata]
+    try:
+        rows = await database.fetch(
+            WRITE,
+            [f.parsed.title or f.file.path.stem for f in files],
+            [f.parsed.document_type for f in files],
+            [f.parsed.text for f in files],
+            [json.dumps(m) for m in metadata],
+            [f.file.name for f in files],
+            [f.file.digest for f in files],
+            [f.file.modified for f in files],
+            *(owned.source, owned.user, owned.level, list(owned.tags)),
+        )
+    except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:
+        hint = getattr(error, "hint", None)
+        raise Refused(f"{error.args[0]}. {hint or ''}".strip()) from None
+    return {r["drop_path"]: r["added"] for r in rows}
