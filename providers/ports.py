@@ -1,20 +1,21 @@
-"""The interfaces of the providers: what an embedder and a language model must do for their callers.
+"""The interfaces of the providers: what an embedder, a language model and a parser must do for their callers.
 
 Promise: to call a provider one needs to know only this file. It imports nothing of memoryd, and it names
-the only two ways in which a provider may fail: `Unavailable` (ask again later) and `Rejected` (never ask this
-again).
+the only ways in which a provider may fail: `Unavailable` (ask again later), `Rejected` (never ask this again) and
+`Unreadable` (this file cannot be read as it is).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # The child processes of the parser import this file, and need no numpy.
+    import numpy as np
+    import numpy.typing as npt
 
-Vectors: TypeAlias = npt.NDArray[np.float32]
+Vectors: TypeAlias = "npt.NDArray[np.float32]"
 """Shape (n, dimensions); every row is finite and of unit length."""
 
 
@@ -44,6 +45,14 @@ class Rejected(Exception):  # noqa: N818 - a verdict on the input
     def __init__(self, message: str, *, provider: str) -> None:
         super().__init__(message)
         self.provider = provider
+
+
+class Unreadable(Exception):  # noqa: N818 - a verdict on the file
+    """This file can never be read as it is; parsing it again would fail again.
+
+    The message is for the person who dropped the file: it says what is wrong with it and what to do. It never
+    contains what is in the file.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +142,30 @@ class LanguageModel(Protocol):
 
     async def close(self) -> None:
         """Let go of connections. The model is not used afterwards."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a file says, as Markdown."""
+
+    text: str
+    """Not blank. Without NUL and lone surrogates; lines end with a line feed only."""
+    title: str | None
+    """Of one line, at most 200 characters. None where neither the file nor its name has one."""
+    document_type: str
+    """One of 'markdown', 'text', 'html', 'pdf', 'docx', 'pptx', 'xlsx', 'csv', 'json', 'email'."""
+    metadata: Mapping[str, Any]
+    """JSON values: the front matter of Markdown, the headers of an e-mail, author and pages of a PDF, names of sheets."""
+
+
+class Parser(Protocol):
+    """Reads files."""
+
+    async def parse(self, content: bytes, name: str) -> Parsed:
+        """Read the bytes of one file, whatever is in them.
+
+        `name` is the file's name: a hint at its format, where the bytes themselves do not tell it, and the
+        title, where they have none. Raises `Unreadable`.
+        """
         ...

@@ -1,0 +1,59 @@
+"""From a file's bytes to Markdown: chooses the reader of the format, and holds what it answers to the promises of `Parsed`.
+
+Runs in the child process, and for small files of the plain formats in the daemon itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from providers.parsing.kinds import Kind, kind_of
+from providers.parsing.texts import too_long
+from providers.ports import Parsed, Unreadable
+
+Reader: TypeAlias = Callable[[bytes, str, int], Parsed]
+
+PLAIN: frozenset[Kind] = frozenset(("markdown", "text", "csv", "json"))
+"""Their readers are small, and take time that is linear in the size of the file."""
+NOTHING = "There is no text in the file. Drop it again once something is in it."
+TOO_DEEP = (
+    "The parts of the file are nested too deep to be read. It is damaged or made to do harm. "
+    "Save it in another format and drop that."
+)
+
+
+def reader_of(kind: Kind) -> Reader:
+    """Imports what the format needs, and nothing of the others: they take a tenth of a second each."""
+    # ruff: noqa: PLC0415
+    if kind == "markdown":
+        from providers.parsing.markdown import read
+    elif kind == "csv":
+        from providers.parsing.tables import read
+    elif kind == "json":
+        from providers.parsing.objects import read
+    elif kind == "html":
+        from providers.parsing.web import read
+    elif kind == "email":
+        from providers.parsing.mail import read
+    elif kind == "pdf":
+        from providers.parsing.pdf import read
+    elif kind == "office":
+        from providers.parsing.office import read
+    else:
+        from providers.parsing.plain import read
+    return read
+
+
+def read_file(content: bytes, name: str, *, room: int) -> Parsed:
+    """Read the file; `room`: the most bytes of text. Raises `Unreadable`, and MemoryError."""
+    read = reader_of(kind_of(content, name))
+    try:
+        parsed = read(content, name, room)
+    except RecursionError as error:
+        raise Unreadable(TOO_DEEP) from error
+    if not parsed.text.strip():
+        raise Unreadable(NOTHING)
+    if len(parsed.text) > room or len(parsed.text.encode()) > room:
+        raise too_long(room)
+    return parsed

@@ -1,0 +1,102 @@
+"""What every format does alike: texts that a database takes, JSON values, titles, and a limit for what is written.
+
+Promise: no text that comes from here has NUL, a lone surrogate or a carriage return in it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from providers.ports import Unreadable
+
+MAX_TITLE = 200
+"""Characters."""
+MAX_DEPTH = 50
+"""Of a JSON value; what is nested deeper becomes null."""
+
+
+class Output:
+    """Collects lines until they are longer than `room` bytes: a small file may stand for a very long text."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._used = 0
+        self._lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        """Raises `Unreadable` when there is no room for the line. Counts characters, so that it is fast."""
+        self._used += len(line) + 1
+        if self._used > self._room + 1:
+            raise too_long(self._room)
+        self._lines.append(line)
+
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(self._lines)
+
+
+def too_long(room: int) -> Unreadable:
+    """The error for a file that is too much text."""
+    return Unreadable(
+        f"The text in the file is longer than {size(room)}. Split the file into smaller ones and drop those."
+    )
+
+
+def size(count: int) -> str:
+    """A number of bytes for people: '10 MB', '1.5 GB', '900 bytes'."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def clean(text: str) -> str:
+    """Drops NUL, joins the halves of surrogate pairs, makes lone ones U+FFFD, and ends lines with a line feed."""
+    if "\x00" in text:
+        text = text.replace("\x00", "")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def one_line(text: str, most: int = MAX_TITLE) -> str:
+    """The text on one line, of at most `most` characters."""
+    # Only the beginning is looked at: a line may be 5 MB.
+    return " ".join(clean(text[: most * 10]).split())[:most].rstrip()
+
+
+def title_of(name: str) -> str | None:
+    """The file's name without its extension, '_' and '-' read as spaces. None if nothing is left."""
+    return one_line(re.sub(r"[_-]+", " ", PurePath(name.replace("\\", "/")).stem)) or None
+
+
+def json_value(value: Any, depth: int = 0) -> Any:
+    """The value as JSON has it: dates are texts, numbers that JSON or a database has not are texts."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else hex(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if depth >= MAX_DEPTH:
+        return None
+    if isinstance(value, Mapping):
+        return {clean(str(key)): json_value(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_value(each, depth + 1) for each in value]
+    return None
