@@ -1,0 +1,264 @@
+"""Files become Markdown that keeps their structure, whatever their format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from providers.parsing.parser import ChildParser
+from providers.parsing.process import BOOT, default_command
+from providers.ports import Parsed, Parser, Unreadable
+from tests.support.files import docx, encrypted, pdf, pptx, xlsx
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def parser() -> AsyncIterator[Parser]:
+    made = ChildParser()
+    yield made
+    await made.close()
+
+
+async def _read(parser: Parser, content: str | bytes, name: str) -> Parsed:
+    return await parser.parse(content.encode() if isinstance(content, str) else content, name)
+
+
+async def test_markdown_stays_as_it_is_and_its_front_matter_becomes_metadata(parser: Parser) -> None:
+    body = "Intro.\n\n# The *plan*\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\n# no heading\n```\n"
+    parsed = await _read(parser, f"---\ntags: [x, y]\nday: 2026-11-02\n---\n\n{body}", "a_file.md")
+    assert parsed == Parsed(
+        text=body,
+        title="The *plan*",
+        document_type="markdown",
+        metadata={"tags": ["x", "y"], "day": "2026-11-02"},
+    )
+
+
+async def test_a_title_in_front_matter_comes_before_a_heading(parser: Parser) -> None:
+    parsed = await _read(parser, "---\ntitle: From above\n---\n# Below", "a.md")
+    assert (parsed.title, parsed.text) == ("From above", "# Below")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\ntitle: [broken\n---\nThe text.",
+        "---\na: &a [x, x]\nb: [*a, *a]\n---\nThe text.",
+        "---\na: " + "[" * 5_000 + "\n---\nThe text.",
+        "---\nday: 2026-13-45\n---\nThe text.",
+    ],
+)
+async def test_front_matter_that_is_broken_or_a_trap_stays_in_the_text(parser: Parser, text: str) -> None:
+    parsed = await _read(parser, text, "a.md")
+    assert parsed.text == text
+    assert parsed.metadata == {"front_matter": "unreadable"}
+
+
+@pytest.mark.parametrize(
+    "text", ["---\nwords between rules\n---\nmore", "---\nno end", "--- a\ntitle: x\n---\n"]
+)
+async def test_rules_are_no_front_matter(parser: Parser, text: str) -> None:
+    parsed = await _read(parser, text, "a.md")
+    assert (parsed.text, dict(parsed.metadata)) == (text, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("Grüße\r\naus\rKöln".encode(), "Grüße\naus\nKöln"),
+        ("Grüße".encode("utf-8-sig"), "Grüße"),
+        ("Grüße 東京".encode("utf-16"), "Grüße 東京"),
+        ("Grüße".encode("utf-32"), "Grüße"),
+        ("Grüße für “alle”".encode("cp1252"), "Grüße für “alle”"),
+        ("ein Emoji 👍".encode()[:-2], "ein Emoji \ufffd"),
+        ("Köln ".encode() + "👍".encode()[:2] + b" und weiter", "Köln \ufffd und weiter"),
+        ("lone \ud83d!".encode("utf-8", "surrogatepass"), "lone \ufffd!"),
+        ("pair \ud83d\udc4d".encode("utf-8", "surrogatepass"), "pair 👍"),
+        (b"with\x00 a NUL " + b"text " * 20, "with a NUL " + "text " * 20),
+    ],
+)
+async def test_text_is_read_in_every_encoding(parser: Parser, content: bytes, text: str) -> None:
+    parsed = await parser.parse(content, "my_old-notes.txt")
+    assert (parsed.text, parsed.title, parsed.document_type) == (text, "my old notes", "text")
+
+
+async def test_a_guessed_encoding_is_named(parser: Parser) -> None:
+    assert (await parser.parse("für".encode("cp1252"), "a.txt")).metadata == {"encoding": "cp1252"}
+
+
+@pytest.mark.parametrize("name", ["README", "a.py", "notes.unknown", ".env", ""])
+async def test_text_of_any_name_is_text(parser: Parser, name: str) -> None:
+    assert (await _read(parser, "just words", name)).document_type == "text"
+
+
+async def test_html_keeps_structure_and_loses_what_no_reader_sees(parser: Parser) -> None:
+    page = """<!doctype html><html><head><title>The  page</title><style>p {color: red}</style></head><body>
+    <!-- a comment --><h1>Head</h1><p>Some <b>bold</b> words and snake_case.</p>
+    <p style="color: red; display: none">unseen</p><p hidden>unseen</p><script>unseen()</script>
+    <ul><li>one<ul><li>inner</li></ul></li><li>two</li></ul>
+    <table><tr><td>a</td><td>b</td></tr><tr><td>1</td><td>2</td></tr></table>
+    <pre><code class="language-py">def f():\n    return 1</code></pre>
+    <p><a href="https://example.org/x">link</a> <a href="javascript:run()">trap</a>
+    <img src="data:image/png;base64,AAAA" alt="A chart"></p></body></html>"""
+    parsed = await _read(parser, page, "a.html")
+    assert (parsed.title, parsed.document_type) == ("The page", "html")
+    for piece in (
+        "# Head\n\nSome **bold** words and snake_case.",
+        "- one\n  - inner\n- two",
+        "| a | b |\n| --- | --- |\n| 1 | 2 |",
+        "```py\ndef f():\n    return 1\n```",
+        "[link](https://example.org/x) trap\nA chart",
+    ):
+        assert piece in parsed.text
+    for gone in ("unseen", "comment", "color", "javascript", "base64"):
+        assert gone not in parsed.text
+
+
+async def test_html_is_read_in_the_encoding_that_it_names(parser: Parser) -> None:
+    page = '<meta charset="iso-8859-2"><p>žluťoučký kůň</p>'.encode("iso-8859-2")
+    assert (await parser.parse(page, "a.htm")).text == "žluťoučký kůň"
+
+
+async def test_html_without_a_name_for_it_is_known_by_its_beginning(parser: Parser) -> None:
+    assert (await _read(parser, "<!DOCTYPE html><h1>Hello</h1>", "page")).document_type == "html"
+
+
+async def test_csv_becomes_tables_with_the_header_every_fifty_rows(parser: Parser) -> None:
+    rows = "".join(f'{n};"a, b | c\nd"\n' for n in range(120))
+    parsed = await _read(parser, "id;words\n" + rows, "data.csv")
+    assert parsed.metadata == {"rows": 120, "columns": 2}
+    assert parsed.text.count("| id | words |\n| --- | --- |\n") == 3
+    assert parsed.text.count("\n\n") == 2
+    assert "| 77 | a, b \\| c d |" in parsed.text
+
+
+async def test_csv_with_bad_quoting_loses_no_row(parser: Parser) -> None:
+    parsed = await _read(parser, 'a,b\n1,"x\n2,3\n4,5,6\n7', "a.csv")
+    assert parsed.text.split("\n")[2:] == [
+        '| 1 | "x |',
+        "| 2 | 3 |",
+        "| 4 | 5 | 6 |",
+        "| 7 |",
+    ]
+
+
+async def test_json_becomes_paths_and_values(parser: Parser) -> None:
+    value = {"title": "Servers", "list": [{"name": "alpha", "up": True}, {"odd key": None}, []]}
+    text = json.dumps(value)[:-1] + ', "version": 1.10}'
+    parsed = await _read(parser, text, "a.json")
+    assert (parsed.title, parsed.document_type) == ("Servers", "json")
+    assert parsed.text.split("\n") == [
+        "- title: Servers",
+        "- list[0].name: alpha",
+        "- list[0].up: true",
+        '- list[1]["odd key"]: null',
+        "- list[2]: []",
+        "- version: 1.10",
+    ]
+
+
+async def test_json_lines_are_a_list(parser: Parser) -> None:
+    assert (await _read(parser, '{"a": 1}\n\n{"a": 2}\n', "a.jsonl")).text == "- [0].a: 1\n- [1].a: 2"
+
+
+async def test_broken_json_stays_as_it_is(parser: Parser) -> None:
+    parsed = await _read(parser, '{"a": "```"', "a.json")
+    assert parsed.text == '````json\n{"a": "```"\n````'
+    assert parsed.metadata == {"json": "unreadable"}
+
+
+async def test_an_email_is_its_headers_its_plain_text_and_the_names_of_its_attachments(
+    parser: Parser,
+) -> None:
+    message = (
+        "From: Ada <ada@example.org>\nTo: bob@example.org\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\n"
+        "Date: Mon, 2 Nov 2026 10:00:00 +0100\nMIME-Version: 1.0\n"
+        "Content-Type: multipart/mixed; boundary=X\n\n--X\nContent-Type: multipart/alternative; boundary=Y\n\n"
+        "--Y\nContent-Type: text/plain; charset=latin-1\nContent-Transfer-Encoding: quoted-printable\n\ncaf=E9 at ten\n"
+        "--Y\nContent-Type: text/html\n\n<p>not taken</p>\n--Y--\n"
+        '--X\nContent-Type: application/pdf\nContent-Disposition: attachment; filename="report.pdf"\n\nJVBERi0=\n--X--\n'
+    )
+    parsed = await _read(parser, message, "a.eml")
+    assert parsed == Parsed(
+        text="- From: Ada <ada@example.org>\n- To: bob@example.org\n- Date: Mon, 02 Nov 2026 10:00:00 +0100\n"
+        "- Attachments: report.pdf\n\ncafé at ten",
+        title="Grüße",
+        document_type="email",
+        metadata={
+            "from": "Ada <ada@example.org>",
+            "to": "bob@example.org",
+            "subject": "Grüße",
+            "date": "2026-11-02T10:00:00+01:00",
+            "attachments": ["report.pdf"],
+        },
+    )
+
+
+async def test_an_email_in_html_only_is_converted(parser: Parser) -> None:
+    message = (
+        "From: a@example.org\nSubject: x\nContent-Type: text/html\n\n<h2>Hello</h2><ul><li>one</li></ul>"
+    )
+    assert (await _read(parser, message, "a.eml")).text.endswith("\n\n## Hello\n\n- one")
+
+
+async def test_a_pdf_is_its_pages(parser: Parser) -> None:
+    content = pdf(
+        [["The first page has mem-", "ory in it.", "# 5 is no heading"], [], ["The last."]],
+        title="Report",
+        author="Ada",
+    )
+    parsed = await parser.parse(content, "scan.bin")
+    assert parsed == Parsed(
+        text="## Page 1\n\nThe first page has memory in it.\n\\# 5 is no heading\n\n## Page 3\n\nThe last.",
+        title="Report",
+        document_type="pdf",
+        metadata={"pages": 3, "pages_without_text": 1, "author": "Ada"},
+    )
+
+
+async def test_a_pdf_that_everybody_may_open_is_read(parser: Parser) -> None:
+    parsed = await parser.parse(encrypted(pdf([["hello"]], title="untitled"), ""), "my_file.pdf")
+    assert (parsed.text, parsed.title) == ("hello", "my file")
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.txt", "a"])
+async def test_a_docx_keeps_headings_list_and_table(parser: Parser, name: str) -> None:
+    assert await parser.parse(docx(), name) == Parsed(
+        text="# Release plan\n\nWe publish on Fridays.\n\n## Steps\n\n- build the wheel\n\n"
+        "| Task | Days |\n| --- | --- |\n| Build | 3 |",
+        title="The plan",
+        document_type="docx",
+        metadata={"authors": ["Ada"]},
+    )
+
+
+async def test_a_docx_without_a_title_is_called_after_its_first_heading(parser: Parser) -> None:
+    assert (await parser.parse(docx(title=None), "x.docx")).title == "Release plan"
+
+
+async def test_an_xlsx_is_a_table_a_sheet(parser: Parser) -> None:
+    parsed = await parser.parse(xlsx(), "my_costs.xlsx")
+    assert parsed.text.startswith(
+        "## Costs\n\n| City | Euro |\n| --- | --- |\n| Köln | 12.5 |\n\n## Towns\n\n| Bonn |"
+    )
+    assert (parsed.title, parsed.document_type) == ("my costs", "xlsx")
+    assert parsed.metadata == {"sheets": ["Costs", "Towns"]}
+
+
+async def test_a_pptx_is_a_section_a_slide(parser: Parser) -> None:
+    parsed = await parser.parse(pptx(), "talk.pptx")
+    assert parsed.text == "## Why memory\n\nAgents forget.\n\n## How it works\n\nThey ask."
+    assert (parsed.title, parsed.document_type) == ("Why memory", "pptx")
+
+
+async def test_without_the_office_extra_the_message_names_it() -> None:
+    command = default_command()
+    command[command.index(BOOT)] = f"import sys; sys.modules['kreuzberg'] = None; {BOOT}"
+    parser = ChildParser(command=command)
+    with pytest.raises(Unreadable, match=r"Install memoryd\[office\]"):
+        await parser.parse(docx(), "a.docx")
+    await parser.close()
