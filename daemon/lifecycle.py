@@ -176,6 +176,8 @@ class Daemon:
             tasks.append(self._executor.run())
         if self._supervisor is not None:
             tasks.append(self._supervisor.run())
+        if (drop := parts.build_drop_folder(settings, database, self._log)) is not None:
+            tasks.append(drop.run())
         if listen:
             tasks.append(
                 Listener(

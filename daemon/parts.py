@@ -18,6 +18,7 @@ from daemon.embedder import FollowingEmbedder
 from daemon.executor.confinement import Confinement, confine
 from daemon.executor.executor import Executor
 from daemon.executor.program import words_of
+from daemon.ingest.drop import DropFolder
 from daemon.queue.worker import Worker
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
@@ -25,6 +26,7 @@ from daemon.topics import build_topics
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.build import build_word_embedder
+from providers.parsing.parser import ChildParser
 from providers.ports import LanguageModel
 
 OVERDUE_EVERY_SECONDS = 60.0
@@ -112,6 +114,22 @@ def build_schedule(
     )
     schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
     return schedule
+
+
+def build_drop_folder(
+    settings: Settings, database: Database, logger: FilteringBoundLogger
+) -> DropFolder | None:
+    """What takes files from the drop folder; None where the settings name none."""
+    if settings.drop is None:
+        return None
+    return DropFolder(
+        settings.drop,
+        database=database,
+        parser=ChildParser(),
+        settle_seconds=settings.drop_settle_seconds,
+        scan_seconds=settings.drop_scan_seconds,
+        logger=logger,
+    )
 
 
 def build_dreamer(

@@ -40,6 +40,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "database_url": "Database",
         "wake_up": "Queue",
         "embedder": "Embedder and language model",
+        "drop": "Documents",
         "executor_command": "Built-in executor",
         "pending_per_user": "Limits, expiry and notifications",
         "heartbeat_seconds": "Dreams, clean-up and audit trail",
@@ -144,6 +145,18 @@ class Settings(BaseSettings):
     )
     provider_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
         30.0, description="Time limit of one call to a provider."
+    )
+
+    drop: Path | None = Field(
+        None,
+        description="Drop folder: files that a person puts there become documents, and are moved to taken/ in it. Empty: none.",
+    )
+    drop_settle_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        2.0, description="How long a file in the drop folder must be unchanged before it is taken."
+    )
+    drop_scan_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        30.0,
+        description="Pause between two scans of the drop folder. Events of the file system are heeded at once.",
     )
 
     executor_command: str | None = Field(

@@ -169,3 +169,7 @@ class Parser(Protocol):
         title, where they have none. Raises `Unreadable`.
         """
         ...
+
+    async def close(self) -> None:
+        """Let go of processes. The parser is not used afterwards."""
+        ...

@@ -33,7 +33,9 @@ SHOWN = 20
 
 def ingest(
     paths: list[Path] = typer.Argument(help="Files, and folders with files. Hidden ones are left out."),
-    user: UUID | None = typer.Option(None, help="The user whose documents they become. Without: the agents'."),
+    user: UUID | None = typer.Option(
+        None, help="The user whose documents they become. Without: the agents'."
+    ),
     level: int | None = typer.Option(
         None, min=0, help="The access_level: others may read the documents from that level on."
     ),

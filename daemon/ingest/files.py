@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from providers.ports import Unreadable
 
@@ -37,24 +37,31 @@ class File:
         return os.fsencode(self.path).decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
-def walk(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that are named, and those in named folders, each once, in order."""
+def walk(paths: Iterable[Path], *, leave_out: Collection[Path] = ()) -> Iterator[Path]:
+    """The files that are named, and those in named folders, each once, in order. `leave_out`: folders."""
     seen: set[Path] = set()
     for path in paths:
         whole = Path(os.path.realpath(path))
-        for found in _inside(whole) if whole.is_dir() else [whole]:
+        for found in _inside(whole, leave_out) if whole.is_dir() else [whole]:
             if found not in seen:
                 seen.add(found)
                 yield found
 
 
-def _inside(folder: Path) -> Iterator[Path]:
+def _inside(folder: Path, leave_out: Collection[Path]) -> Iterator[Path]:
     for inside, folders, names in os.walk(folder, followlinks=False):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and Path(inside, name) not in leave_out
+        )
         for name in sorted(names):
             path = Path(inside, name)
             if not name.startswith(".") and not path.is_symlink():
                 yield path
+
+
+def is_there(name: str) -> bool:
+    """Whether there is still something at this path."""
+    return os.path.lexists(name)
 
 
 def look_at(path: Path) -> File:
@@ -68,19 +75,19 @@ def read(path: Path) -> tuple[bytes, File]:
     """The bytes of a file, and what it was at that moment. Raises Unreadable."""
     with _opened(path) as (file, status):
         content = file.read(MAX_BYTES + 1)
-    return content, File(
-        path, datetime.fromtimestamp(status.st_mtime, UTC), hashlib.sha256(content).digest()
-    )
+    return content, File(path, datetime.fromtimestamp(status.st_mtime, UTC), hashlib.sha256(content).digest())
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+def _opened(path: Path) -> Iterator[tuple[BufferedReader, os.stat_result]]:
     """An open file and its status. A symbolic link at the end of the path is not followed, and a pipe is not waited for."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise Unreadable(f"It cannot be opened: {error.strerror}. Check that it is there and may be read.") from None
-    with open(number, "rb") as file:
+        raise Unreadable(
+            f"It cannot be opened: {error.strerror}. Check that it is there and may be read."
+        ) from None
+    with os.fdopen(number, "rb") as file:
         status = os.fstat(number)
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("It is not a file. Name files, or folders that contain files.")

@@ -15,7 +15,7 @@ from typing import Literal
 
 from daemon.db.pool import Database
 from daemon.ingest import store
-from daemon.ingest.files import File, look_at, read
+from daemon.ingest.files import File, is_there, look_at, read
 from daemon.ingest.store import Ownership, ReadFile, Refused
 from providers.ports import Parser, Unreadable
 
@@ -75,7 +75,7 @@ class Ingest:
             if other is None:
                 same[file.digest] = file.name
                 wanted.append(file)
-            elif file.name not in known and other not in moves and not Path(other).exists():
+            elif file.name not in known and other not in moves and not is_there(other):
                 moves[other] = file.name
                 yield Outcome(file.path, "moved", f"It was {other}.")
             else:
@@ -124,4 +124,6 @@ class Ingest:
 def _outcome(file: ReadFile, written: dict[str, bool]) -> Outcome:
     if file.file.name in written:
         return Outcome(file.file.path, "added" if written[file.file.name] else "changed")
-    return Outcome(file.file.path, "unchanged", "Nothing was written: it is known, or its user has switched memory off.")
+    return Outcome(
+        file.file.path, "unchanged", "Nothing was written: it is known, or its user has switched memory off."
+    )

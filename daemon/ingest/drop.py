@@ -1,0 +1,244 @@
+"""The drop folder: what a person puts there becomes a document, and the folder is empty again.
+
+Events of the folder are hints, for speed; a scan every so often is what counts, and on network folders, which may send no
+events, the only thing. A file is taken when nobody has it open for writing and it has not changed for a while.
+
+Promise: no file is lost, and none is taken twice: it is moved away after its document is written, so that a daemon which is
+killed in between finds it known. What was taken is in `taken/`, what cannot be read in `rejected/`, beside a note that says
+why. One daemon at a time works on a folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from structlog.typing import FilteringBoundLogger
+from watchfiles import awatch
+
+from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.pool import Database
+from daemon.ingest.files import walk
+from daemon.ingest.ingest import Ingest, Outcome
+from daemon.ingest.store import Ownership
+from providers.ports import Parser
+
+TAKEN, REJECTED = "taken", "rejected"
+NOTE = ".why.txt"
+LOCK = ".memoryd.lock"
+LOOK_AGAIN_SECONDS = 0.5
+"""While there are files that were written a moment ago."""
+PAUSE_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 30.0
+"""Before it is tried again: another daemon works on the folder, or folder or database are gone."""
+
+Look = tuple[int, int]
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+class DropFolder:
+    """Takes files from one folder. `run` ends only by being cancelled."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        database: Database,
+        parser: Parser,
+        settle_seconds: float,
+        scan_seconds: float,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        """`settle_seconds`: for so long a file must not have changed. `scan_seconds`: between two scans without an event."""
+        self._folder = Path(os.path.realpath(folder))
+        self._parser = parser
+        self._ingest = Ingest(database=database, parser=parser, owned=Ownership(source="drop"))
+        self._settle = settle_seconds
+        self._scan_every = scan_seconds
+        self._log = logger
+        self._seen: dict[Path, tuple[Look, float]] = {}
+        self._told: str | None = None
+        self._pause = PAUSE_SECONDS
+
+    async def run(self) -> None:
+        """Takes files, for ever. What fails is logged and tried again."""
+        try:
+            while True:
+                try:
+                    await _on_disk(self._make)
+                    async with self._alone():
+                        await self._work()
+                except FolderLost as error:
+                    if error.busy and self._is_new("busy"):
+                        self._log.info("drop_folder_busy")
+                    elif not error.busy and self._is_new(error.code):
+                        self._log.warning("drop_folder_lost", error=error.code)
+                except DATABASE_FAULTS as error:
+                    if self._is_new("database"):
+                        self._log.warning("drop_waits_for_database", error=type(error).__name__)
+                await asyncio.sleep(self._pause)
+                self._pause = min(2 * self._pause, MAX_PAUSE_SECONDS)
+        finally:
+            await self._parser.close()
+
+    async def _work(self) -> None:
+        events = awatch(
+            self._folder,
+            rust_timeout=round(self._scan_every * 1000),
+            yield_on_timeout=True,
+            debounce=200,
+            step=50,
+        )
+        self._log.info("drop_folder_watched", settle_seconds=self._settle, scan_seconds=self._scan_every)
+        waiting = await self._scan()
+        async with _closing(events):
+            while True:
+                if waiting:
+                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                else:
+                    await self._event(events)
+                waiting = await self._scan()
+
+    async def _event(self, events: AsyncIterator[object]) -> None:
+        """Returns when something happens in the folder, or it is time for a scan."""
+        try:
+            await anext(events)
+        except (OSError, RuntimeError, StopAsyncIteration) as error:
+            # Such as: the system watches as many folders as it may. Scans go on.
+            if self._is_new("not watched"):
+                self._log.warning("drop_folder_not_watched", error=type(error).__name__)
+            await asyncio.sleep(self._scan_every)
+
+    async def _scan(self) -> bool:
+        """Takes what is ready. Whether there is more that is not ready yet."""
+        began = time.perf_counter()
+        ready, waiting = await _on_disk(self._look)
+        counts: Counter[str] = Counter()
+        if ready:
+            async for outcome in self._ingest.take(ready):
+                counts[outcome.result] += 1
+                await _on_disk(self._move, outcome)
+            self._log.info("files_taken", counts=dict(counts), ms=round((time.perf_counter() - began) * 1000))
+        self._told, self._pause = None, PAUSE_SECONDS
+        return waiting
+
+    def _make(self) -> None:
+        for folder in (self._folder, self._folder / TAKEN, self._folder / REJECTED):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _look(self) -> tuple[list[Path], bool]:
+        if not self._folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(self._folder))
+        now = time.monotonic()
+        found: dict[Path, tuple[Look, float]] = {}
+        ready = []
+        apart = (self._folder / TAKEN, self._folder / REJECTED)
+        for path in walk([self._folder], leave_out=apart):
+            with suppress(OSError):
+                status = path.lstat()
+                look = (status.st_size, status.st_mtime_ns)
+                before = self._seen.get(path)
+                since = before[1] if before is not None and before[0] == look else now
+                found[path] = (look, since)
+                # Its own time too: after a start it need not be watched when it is old.
+                still = max(now - since, min(time.time() - status.st_mtime, 2 * self._settle))
+                if still >= self._settle and not _is_being_written(path, status):
+                    ready.append(path)
+        self._seen = found
+        return ready, len(ready) < len(found)
+
+    def _move(self, outcome: Outcome) -> None:
+        """Takes the file away, and the folders that are empty then."""
+        rejected = outcome.result == "rejected"
+        to = _free_name(self._folder / (REJECTED if rejected else TAKEN) / outcome.path.name)
+        if rejected:
+            to.with_name(to.name[:200] + NOTE).write_text(f"{outcome.reason}\n", "utf-8")
+        with suppress(FileNotFoundError):
+            outcome.path.rename(to)
+        self._seen.pop(outcome.path, None)
+        for folder in outcome.path.parents:
+            if folder == self._folder:
+                break
+            with suppress(OSError):
+                folder.rmdir()
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """The folder's lock. It goes with the process that holds it, however that ends."""
+        number = await _on_disk(
+            os.open, self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        try:
+            await _on_disk(fcntl.flock, number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        finally:
+            os.close(number)
+
+    def _is_new(self, condition: str) -> bool:
+        """Whether this is another condition than before: each is logged once, not every time that it is met again."""
+        before, self._told = self._told, condition
+        return before != condition
+
+
+class FolderLost(Exception):  # noqa: N818 - a condition that passes
+    """The folder cannot be worked on now. `code`: the system's name of the error. `busy`: another daemon has the lock."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.code = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        self.busy = isinstance(error, BlockingIOError)
+
+
+async def _on_disk(work: Callable[P, Result], *args: P.args, **options: P.kwargs) -> Result:
+    """Work on the folder, in a thread. Raises FolderLost."""
+    try:
+        return await asyncio.to_thread(work, *args, **options)
+    except OSError as error:
+        raise FolderLost(error) from error
+
+
+@asynccontextmanager
+async def _closing(events: AsyncIterator[object]) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await events.aclose()  # type: ignore[attr-defined] # awatch is an asynchronous generator
+
+
+def _is_being_written(path: Path, status: os.stat_result) -> bool:
+    """Whether somebody has it open for writing. Only Linux tells, and only of files of one's own: elsewhere no."""
+    if not hasattr(fcntl, "F_SETLEASE") or not stat.S_ISREG(status.st_mode):
+        return False
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    finally:
+        os.close(number)
+    return False
+
+
+def _free_name(path: Path) -> Path:
+    """The path, or one with a number that is free."""
+    number = 1
+    free = path
+    while os.path.lexists(free):
+        number += 1
+        stem, ending = (path.stem, path.suffix) if len(os.fsencode(path.name)) < 240 else (path.stem[:60], "")
+        free = path.with_name(f"{stem} ({number}){ending}")
+    return free

@@ -1,0 +1,211 @@
+"""The drop folder of a running daemon: what a person puts there is known to the agents, and the folder is empty again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.rows import column
+from tests.support.waiting import IDLE, until
+
+FOUND = "select metadata->>'title' from recall($1, match_count => 3)"
+
+
+@pytest.fixture
+def drop(tmp_path: Path) -> Path:
+    """A drop folder that does not exist yet."""
+    return tmp_path / "drop"
+
+
+def names(folder: Path) -> list[str]:
+    """What a person sees in the folder."""
+    return sorted(
+        p.name for p in folder.iterdir() if not p.name.startswith(".") and p.name not in ("taken", "rejected")
+    )
+
+
+async def emptied(folder: Path) -> None:
+    """Returns when nothing is left in it."""
+    async with asyncio.timeout(30):
+        while names(folder):
+            await asyncio.sleep(0.05)
+
+
+async def documents(connection: asyncpg.Connection, count: int) -> None:
+    """Returns when there are so many, all of them cut and indexed."""
+    await until(connection, "select count(*) >= $1 from documents", count)
+    await until(connection, IDLE)
+
+
+async def start(daemons: Daemons, drop: Path) -> DaemonProcess:
+    """A daemon with the drop folder."""
+    return await daemons.start(drop=drop, drop_settle_seconds=0.2, drop_scan_seconds=1)
+
+
+async def working(daemons: Daemons, drop: Path) -> DaemonProcess:
+    """The same, working on the folder already."""
+    daemon = await start(daemons, drop)
+    await daemon.event("drop_folder_watched")
+    return daemon
+
+
+async def test_a_dropped_file_is_found_and_the_folder_is_empty(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path
+) -> None:
+    daemon = await working(daemons, drop)
+    (drop / "travel.md").write_text("# Travel\n\nFlights are booked by Ms Lindqvist.")
+    (drop / "minutes").mkdir()
+    (drop / "minutes" / "may.txt").write_text("In May we bought a llama mug.")
+    await documents(connection, 2)
+    await emptied(drop)
+    assert (await column(connection, FOUND, "flights"))[0] == "Travel"
+    assert (await column(connection, FOUND, "llama mug"))[0] == "may"
+    assert names(drop / "taken") == ["may.txt", "travel.md"]
+    # A new edition under the same name is the same document.
+    (drop / "travel.md").write_text("# Travel\n\nFlights are booked by Mr Zaugg.")
+    await until(connection, "select content like '%Zaugg%' from documents where title = 'Travel'")
+    await until(connection, IDLE)
+    await emptied(drop)
+    assert await column(connection, "select count(*) from documents") == [2]
+    # The same bytes under another name are nothing new.
+    shutil.copy(drop / "taken" / "may.txt", drop / "copy.txt")
+    await emptied(drop)
+    assert await column(connection, "select count(*) from documents") == [2]
+    assert "Lindqvist" not in daemon.text()
+    assert "travel" not in daemon.text()
+    assert await daemon.stop() == 0
+
+
+async def test_what_cannot_be_read_is_put_aside_with_its_reason(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path
+) -> None:
+    await working(daemons, drop)
+    (drop / "broken.pdf").write_bytes(b"%PDF-1.7 nothing of the kind")
+    (drop / "empty.md").write_bytes(b"")
+    (drop / "good.md").write_text("Owls hunt at night.")
+    os.mkfifo(drop / "pipe.md")
+    await documents(connection, 1)
+    await emptied(drop)
+    assert names(drop / "taken") == ["good.md"]
+    assert names(drop / "rejected") == [
+        "broken.pdf", "broken.pdf.why.txt", "empty.md", "empty.md.why.txt", "pipe.md", "pipe.md.why.txt",
+    ]  # fmt: skip
+    assert "damaged" in (drop / "rejected" / "broken.pdf.why.txt").read_text()
+
+
+async def test_links_out_of_the_folder_and_hidden_files_are_left_alone(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.md").write_text("a secret about wombats")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "more.md").write_text("another secret about wombats")
+    await working(daemons, drop)
+    (drop / "link.md").symlink_to(tmp_path / "secret.md")
+    (drop / "folder").symlink_to(tmp_path / "outside")
+    (drop / ".half.md").write_text("hidden")
+    (drop / "good.md").write_text("Owls hunt at night.")
+    await documents(connection, 1)
+    assert await column(connection, "select title from documents") == ["good"]
+    assert (tmp_path / "secret.md").read_text() == "a secret about wombats"
+
+
+async def test_a_file_is_taken_when_it_is_whole(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path
+) -> None:
+    daemon = await working(daemons, drop)
+    with (drop / "slow.txt").open("w") as file:
+        for n in range(8):
+            file.write(f"Line {n} of a slow writer. ")
+            file.flush()
+            # Longer than a file must be unchanged: that it is still open is what counts.
+            (drop / f"other{n}.txt").write_text(f"Another file, number {n}.")
+            await documents(connection, n + 1)
+        assert await column(connection, "select count(*) from documents where title = 'slow'") == [0]
+    await documents(connection, 9)
+    assert "Line 7" in str(await column(connection, "select content from documents where title = 'slow'"))
+    assert await daemon.stop() == 0
+
+
+async def test_files_that_came_while_no_daemon_ran_are_taken(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path
+) -> None:
+    drop.mkdir()  # noqa: ASYNC240 - quick, and nothing else goes on
+    for n in range(30):
+        (drop / f"{n}.md").write_text(f"# Note {n}\n\nSomething about number {n}.")
+    await start(daemons, drop)
+    await documents(connection, 30)
+    await emptied(drop)
+
+
+async def test_daemons_killed_at_any_moment_lose_no_file_and_take_none_twice(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path
+) -> None:
+    drop.mkdir()  # noqa: ASYNC240 - quick, and nothing else goes on
+    for n in range(120):
+        (drop / f"{n}.md").write_text(f"# Note {n}\n\n" + f"Something about number {n}. " * 100)
+    for n in range(4):
+        daemon = await start(daemons, drop)
+        # The moment is the point: no event marks it.
+        await asyncio.sleep(0.1 * n)
+        await daemon.kill()
+    await start(daemons, drop)
+    await emptied(drop)
+    await documents(connection, 120)
+    assert await column(connection, "select count(*) from documents") == [120]
+    assert len(names(drop / "taken")) == 120
+
+
+async def test_two_daemons_on_one_folder_take_each_file_once(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path
+) -> None:
+    first = await working(daemons, drop)
+    second = await start(daemons, drop)
+    await second.event("drop_folder_busy")
+    for n in range(40):
+        (drop / f"{n}.md").write_text(f"# Note {n}\n\nSomething about number {n}.")
+    await documents(connection, 40)
+    await emptied(drop)
+    await first.kill()
+    # The other one goes on.
+    (drop / "last.md").write_text("Owls hunt at night.")
+    await documents(connection, 41)
+    await emptied(drop)
+    assert await column(connection, "select count(*) from documents") == [41]
+
+
+async def test_a_folder_that_goes_away_and_comes_back(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path
+) -> None:
+    daemon = await working(daemons, drop)
+    shutil.rmtree(drop)
+    await until_there(drop / "taken")
+    (drop / "good.md").write_text("Owls hunt at night.")
+    await documents(connection, 1)
+    assert await daemon.stop() == 0
+
+
+async def until_there(path: Path) -> None:
+    """Returns when the path exists."""
+    async with asyncio.timeout(30):
+        while not path.exists():  # noqa: ASYNC240 - a folder tells nobody that it is there
+            await asyncio.sleep(0.05)
+
+
+async def test_a_folder_that_cannot_be_made_is_told_and_stops_nothing(
+    connection: asyncpg.Connection, daemons: Daemons, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    daemon = await start(daemons, tmp_path / "file" / "drop")
+    told = await daemon.event("drop_folder_lost")
+    assert told["error"] == "ENOTDIR"
+    await connection.execute(
+        "insert into agent_memory (agent_id, content) values ('alice', 'Owls hunt at night.')"
+    )
+    await until(connection, IDLE)
+    assert await daemon.stop() == 0
