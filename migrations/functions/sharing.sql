@@ -51,9 +51,10 @@ begin
 end
 $$;
 
--- The caller's row of user_memory_access; null where there is none, or it allows nothing shared. In a
--- context it allows that one alone, if it allows it at all, also to an admin (who may read all levels and
--- tags).
+-- The caller's row of user_memory_access; null where there is none, or it allows nothing shared. The name of
+-- their role is a tag that they are allowed: a row with the tag client is for clients, one with employee for
+-- employees. In a context it allows that one alone, if it allows it at all, also to an admin (who may read
+-- all levels and tags).
 create or replace function memoryd.caller_access() returns public.user_memory_access
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -64,6 +65,7 @@ declare
 begin
     select * into access from public.user_memory_access a
     where a.user_id = memoryd.caller_id() and a.visibility_scope <> 'own';
+    access.allowed_tags := access.allowed_tags || access.user_role;
     if here is not null and access.user_id is not null then
         if access.user_role = 'admin' then
             access.user_role := 'employee';
