@@ -123,6 +123,28 @@ async def test_html_is_read_in_the_encoding_that_it_names(parser: Parser) -> Non
     assert (await parser.parse(page, "a.htm")).text == "žluťoučký kůň"
 
 
+async def test_html_without_end_tags_keeps_its_structure(parser: Parser) -> None:
+    page = (
+        "<html><head><title>T</title><p>one<p hidden>unseen<p>two<ul><li>a<li>b<ul><li>c</ul><li>d</ul>"
+        "<table><tr><th>x<th>y<tr><td>1<td>2</table><h2>End"
+    )
+    parsed = await _read(parser, page, "a.html")
+    assert parsed.text == (
+        "one\n\ntwo\n\n- a\n- b\n  - c\n- d\n\n| x | y |\n| --- | --- |\n| 1 | 2 |\n\n## End"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "content", "text"),
+    [("utf-16", "Grüße".encode(), "Grüße"), ("iso-8859-1", "“ja”".encode("cp1252"), "“ja”")],
+)
+async def test_html_that_names_a_wrong_encoding_is_read(
+    parser: Parser, declared: str, content: bytes, text: str
+) -> None:
+    page = b'<meta charset="' + declared.encode() + b'"><p>' + content + b"</p>"
+    assert (await parser.parse(page, "a.html")).text == text
+
+
 async def test_html_without_a_name_for_it_is_known_by_its_beginning(parser: Parser) -> None:
     assert (await _read(parser, "<!DOCTYPE html><h1>Hello</h1>", "page")).document_type == "html"
 
