@@ -268,6 +268,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     )
     assert ended.returncode == -signal.SIGKILL
     _gone(int(ended.stdout))
+    assert not [each for each in tmp_path.iterdir() if each.name.startswith("memoryd")]
 
 
 def _gone(pid: int) -> None:
