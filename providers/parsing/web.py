@@ -41,7 +41,10 @@ MAX_DEPTH = 300
 """Of tags. Converting recurses, so a page that is deeper becomes text without structure. Real pages are below 100."""
 
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-_UNSAFE = re.compile(r"\s*(?:javascript|data|vbscript):", re.IGNORECASE)
+_WITHIN = re.compile(r"\s*(?:#|javascript:|data:|vbscript:)", re.IGNORECASE)
+"""Where a link leads that is of no use outside of the page."""
+PERMALINKS = ("¶", "#", "§", "🔗")
+"""What pages put behind a heading to link to it."""
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
@@ -92,8 +95,11 @@ class _Converter(MarkdownConverter):
         return one_line(str(el.get("alt") or ""))
 
     def convert_a(self, el: Any, text: str, parent_tags: Any) -> str:
-        if _UNSAFE.match(str(el.get("href") or "")):
+        if text.strip() in PERMALINKS:
+            return ""
+        if _WITHIN.match(str(el.get("href") or "")):
             return text
+        el.attrs.pop("title", None)
         return str(super().convert_a(el, text, parent_tags))  # type: ignore[misc]
 
 
