@@ -31,13 +31,13 @@ def main() -> None:
     for number in (0, 1, 2):
         os.dup2(null, number)
     sys.setrecursionlimit(RECURSION)
+    with contextlib.suppress(OSError):
+        # In a folder that is gone no file can be made, and none is left when this process is killed with the daemon.
+        os.rmdir(os.getcwd())  # noqa: PTH106, PTH109 - nothing else of pathlib is needed here
     confine()
     with contextlib.suppress(GarbageError, BrokenPipeError):
         while start := source.read(START):
             _serve(start, source, answers)
-    with contextlib.suppress(OSError):
-        # The daemon removes it too, if it still lives.
-        os.rmdir(os.getcwd())  # noqa: PTH106, PTH109 - nothing else of pathlib is needed here
     os._exit(0)
 
 

@@ -46,7 +46,7 @@ def decode(content: bytes, declared: str | None = None) -> tuple[str, str]:
             return clean(text), encoding
     if _rubbish(len(content) - len(content.translate(None, CONTROLS)), len(content)):
         raise Unreadable(NO_TEXT)
-    if declared is not None:
+    if declared is not None and not _wrong(declared):
         # An encoding that Python does not know, or that does not fit, is not the encoding.
         with contextlib.suppress(LookupError, UnicodeError):
             return clean(content.decode(declared)), declared.lower()
@@ -56,6 +56,16 @@ def decode(content: bytes, declared: str | None = None) -> tuple[str, str]:
     except UnicodeDecodeError:
         encoding = "utf-8" if _mostly_utf8(content) else "cp1252"
         return clean(content.decode(encoding, "replace")), encoding
+
+
+def _wrong(declared: str) -> bool:
+    """Whether the file says of itself what is not so: without a mark it is not UTF-16, and Latin-1 stands for Windows-1252.
+
+    Browsers do the same. Windows-1252 is what is guessed anyway.
+    """
+    return declared.lower().replace("_", "-") in ("iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii") or (
+        declared.lower().startswith(("utf-16", "utf-32", "utf16", "utf32", "ucs"))
+    )
 
 
 def _rubbish(controls: int, total: int) -> bool:

@@ -1,9 +1,9 @@
 """DOCX, PPTX and XLSX, by kreuzberg, where memoryd was installed with the extra `office`.
 
-Why kreuzberg and not markitdown (both judged in November 2026 by what their packages say): kreuzberg 4.10 is one wheel under
-the MIT licence, 39 MB, 98 MB unpacked, and depends on no other package. markitdown 0.1.9 needs magika, and with it onnxruntime
-and a model, to tell what a file is, and one more package for each format (mammoth with lxml, python-pptx, pandas with
-openpyxl). That is several times the size, and code of many more people that reads files of strangers.
+Why kreuzberg and not markitdown (judged in November 2026 by what their packages declare): kreuzberg 4.10 is one wheel under
+the MIT licence, 39 MB, 98 MB unpacked, and depends on no other package. markitdown 0.1.9 needs magika, which tells with a
+model on onnxruntime what a file is, and requests, an HTTP client; and further packages for each format: mammoth and
+lxml, python-pptx, pandas and openpyxl. That is code of many more people that reads files of strangers.
 
 Promise: no picture is looked at and no model is loaded (OCR, layout and embeddings are off), nothing is cached on disk, and no
 connection is opened. It is imported in the child process only.

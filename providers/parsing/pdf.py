@@ -28,6 +28,8 @@ PICTURES = (
 )
 
 _DIVIDED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_A-Z])")
+_LEADERS = re.compile(r"(?: ?\.){5,}")
+"""The dots of a table of contents."""
 _LIKE_HEADING = re.compile(r"^(?=#{1,6} )", re.MULTILINE)
 _MADE_BY = re.compile(r"(?i)^(?:microsoft (?:word|powerpoint|excel) - |untitled\b.*|slide 1$)")
 
@@ -86,7 +88,7 @@ def _open(content: bytes) -> PdfReader:
 
 def _page(page: PageObject) -> str:
     text = clean(page.extract_text()).replace("\u00ad\n", "").replace("\u00ad", "").replace("\f", "\n")
-    text = "\n".join(line.strip() for line in text.split("\n"))
+    text = "\n".join(line.strip() for line in _LEADERS.sub(" …", text).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", _LIKE_HEADING.sub(r"\\", _DIVIDED.sub("", text))).strip()
 
 

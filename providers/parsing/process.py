@@ -36,12 +36,12 @@ OWN = {
 
 
 def default_command() -> list[str]:
-    """What is run: the child, in a Python that reads neither environment nor site-packages of its own choice."""
+    """What is run: the child, in a Python that reads no environment, adds no folders of packages, and writes no bytecode."""
     root = str(Path(__file__).resolve().parents[2])
     path = [str(Path(each).resolve()) for each in sys.path if each]
     if root not in path:
         path.insert(0, root)
-    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", BOOT, json.dumps(path)]
+    return [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", BOOT, json.dumps(path)]
 
 
 class Child:

@@ -7,6 +7,7 @@ columns are. Rows keep the cells they have: one odd row does not widen all the o
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -55,8 +56,7 @@ def read(content: bytes, name: str, room: int) -> Parsed:
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
     # With an odd number of quotes one of them is no quote, and would swallow all rows that follow.
     quoting: Literal[0, 3] = csv.QUOTE_NONE if text.count('"') % 2 else csv.QUOTE_MINIMAL
-    lines = iter(text.splitlines(keepends=True))
-    for row in csv.reader(lines, delimiter=delimiter, quoting=quoting):
+    for row in csv.reader(io.StringIO(text), delimiter=delimiter, quoting=quoting):
         if any(cell.strip() for cell in row):
             yield row
 

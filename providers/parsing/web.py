@@ -7,6 +7,7 @@ stands for them stays. Nothing is escaped: `snake_case` shall be found as it is 
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
@@ -19,14 +20,31 @@ from providers.parsing.texts import clean, one_line, title_of
 from providers.ports import Parsed
 
 UNSEEN = [
-    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed", "canvas", "audio", "video",
-    "head", "select", "datalist", "dialog",
+    "title", "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio", "video",
+    "select", "datalist", "dialog",
 ]  # fmt: skip
+_ROW = frozenset(("p", "td", "th", "tr"))
+ENDS: dict[str, AbstractSet[str]] = {
+    "li": {"p", "li"}, "dt": {"p", "dt", "dd"}, "dd": {"p", "dt", "dd"},
+    "td": {"p", "td", "th"}, "th": {"p", "td", "th"}, "tr": _ROW,
+    "thead": _ROW, "tbody": _ROW | {"thead", "tbody"}, "tfoot": _ROW | {"thead", "tbody"},
+    **dict.fromkeys(
+        ("p", "div", "section", "article", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "pre",
+         "blockquote"),
+        frozenset(("p", "head")),
+    ),
+    "body": {"head"},
+}  # fmt: skip
+"""Which open tags each tag ends, when it directly follows in them: many pages leave their end tags out."""
+
 MAX_DEPTH = 300
 """Of tags. Converting recurses, so a page that is deeper becomes text without structure. Real pages are below 100."""
 
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-_UNSAFE = re.compile(r"\s*(?:javascript|data|vbscript):", re.IGNORECASE)
+_WITHIN = re.compile(r"\s*(?:#|javascript:|data:|vbscript:)", re.IGNORECASE)
+"""Where a link leads that is of no use outside of the page."""
+PERMALINKS = ("¶", "#", "§", "🔗")
+"""What pages put behind a heading to link to it."""
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
@@ -39,7 +57,7 @@ def read(content: bytes, name: str, room: int) -> Parsed:
 
 def convert(html: str) -> tuple[str, str | None]:
     """Markdown, and the page's title if it has one."""
-    soup = BeautifulSoup(html, "html.parser")
+    soup = _Soup(html, "html.parser")
     title = _title(soup)
     _remove_unseen(soup)
     if _depth(soup) > MAX_DEPTH:
@@ -58,6 +76,18 @@ def convert(html: str) -> tuple[str, str | None]:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip("\n"), title
 
 
+class _Soup(BeautifulSoup):
+    """Ends tags whose end may be left out: the standard library's parser would nest each in the one before."""
+
+    def handle_starttag(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        ended = ENDS.get(name.lower())
+        if ended and self.currentTag is not None and self.currentTag.name in ended:
+            self.endData()
+            while self.currentTag.name in ended:
+                self.popTag()
+        return super().handle_starttag(name, *args, **kwargs)
+
+
 class _Converter(MarkdownConverter):
     """Markdown without what only a browser can use."""
 
@@ -65,8 +95,11 @@ class _Converter(MarkdownConverter):
         return one_line(str(el.get("alt") or ""))
 
     def convert_a(self, el: Any, text: str, parent_tags: Any) -> str:
-        if _UNSAFE.match(str(el.get("href") or "")):
+        if text.strip() in PERMALINKS:
+            return ""
+        if _WITHIN.match(str(el.get("href") or "")):
             return text
+        el.attrs.pop("title", None)
         return str(super().convert_a(el, text, parent_tags))  # type: ignore[misc]
 
 
@@ -81,9 +114,9 @@ def _language(pre: Tag) -> str | None:
 
 def _title(soup: BeautifulSoup) -> str | None:
     for tag in ("title", "h1"):
-        found = soup.find(tag)
-        if found is not None and (words := one_line(found.get_text(" "))):
-            return words
+        for found in soup.find_all(tag, limit=5):
+            if found.find_parent("svg") is None and (words := one_line(found.get_text(" "))):
+                return words
     return None
 
 

@@ -97,12 +97,12 @@ async def test_text_of_any_name_is_text(parser: Parser, name: str) -> None:
 
 async def test_html_keeps_structure_and_loses_what_no_reader_sees(parser: Parser) -> None:
     page = """<!doctype html><html><head><title>The  page</title><style>p {color: red}</style></head><body>
-    <!-- a comment --><h1>Head</h1><p>Some <b>bold</b> words and snake_case.</p>
+    <!-- a comment --><h1>Head<a href="#head" title="Permalink">¶</a></h1><p>Some <b>bold</b> words and snake_case.</p>
     <p style="color: red; display: none">unseen</p><p hidden>unseen</p><script>unseen()</script>
     <ul><li>one<ul><li>inner</li></ul></li><li>two</li></ul>
     <table><tr><td>a</td><td>b</td></tr><tr><td>1</td><td>2</td></tr></table>
     <pre><code class="language-py">def f():\n    return 1</code></pre>
-    <p><a href="https://example.org/x">link</a> <a href="javascript:run()">trap</a>
+    <p><a href="https://example.org/x">link</a> <a href="javascript:run()">trap</a> <a href="#head">up</a>
     <img src="data:image/png;base64,AAAA" alt="A chart"></p></body></html>"""
     parsed = await _read(parser, page, "a.html")
     assert (parsed.title, parsed.document_type) == ("The page", "html")
@@ -111,7 +111,7 @@ async def test_html_keeps_structure_and_loses_what_no_reader_sees(parser: Parser
         "- one\n  - inner\n- two",
         "| a | b |\n| --- | --- |\n| 1 | 2 |",
         "```py\ndef f():\n    return 1\n```",
-        "[link](https://example.org/x) trap\nA chart",
+        "[link](https://example.org/x) trap up\nA chart",
     ):
         assert piece in parsed.text
     for gone in ("unseen", "comment", "color", "javascript", "base64"):
@@ -121,6 +121,28 @@ async def test_html_keeps_structure_and_loses_what_no_reader_sees(parser: Parser
 async def test_html_is_read_in_the_encoding_that_it_names(parser: Parser) -> None:
     page = '<meta charset="iso-8859-2"><p>žluťoučký kůň</p>'.encode("iso-8859-2")
     assert (await parser.parse(page, "a.htm")).text == "žluťoučký kůň"
+
+
+async def test_html_without_end_tags_keeps_its_structure(parser: Parser) -> None:
+    page = (
+        "<html><head><title>T</title><p>one<p hidden>unseen<p>two<ul><li>a<li>b<ul><li>c</ul><li>d</ul>"
+        "<table><tr><th>x<th>y<tr><td>1<td>2</table><h2>End"
+    )
+    parsed = await _read(parser, page, "a.html")
+    assert parsed.text == (
+        "one\n\ntwo\n\n- a\n- b\n  - c\n- d\n\n| x | y |\n| --- | --- |\n| 1 | 2 |\n\n## End"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "content", "text"),
+    [("utf-16", "Grüße".encode(), "Grüße"), ("iso-8859-1", "“ja”".encode("cp1252"), "“ja”")],
+)
+async def test_html_that_names_a_wrong_encoding_is_read(
+    parser: Parser, declared: str, content: bytes, text: str
+) -> None:
+    page = b'<meta charset="' + declared.encode() + b'"><p>' + content + b"</p>"
+    assert (await parser.parse(page, "a.html")).text == text
 
 
 async def test_html_without_a_name_for_it_is_known_by_its_beginning(parser: Parser) -> None:
@@ -207,13 +229,17 @@ async def test_an_email_in_html_only_is_converted(parser: Parser) -> None:
 
 async def test_a_pdf_is_its_pages(parser: Parser) -> None:
     content = pdf(
-        [["The first page has mem-", "ory in it.", "# 5 is no heading"], [], ["The last."]],
+        [
+            ["The first page has mem-", "ory in it.", "# 5 is no heading", "Index . . . . . . . . . 7"],
+            [],
+            ["The last."],
+        ],
         title="Report",
         author="Ada",
     )
     parsed = await parser.parse(content, "scan.bin")
     assert parsed == Parsed(
-        text="## Page 1\n\nThe first page has memory in it.\n\\# 5 is no heading\n\n## Page 3\n\nThe last.",
+        text="## Page 1\n\nThe first page has memory in it.\n\\# 5 is no heading\nIndex … 7\n\n## Page 3\n\nThe last.",
         title="Report",
         document_type="pdf",
         metadata={"pages": 3, "pages_without_text": 1, "author": "Ada"},
