@@ -135,6 +135,8 @@ class DropFolder:
     def _make(self) -> None:
         for folder in (self._folder, self._folder / TAKEN, self._folder / REJECTED):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.is_symlink():
+                raise OSError(errno.ELOOP, "a link is in the place of a folder")
 
     def _look(self) -> tuple[list[Path], bool]:
         if not self._folder.is_dir():

@@ -89,6 +89,8 @@ def _opened(path: Path) -> Iterator[tuple[BufferedReader, os.stat_result]]:
         ) from None
     with os.fdopen(number, "rb") as file:
         status = os.fstat(number)
+        if not _is_there_itself(number, path):
+            raise Unreadable("A link leads to it. Name the file itself, or its folder.")
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("It is not a file. Name files, or folders that contain files.")
         if status.st_size > MAX_BYTES:
@@ -99,3 +101,11 @@ def _opened(path: Path) -> Iterator[tuple[BufferedReader, os.stat_result]]:
             yield file, status
         except OSError as error:
             raise Unreadable(f"It cannot be read: {error.strerror}.") from None
+
+
+def _is_there_itself(number: int, path: Path) -> bool:
+    """Whether the open file is at this path, and not behind a link that somebody has put in the place of a folder meanwhile."""
+    told = Path(f"/proc/self/fd/{number}")
+    if told.is_symlink():
+        return os.readlink(told) == os.fspath(path)
+    return os.path.realpath(path) == os.fspath(path)

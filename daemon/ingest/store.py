@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import UUID
 
 import asyncpg
@@ -104,7 +105,7 @@ async def write(database: Database, files: Sequence[ReadFile], owned: Ownership)
     try:
         rows = await database.fetch(
             WRITE,
-            [f.parsed.title or f.file.path.stem for f in files],
+            [f.parsed.title or Path(f.file.name).stem.strip() or "Untitled" for f in files],
             [f.parsed.document_type for f in files],
             [f.parsed.text for f in files],
             [json.dumps(m) for m in metadata],

@@ -106,9 +106,12 @@ async def test_what_cannot_be_read_is_named_and_stops_nothing(
     (tree / "away.md").symlink_to("/etc/hostname")
     (tree / "line\nbreak.md").write_text("# Odd name\n\nA name with a line break.")
     (tree / ("n" * 251 + ".md")).write_text("A very long name.")
+    strange = Path(os.fsdecode(bytes(tree) + b"/\xff\xfe.md"))
+    strange.write_text("A name that is no text.")  # noqa: ASYNC240 - quick, and nothing else goes on
+    (tree / "---.txt").write_text("A name without letters.")
     done = await memoryd("ingest", str(tree), "--json")
     assert done.code == 1
-    assert done.json["counts"] == {"added": 6, "rejected": 5}
+    assert done.json["counts"] == {"added": 8, "rejected": 5}
     reasons = {Path(r["path"]).name: r["reason"] for r in done.json["rejected"]}
     assert set(reasons) == {"broken.pdf", "empty.md", "noise.bin", "pipe.md", "huge.txt"}
     assert all(reason.endswith(".") and len(reason) > 20 for reason in reasons.values())

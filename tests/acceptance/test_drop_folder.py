@@ -197,6 +197,20 @@ async def until_there(path: Path) -> None:
             await asyncio.sleep(0.05)
 
 
+async def test_a_link_in_the_place_of_a_folder_is_told_and_nothing_is_moved_through_it(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path, tmp_path: Path
+) -> None:
+    drop.mkdir()  # noqa: ASYNC240 - quick, and nothing else goes on
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (drop / "taken").symlink_to(outside)
+    (drop / "good.md").write_text("Owls hunt at night.")
+    daemon = await start(daemons, drop)
+    assert (await daemon.event("drop_folder_lost"))["error"] == "ELOOP"
+    assert list(outside.iterdir()) == []
+    assert (drop / "good.md").exists()
+
+
 async def test_a_folder_that_cannot_be_made_is_told_and_stops_nothing(
     connection: asyncpg.Connection, daemons: Daemons, tmp_path: Path
 ) -> None:
