@@ -107,5 +107,5 @@ def _is_there_itself(number: int, path: Path) -> bool:
     """Whether the open file is at this path, and not behind a link that somebody has put in the place of a folder meanwhile."""
     told = Path(f"/proc/self/fd/{number}")
     if told.is_symlink():
-        return os.readlink(told) == os.fspath(path)
+        return os.fspath(told.readlink()) == os.fspath(path)
     return os.path.realpath(path) == os.fspath(path)
