@@ -57,7 +57,9 @@ GONE = {
     "agent_memory": INDEX,
     # The embedding was that of the message and its neighbours.
     "conversation_messages": INDEX | {"embedding"},
-    "memory_chunks": INDEX - {"sparse_embedding"},
+    "memory_chunks": INDEX - {"sparse_embedding"} | {"headings"},
+    # New columns; and a document without content is complete: see test_documents_with_content_wait_to_be_cut_after_it.
+    "documents": {"access_level", "visibility_tags", "chunked_at", "file_hash", "status"},
     # Their scope is another one now.
     "shared_knowledge": INDEX | {"scope"},
     "dream_insights": INDEX | {"scope"},
@@ -94,7 +96,9 @@ async def rows(connection: asyncpg.Connection) -> dict[str, list[str]]:
         gone = GONE.get(str(table), set())
         values = [{key: value for key, value in one.items() if key not in gone} for one in values]
         # All rows are indexed anew: see test_all_rows_wait_to_be_indexed_after_it.
-        values = [one for one in values if table != "memoryd.jobs" or one["topic"] != "index"]
+        values = [
+            one for one in values if table != "memoryd.jobs" or one["topic"] not in ("index", "document")
+        ]
         renamed = [{names.get(key, key): value for key, value in one.items()} for one in values]
         name = str(table).replace("memoryd.dead_jobs", "memoryd.dead_letters")
         all_rows[name] = sorted(json.dumps(one, sort_keys=True) for one in renamed)
@@ -118,6 +122,28 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
         await leave_tokens_out(connection)
         assert await catalog(connection) == await catalog(new)
     assert not await apply(old_url)
+
+
+async def test_documents_with_content_wait_to_be_cut_after_it(old_url: str) -> None:
+    async with connected(old_url) as connection:
+        await connection.execute(
+            "insert into documents (title, content, status) values ('a', 'text', 'processing'), ('b', null, 'processing'), "
+            "('c', 'text', 'deleted')"
+        )
+    await apply(old_url)
+    async with connected(old_url) as connection:
+        states = {
+            r["title"]: r["status"]
+            for r in await connection.fetch(
+                "select title, status from documents where title in ('a', 'b', 'c')"
+            )
+        }
+        assert states == {"a": "processing", "b": "active", "c": "deleted"}
+        waiting = (
+            "select d.title from memoryd.jobs j join documents d on d.id = j.ref where j.topic = 'document'"
+        )
+        assert "a" in await column(connection, waiting)
+        assert {"b", "c"}.isdisjoint(await column(connection, waiting))
 
 
 async def test_all_rows_wait_to_be_indexed_after_it(old_url: str, tmp_path: Path) -> None:
