@@ -141,7 +141,13 @@ async def learn(connection: asyncpg.Connection, url: str, *, lists_from: int) ->
     async with daemon(url):
         await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.05)
     opened = await Database.open(url, size=3, pooled=False, logger=get_logger())
-    await build_dense_indexes(opened, get_logger(), min_rows=lists_from)
+    rows = await connection.fetchval("select count(*) from memoryd.entries")
+    while True:
+        await build_dense_indexes(opened, get_logger(), min_rows=lists_from)
+        if rows < lists_from or await connection.fetchval("select count(*) from memoryd.dense_indexes"):
+            break
+        # The daemon has begun to build, and was ended: its lease runs out.
+        await asyncio.sleep(5)
     await opened.close()
     await connection.execute("vacuum (analyze)")
     await connection.execute("checkpoint")
