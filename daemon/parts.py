@@ -19,6 +19,7 @@ from daemon.executor.confinement import Confinement, confine
 from daemon.executor.executor import Executor
 from daemon.executor.program import words_of
 from daemon.queue.worker import Worker
+from daemon.replica.replica import Replica
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
 from daemon.topics import build_topics
@@ -85,6 +86,21 @@ def build_executor(
         total=settings.executor_total,
         timeout_seconds=settings.executor_timeout_seconds,
         output_bytes=settings.executor_output_bytes,
+        logger=logger,
+    )
+
+
+def build_replica(
+    settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
+) -> Replica | None:
+    """What keeps the replica; None where the settings name no folder."""
+    if settings.replica is None:
+        return None
+    return Replica(
+        settings.replica.absolute(),
+        database=database,
+        daemon_id=daemon_id,
+        scan_seconds=settings.replica_scan_seconds,
         logger=logger,
     )
 

@@ -40,6 +40,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "database_url": "Database",
         "wake_up": "Queue",
         "embedder": "Embedder and language model",
+        "replica": "Replica",
         "executor_command": "Built-in executor",
         "pending_per_user": "Limits, expiry and notifications",
         "heartbeat_seconds": "Dreams, clean-up and audit trail",
@@ -144,6 +145,14 @@ class Settings(BaseSettings):
     )
     provider_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
         30.0, description="Time limit of one call to a provider."
+    )
+
+    replica: Path | None = Field(
+        None,
+        description="Folder with a file for each document, which people read and change. Empty: none. docs/replica.md",
+    )
+    replica_scan_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        60.0, description="Pause between two scans of the whole replica. Events are acted on at once."
     )
 
     executor_command: str | None = Field(
