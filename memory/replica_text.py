@@ -19,7 +19,7 @@ MAX_BYTES = 10_000_000
 MAX_TITLE = 10_000
 MAX_FRONT_LINES = 200
 
-_KEYS = ("id", "title", "source", "document_type", "created", "updated", "hash", "conflict_of")
+_KEYS = ("id", "title", "source", "document_type", "created", "updated", "hash", "conflict", "conflict_of")
 _LINE = re.compile(r"(\w+):(?:[ \t]+(.*?))?[ \t]*")
 _PLAIN = re.compile(r"[^\W\d_][\w ,.()/&+-]*")
 _NOT_PLAIN = frozenset(("true", "false", "yes", "no", "null", "on", "off", "nan", "inf"))
@@ -50,9 +50,10 @@ class Front:
     document_type: str | None
     created: datetime
     updated: datetime
-    conflict_of: UUID | None = None
+    conflict: UUID | None = None
+    """Set in the file of a conflict: which one."""
     note: str = ""
-    """A line on what to do, without memoryd reading it."""
+    """A line for people on what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Found:
     """What a file says."""
 
     id: UUID | None
+    conflict: UUID | None
     title: str | None
     body: str
     front_matter: str
@@ -73,7 +75,8 @@ def write(front: Front, text: Text) -> bytes:
     """The file of a document."""
     body = plain(text.body)
     said = {
-        ("conflict_of" if front.conflict_of else "id"): str(front.conflict_of or front.id),
+        "conflict": str(front.conflict or ""),
+        "conflict_of" if front.conflict else "id": str(front.id),
         "title": _scalar(one_line(text.title)),
         "source": _scalar(one_line(front.source or "")),
         "document_type": _scalar(one_line(front.document_type or "")),
@@ -101,6 +104,7 @@ def read(data: bytes) -> Found | None:
     title = _value(ours.get("title", ""))
     return Found(
         id=_uuid(_value(ours.get("id", ""))),
+        conflict=_uuid(_value(ours.get("conflict", ""))),
         title=one_line(title)[:MAX_TITLE] or None,
         body=plain("\n".join(lines[end:])),
         front_matter="\n".join(extra).strip("\n"),

@@ -33,6 +33,7 @@ class Listing:
     """All files of a folder."""
 
     files: dict[str, Entry] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     """Paths of folders and files that could not be read, or are links: what is in them is not known."""
 
@@ -69,6 +70,10 @@ class Folder(Protocol):
 
     def remove(self, path: str, *, replaces: bytes) -> None:
         """Deletes a file, and its folder if that is a user's and empty. Raises Changed, and OSError."""
+        ...
+
+    def move(self, path: str, to: str, *, replaces: bytes) -> None:
+        """Gives a file another path. Raises Changed if it is something else, or a file is there; and OSError."""
         ...
 
     def clean(self) -> None:

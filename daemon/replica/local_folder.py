@@ -96,6 +96,16 @@ class LocalFolder:
             os.fsync(folder)
         self._remove_empty(path)
 
+    def move(self, path: str, to: str, *, replaces: bytes) -> None:
+        """See `Folder`."""
+        with self._opened_parent(path) as (folder, name), self._opened_parent(to, make=True) as (target, new):
+            _require(folder, name, replaces)
+            _require_none(target, new)
+            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=target)
+            os.fsync(target)
+            os.fsync(folder)
+        self._remove_empty(path)
+
     def clean(self) -> None:
         """See `Folder`."""
         for folder, _, names in os.walk(self.root):
@@ -165,6 +175,7 @@ def _list(folder: int, prefix: str, listing: Listing) -> None:
             continue
         try:
             if entry.is_dir(follow_symlinks=False):
+                listing.folders.add(path)
                 inner = os.open(entry.name, _FOLDER, dir_fd=folder)
                 try:
                     _list(inner, f"{path}/", listing)
@@ -230,10 +241,14 @@ def _put_new(folder: int, temporary: str, name: str) -> None:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
             raise
         # A file system without links.
-        with contextlib.suppress(FileNotFoundError):
-            os.stat(name, dir_fd=folder, follow_symlinks=False)
-            raise Changed from None
+        _require_none(folder, name)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _require_none(folder: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        raise Changed
 
 
 def _require(folder: int, name: str, content: bytes) -> None:

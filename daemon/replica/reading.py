@@ -29,6 +29,8 @@ class Known:
     hash: bytes
     id: UUID | None
     """The document that it names."""
+    conflict: UUID | None
+    """The conflict that it names."""
     is_text: bool
 
 
@@ -127,5 +129,10 @@ class Reading:
             found.unknown.add(path)
             return
         said = read(data)
-        known = Known(sha256(data).digest(), None if said is None else said.id, said is not None)
+        known = Known(
+            sha256(data).digest(),
+            None if said is None else said.id,
+            None if said is None else said.conflict,
+            said is not None,
+        )
         seen[path] = (entry.signature if trusted else ()), known

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import time
 from pathlib import Path
 from uuid import UUID
@@ -21,13 +22,16 @@ from daemon.db.pool import Database
 from daemon.logs import describe
 from daemon.replica.folder import Folder, FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
+from daemon.replica.state import Report
 from daemon.replica.store import LeaseLost, Store
-from daemon.replica.sync import Report, Sync
+from daemon.replica.sync import Sync
 
 RENEW_SECONDS = 2.0
 SETTLE_PAUSE_SECONDS = 0.3
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 1.0, 60.0
 DEBOUNCE_MS = 50
+MAX_PASSES = 5
+"""Passes one after the other, each of which left something to do, until there is a pause."""
 
 
 class Replica:
@@ -50,6 +54,8 @@ class Replica:
         self._store = Store(database, daemon_id)
         self._due = asyncio.Event()
         self._trouble: str | None = None
+        self._asked = 0
+        self._left_out = 0, 0
 
     def wake(self) -> None:
         """Something changed: a pass is due."""
@@ -77,7 +83,7 @@ class Replica:
 
     async def _keep(self, replica: UUID) -> None:
         self._log.info("replica_taken", replica=str(replica))
-        sync = Sync(store=self._store, folder=self._folder, logger=self._log)
+        sync = Sync(store=self._store, folder=self._folder)
         tasks = [
             asyncio.create_task(each) for each in (self._renew(), self._watch(), self._work(sync, replica))
         ]
@@ -99,38 +105,39 @@ class Replica:
                 return
 
     async def _work(self, sync: Sync, replica: UUID) -> None:
-        pause = FIRST_PAUSE_SECONDS
-        prepared = False
+        pause, passes, prepared = FIRST_PAUSE_SECONDS, 0, False
         while True:
             self._due.clear()
-            wait = self._scan_seconds
             try:
                 if not prepared:
                     await sync.prepare(replica)
                     prepared = True
                 report = await self._pass(sync, replica)
             except FolderUnavailable as error:
-                self._tell(str(error))
-                wait, pause = pause, min(2 * pause, LAST_PAUSE_SECONDS)
+                await self._tell(str(error))
+                wait, prepared = pause, False
             else:
-                self._tell(None)
-                if report.again:
+                await self._tell(None)
+                passes = passes + 1 if report.again else 0
+                if 0 < passes < MAX_PASSES:
                     continue
-                if report.error is not None:
-                    self._log.warning(
-                        "replica_write_failed",
-                        files=report.failures,
-                        error=report.error.strerror,
-                        again_seconds=pause,
-                    )
-                    wait, pause = min(wait, pause), min(2 * pause, LAST_PAUSE_SECONDS)
-                else:
+                wait = SETTLE_PAUSE_SECONDS if report.waits or report.again else self._scan_seconds
+                if report.error is None:
                     pause = FIRST_PAUSE_SECONDS
-                if report.waits:
-                    wait = min(wait, SETTLE_PAUSE_SECONDS)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._due.wait()
+                    await self._until_due(wait)
+                    continue
+                error_name = errno.errorcode.get(report.error.errno or 0, "?")
+                self._log.warning(
+                    "replica_write_failed", files=report.failures, error=error_name, again_seconds=pause
+                )
+                wait = min(wait, pause)
+            await self._until_due(wait)
+            pause = min(2 * pause, LAST_PAUSE_SECONDS)
+
+    async def _until_due(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._due.wait()
 
     async def _pass(self, sync: Sync, replica: UUID) -> Report:
         began = time.perf_counter()
@@ -138,9 +145,16 @@ class Replica:
         if any(report.counts.values()):
             counts = {name: count for name, count in report.counts.items() if count}
             self._log.info("replica_synced", **counts, ms=round((time.perf_counter() - began) * 1000))
+        if report.asked and report.asked != self._asked:
+            self._log.warning("replica_deletions_wait", files=report.asked)
+        left_out = report.refused, report.not_text
+        if any(left_out) and left_out != self._left_out:
+            self._log.warning("replica_files_left_out", refused=report.refused, not_text=report.not_text)
+        self._asked, self._left_out = report.asked, left_out
         return report
 
-    def _tell(self, trouble: str | None) -> None:
+    async def _tell(self, trouble: str | None) -> None:
+        await self._store.tell(trouble)
         if trouble is not None and trouble != self._trouble:
             self._log.warning("replica_unavailable", reason=trouble)
         elif trouble is None and self._trouble is not None:

@@ -18,7 +18,7 @@ LEASE_SECONDS = 10.0
 LEASE = "select memoryd.lease_replica($1, $2)"
 RETURN = "select memoryd.return_replica($1)"
 FILES = """
-select f.path, f.document_id, f.conflict_id, f.base_hash, f.file_hash, f.row_version,
+select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
        f.missing_since is not null as waits,
        coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed
 from memoryd.replica_files f cross join memoryd.replica r
@@ -32,12 +32,35 @@ select d.id, d.title, d.source, d.document_type, d.content, memoryd.front_matter
 from public.documents d
 where d.id = any($1)
 """
-NOTE = "select memoryd.note_replica_files($1, $2, $3, $4, $5, $6, $7)"
+NOTE = "select memoryd.note_replica_files($1, $2, $3, $4, $5, $6, $7, $8)"
 MOVE = "select memoryd.move_replica_files($1, $2, $3)"
 TAKE = "select t from memoryd.take_edits($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) t"
 ADD = "select a from memoryd.add_documents($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) a"
 BURY = "select b from memoryd.bury_documents($1, $2, $3, $4) b"
-FORGET = "select memoryd.forget_replica_files($1, $2)"
+GIVE = "select memoryd.give_replica_files($1, $2, $3)"
+ASK = "select memoryd.ask_deletions($1, $2)"
+RECENT = """
+select count(*) from memoryd.replica_tombstones t
+where not t.confirmed and t.deleted_at > now() - make_interval(secs => $1)
+"""
+CONFLICTS = """
+select c.id, c.document_id, c.title, c.content, c.front_matter, c.made_at, d.source, d.document_type, d.created_at,
+       d.user_id, d.status = 'deleted' as deleted
+from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
+"""
+CHANGE_CONFLICTS = "select memoryd.change_conflicts($1, $2, $3, $4, $5)"
+END_CONFLICTS = "select memoryd.end_conflicts($1)"
+TAKE_CONFLICT = "select memoryd.take_conflict($1)"
+CONTENTS = """
+select f.path, d.title, f.conflict_id is not null as is_conflict
+from memoryd.replica_files f join public.documents d on d.id = f.document_id
+where f.user_id is null and d.user_id is null
+"""
+SYNCED = """
+update memoryd.replica r set trouble = $2, synced_at = case when $2::text is null then now() else r.synced_at end
+where r.daemon_id = $1
+"""
+FORGET = "select memoryd.forget_replica_files($1, $2, $3)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +70,7 @@ class Base:
     path: str
     document: UUID
     conflict: UUID | None
+    user: UUID | None
     base: bytes
     file: bytes
     version: datetime | None
@@ -54,6 +78,22 @@ class Base:
     """It is gone, and a person is asked whether its document is to be deleted."""
     confirmed: bool
     """It is, and the person said yes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A text that lost against another change, with what its file says of the document."""
+
+    id: UUID
+    document: UUID
+    text: Text
+    made: datetime
+    source: str | None
+    document_type: str | None
+    created: datetime
+    user: UUID | None
+    deleted: bool
+    """The document is: then the conflict has no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +134,7 @@ class Noted(NamedTuple):
     path: str
     document: UUID
     conflict: UUID | None
+    user: UUID | None
     base: bytes
     file: bytes
     version: datetime | None
@@ -201,10 +242,49 @@ class Store:
         args = list(documents), list(documents.values()), confirmed
         return len(await self._database.fetch(BURY, self._daemon, *args))
 
-    async def forget(self, paths: Sequence[str]) -> None:
-        """Deletes what is known of files that are gone."""
-        if paths:
-            await self._database.execute(FORGET, self._daemon, paths)
+    async def give(self, moved: dict[UUID, str]) -> None:
+        """Notes that documents' files are in other users' folders now."""
+        if moved:
+            await self._database.execute(GIVE, self._daemon, list(moved), list(moved.values()))
+
+    async def ask(self, paths: Sequence[str]) -> None:
+        """Asks a person whether the documents of these files, and of no others, are to be deleted."""
+        await self._database.execute(ASK, self._daemon, paths)
+
+    async def recently_buried(self, seconds: float) -> int:
+        """How many documents were deleted since, without a person being asked."""
+        return int(await self._database.fetchval(RECENT, seconds))
+
+    async def conflicts(self) -> dict[UUID, Conflict]:
+        """All conflicts that are not resolved."""
+        return {r["id"]: _conflict(r) for r in await self._database.fetch(CONFLICTS)}
+
+    async def change_conflicts(self, changed: Sequence[tuple[UUID, str, str, str]]) -> None:
+        """Writes what people wrote into files of conflicts: id, title, content, front matter."""
+        if changed:
+            await self._database.execute(CHANGE_CONFLICTS, self._daemon, *_columns(changed))
+
+    async def end_conflicts(self, ids: Sequence[UUID]) -> None:
+        """Ends conflicts; the documents keep the text that they have."""
+        if ids:
+            await self._database.execute(END_CONFLICTS, ids)
+
+    async def contents(self) -> list[tuple[str, str, bool]]:
+        """Of each file that is not a user's: path, title of the document, whether it is a conflict's."""
+        return [tuple(row) for row in await self._database.fetch(CONTENTS)]
+
+    async def take_conflict(self, conflict: UUID) -> None:
+        """Ends a conflict; its text becomes the document's."""
+        await self._database.execute(TAKE_CONFLICT, conflict)
+
+    async def tell(self, trouble: str | None) -> None:
+        """Notes for status and doctor why the folder cannot be used; None: it was just synchronised."""
+        await self._database.execute(SYNCED, self._daemon, trouble)
+
+    async def forget(self, files: Sequence[tuple[UUID, UUID | None]]) -> None:
+        """Deletes what is known of files that are gone: of each the document and the conflict."""
+        if files:
+            await self._database.execute(FORGET, self._daemon, *_columns(files))
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
@@ -224,4 +304,18 @@ def _document(row: Any) -> Document:
         created=row["created_at"],
         updated=row["updated"],
         version=row["version"],
+    )
+
+
+def _conflict(row: Any) -> Conflict:
+    return Conflict(
+        id=row["id"],
+        document=row["document_id"],
+        text=Text(row["title"], row["content"], row["front_matter"]),
+        made=row["made_at"],
+        source=row["source"],
+        document_type=row["document_type"],
+        created=row["created_at"],
+        user=row["user_id"],
+        deleted=row["deleted"],
     )

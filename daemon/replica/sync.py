@@ -8,10 +8,7 @@ its base. No transaction is open while a file is read or written.
 from __future__ import annotations
 
 import asyncio
-import errno
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -19,11 +16,15 @@ from itertools import islice
 from typing import TypeVar
 from uuid import UUID
 
-from structlog.typing import FilteringBoundLogger
+import asyncpg
 
-from daemon.replica.folder import Changed, Folder, Listing
-from daemon.replica.reading import SETTLE_SECONDS, Files, Known, Reading
-from daemon.replica.store import Addition, Base, Document, Edit, Noted, Store
+from daemon.replica.conflicts import Conflicts
+from daemon.replica.deletions import Deletions
+from daemon.replica.folder import Folder, Listing
+from daemon.replica.index import Index
+from daemon.replica.reading import SETTLE_SECONDS, Known, Reading
+from daemon.replica.state import Report, State, Writer
+from daemon.replica.store import Addition, Base, Conflict, Document, Edit, Noted, Store
 from memory.replica import Action, Row, decide
 from memory.replica_match import match
 from memory.replica_names import key, path_for, source_of, title_of, user_of
@@ -31,45 +32,11 @@ from memory.replica_text import Found, Text, write
 
 BATCH = 100
 """Documents whose contents are in memory at once."""
-FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
-"""Errors after which no other file can be written either."""
+REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+"""What the database says of a text that it does not take."""
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Report:
-    """What a pass did. Its counts: written, taken, added, moved, deleted, removed, conflicts."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    again: bool = False
-    """There is more to do at once."""
-    waits: bool = False
-    """Something has to settle first."""
-    failures: int = 0
-    error: OSError | None = None
-    """The last failure to write."""
-
-
-@dataclass(slots=True)
-class _Pass:
-    """What one pass knows."""
-
-    listing: Listing
-    files: Files
-    bases: dict[UUID, Base]
-    """The documents' own files."""
-    paths: dict[UUID, str]
-    """Where each document's file is now."""
-    taken: set[str]
-    """Keys of paths in use."""
-    report: Report
-    bury: dict[UUID, datetime] = field(default_factory=dict)
-
-    def known(self, document: UUID) -> Known | None:
-        """The file of a document."""
-        path = self.paths.get(document)
-        return None if path is None else self.files.known.get(path)
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -78,78 +45,95 @@ class _Results:
 
     noted: list[Noted] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
-    forgotten: list[str] = field(default_factory=list)
+    forgotten: list[tuple[UUID, None]] = field(default_factory=list)
+    given: dict[UUID, str] = field(default_factory=dict)
+    gone: dict[UUID, datetime] = field(default_factory=dict)
 
 
 class Sync:
     """Makes a folder and the documents the same, pass by pass. One at a time works on a folder."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        folder: Folder,
-        logger: FilteringBoundLogger,
-        settle_seconds: float = SETTLE_SECONDS,
-    ) -> None:
+    def __init__(self, *, store: Store, folder: Folder, settle_seconds: float = SETTLE_SECONDS) -> None:
         self._store = store
         self._folder = folder
-        self._log = logger
-        self._settle = settle_seconds
         self._reading = Reading(folder, settle_seconds=settle_seconds)
-        self._gone_since: dict[str, float] = {}
+        self._writer = Writer(folder, store, self._reading)
+        self._deletions = Deletions(store, settle_seconds=settle_seconds)
+        self._conflicts = Conflicts(store, self._writer, Deletions(store, settle_seconds=settle_seconds))
+        self._index = Index(store, folder, self._writer)
 
     async def prepare(self, replica: UUID) -> None:
-        """Makes the folder ready. Only an empty replica is begun in a folder that is not marked as one."""
+        """Makes the folder ready. A folder without the replica's mark is taken only while no file is known."""
         if not await self._store.files():
             await asyncio.to_thread(self._folder.identify, replica)
         await asyncio.to_thread(self._folder.check, replica)
         await asyncio.to_thread(self._folder.clean)
 
     async def run(self, replica: UUID) -> Report:
-        """One pass. Raises FolderUnavailable, and what the database raises."""
-        report = Report()
+        """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises."""
+        state = await self._look(replica)
+        conflicts = await self._store.conflicts()
+        new, conflict_paths = await self._match(state, conflicts)
+        gone = await self._compare(state)
+        if self._deletions.are_settled(state, {state.bases[document].path for document in gone}):
+            gone = await self._conflicts.promote(state, conflicts, conflict_paths, gone)
+            await self._deletions.bury(state, gone)
+        await self._conflicts.run(state, conflicts, conflict_paths)
+        await self._conflicts.end_deleted(state, conflicts, conflict_paths)
+        await self._add(state, new)
+        await self._index.run(state)
+        return state.report
+
+    async def _look(self, replica: UUID) -> State:
+        """What both sides have."""
         known = await self._store.files()
         listing = await asyncio.to_thread(self._list, replica)
         expected = [base.path for base in known]
         files = await asyncio.to_thread(self._reading.files, listing, expected)
         # Once more: if the folder was unmounted meanwhile, nothing is gone.
         await asyncio.to_thread(self._folder.check, replica)
-        report.waits = files.waiting > 0
-        bases = {base.document: base for base in known if base.conflict is None}
-        state = _Pass(
+        state = State(
             listing,
             files,
-            bases,
-            {},
-            {key(path) for path in (*listing.files, *listing.unread, *expected)},
-            report,
+            {base.document: base for base in known if base.conflict is None},
+            {base.conflict: base for base in known if base.conflict is not None},
+            {key(path) for path in (*listing.files, *listing.folders, *listing.unread, *expected)},
         )
-        new = await self._match(state)
-        await self._compare(state)
-        await self._bury(state)
-        await self._add(state, new)
-        return report
+        state.report.waits = files.waiting > 0
+        state.report.not_text = files.not_text + files.failed
+        return state
 
     def _list(self, replica: UUID) -> Listing:
         self._folder.check(replica)
         return self._folder.list()
 
-    async def _match(self, state: _Pass) -> list[str]:
-        """Finds which file is whose, and follows those that moved. The files that are nobody's yet."""
+    async def _match(
+        self, state: State, conflicts: dict[UUID, Conflict]
+    ) -> tuple[list[str], dict[UUID, str]]:
+        """Finds which file is whose, and follows those that moved. The files that are nobody's yet, and conflicts' paths."""
+        files = state.files
+        at = match(
+            {path: one.conflict for path, one in files.known.items() if one.conflict is not None}
+            | {base.path: base.conflict for base in state.conflicts.values() if base.path in files.unknown},
+            {conflict: base.path for conflict, base in state.conflicts.items()},
+            {conflict: base.user for conflict, base in state.conflicts.items()}
+            | {conflict: one.user for conflict, one in conflicts.items() if not one.deleted},
+        ).known
+        theirs = set(at.values())
         paths = {document: base.path for document, base in state.bases.items()}
-        named: dict[str, UUID | None] = {path: one.id for path, one in state.files.known.items()}
+        named: dict[str, UUID | None] = {p: one.id for p, one in files.known.items() if p not in theirs}
         # A file that cannot be read now stays whose it was.
-        named |= {path: document for document, path in paths.items() if path in state.files.unknown}
+        named |= {path: document for document, path in paths.items() if path in files.unknown}
         owners = await self._store.owners({*paths, *(i for i in named.values() if i is not None)})
-        matches = match(named, paths, owners)
+        # A document that was erased is known by its file, wherever that is by now.
+        matches = match(named, paths, {d: base.user for d, base in state.bases.items()} | owners)
         await self._store.move(matches.moved)
         state.report.counts["moved"] += len(matches.moved)
         state.paths = matches.known
-        return matches.new
+        return matches.new, at
 
-    async def _compare(self, state: _Pass) -> None:
-        """Decides on every document of which one side changed, and does it."""
+    async def _compare(self, state: State) -> dict[UUID, datetime]:
+        """Decides on every document of which one side changed, and does it. Those whose files are gone."""
         changed = [
             document
             for document, base in state.bases.items()
@@ -161,156 +145,119 @@ class Sync:
             for document in await self._store.to_compare(changed)
             if state.paths.get(document) not in state.files.unknown
         ]
+        gone: dict[UUID, datetime] = {}
         for some in batches(ids, BATCH):
             rows = await self._store.documents(some)
-            await self._compare_batch(state, some, rows)
+            results = _Results()
+            for document in some:
+                await self._compare_one(state, document, rows.get(document), results)
+            await self._finish(state, results)
+            gone |= results.gone
+        return gone
 
-    async def _compare_batch(self, state: _Pass, ids: Sequence[UUID], rows: dict[UUID, Document]) -> None:
-        results = _Results()
-        for document in ids:
-            row = rows.get(document)
-            said = await self._said(state, document)
-            await self._do(state, document, row, said, _action(state, document, row, said), results)
+    async def _finish(self, state: State, results: _Results) -> None:
         await self._store.note(results.noted)
         await self._store.forget(results.forgotten)
-        taken = await self._store.take(results.edits)
+        await self._store.give(results.given)
+        taken: set[UUID] = set()
+        refused = state.report.refused
+        for some in await self._accepted(state, self._store.take, results.edits):
+            taken |= some
         state.report.counts["taken"] += len(taken)
         state.report.counts["conflicts"] += sum(e.lost for e in results.edits if e.document in taken)
         # Their front matter is written in the next pass, or they are compared with the row as it is by then.
-        state.report.again |= bool(results.edits)
+        state.report.again |= len(results.edits) > state.report.refused - refused or bool(results.given)
 
-    async def _said(self, state: _Pass, document: UUID) -> Found | None:
-        """What the file of a document says."""
-        file = state.known(document)
-        return None if file is None else await self._content(state, state.paths[document], file)
-
-    async def _content(self, state: _Pass, path: str, file: Known) -> Found | None:
-        said = await asyncio.to_thread(self._reading.content, path, file)
-        state.report.again |= said is None
-        return said
-
-    async def _do(
-        self,
-        state: _Pass,
-        document: UUID,
-        row: Document | None,
-        said: Found | None,
-        action: Action,
-        results: _Results,
+    async def _compare_one(
+        self, state: State, document: UUID, row: Document | None, results: _Results
     ) -> None:
-        file, base, path = state.known(document), state.bases.get(document), state.paths.get(document, "")
+        file, path = state.known(document), state.paths.get(document, "")
+        said = None if file is None else await self._writer.content(state, path, file)
         if file is not None and said is None:
             return  # it has changed since it was read: the next pass sees what it is
-        match action:
-            case Action.NOTHING | Action.NOTE | Action.WRITE if row is not None and row.row is Row.THERE:
-                results.noted += await self._write(state, row, action)
-            case Action.TAKE | Action.TAKE_BOTH if row and file and said:
+        match _action(state, document, row, said):
+            case Action.NOTHING | Action.NOTE | Action.WRITE as action if row and row.row is Row.THERE:
+                await self._write(state, row, action, results)
+            case Action.TAKE | Action.TAKE_BOTH as action if row and file and said:
                 lost = action is Action.TAKE_BOTH
                 results.edits.append(_edit(path, row, said.text(row.title), file, state, lost=lost))
             case Action.BURY if row:
-                state.bury[document] = row.version
+                results.gone[document] = row.version
             case Action.REMOVE if file:
-                if await self._remove(state, path, file.hash):
-                    results.forgotten.append(path)
-            case Action.FORGET if base:
-                results.forgotten.append(base.path)
+                if await self._writer.remove(state, path, replaces=file.hash):
+                    results.forgotten.append((document, None))
+                    state.report.counts["removed"] += 1
+            case Action.FORGET:
+                results.forgotten.append((document, None))
             case _:
                 pass
 
-    async def _write(self, state: _Pass, row: Document, action: Action) -> list[Noted]:
-        """Writes a document's file unless it is as it should be; what is to be noted."""
+    async def _write(self, state: State, row: Document, action: Action, results: _Results) -> None:
+        """Writes a document's file unless it is as it should be."""
         assert row.text is not None
-        base, file = state.bases.get(row.id), state.known(row.id)
-        digest, content = row.text.digest(), write(row.front, row.text)
+        base, file, path = state.bases.get(row.id), state.known(row.id), state.paths.get(row.id)
+        if path is not None and file is not None and base is not None and base.user != row.user:
+            # It was given to another user.
+            to = path_for(row.title, row.source, row.user, taken=state.taken)
+            state.taken.add(key(to))
+            if await self._writer.move(state, path, to, replaces=file.hash):
+                results.given[row.id] = to
+                state.report.counts["moved"] += 1
+            return
+        if path is None:
+            known = base is not None and base.user == row.user and base.path not in state.listing.files
+            path = (
+                base.path if base and known else path_for(row.title, row.source, row.user, taken=state.taken)
+            )
+            state.taken.add(key(path))
+        content = write(row.front, row.text)
         hashed = sha256(content).digest()
-        path = state.paths.get(row.id)
-        if path is None:
-            path = base.path if base is not None and not state.listing.is_unknown(base.path) else None
-        if path is None:
-            path = path_for(row.title, row.source, row.user, taken=state.taken)
-        state.taken.add(key(path))
-        if file is not None and file.hash != hashed and action is not Action.WRITE:
-            row_changed = base is not None and base.version != row.version
-            if not row_changed and file.id == row.id:
-                # A person changed a line of the front matter that is memoryd's: what is in the database counts.
-                hashed = file.hash
+        if file is not None and action is not Action.WRITE and _is_left(file, row, base):
+            hashed = file.hash
         if file is None or file.hash != hashed:
             replaces = None if file is None else file.hash
-            if not await self._attempt(state, path, content, replaces=replaces):
-                return []
+            if not await self._writer.write(state, path, content, replaces=replaces):
+                return
             state.report.counts["written"] += 1
-        return [Noted(path, row.id, None, digest, hashed, row.version)]
+        results.noted.append(Noted(path, row.id, None, row.user, row.text.digest(), hashed, row.version))
 
-    async def _attempt(self, state: _Pass, path: str, content: bytes, *, replaces: bytes | None) -> bool:
-        report = state.report
-        if report.error is not None and report.error.errno in FULL:
-            report.failures += 1
-            return False
-        self._store.require_lease()
-        try:
-            await asyncio.to_thread(self._folder.write, path, content, replaces=replaces)
-        except Changed:
-            report.again = True
-            return False
-        except OSError as error:
-            report.failures += 1
-            report.error = error
-            return False
-        return True
-
-    async def _remove(self, state: _Pass, path: str, replaces: bytes) -> bool:
-        self._store.require_lease()
-        try:
-            await asyncio.to_thread(self._folder.remove, path, replaces=replaces)
-        except Changed:
-            state.report.again = True
-            return False
-        except OSError as error:
-            state.report.failures += 1
-            state.report.error = error
-            return False
-        state.report.counts["removed"] += 1
-        return True
-
-    async def _bury(self, state: _Pass) -> None:
-        """Deletes the documents whose files people deleted, when these have been gone for a while."""
-        clock = time.monotonic()
-        paths = {state.bases[document].path: document for document in state.bury}
-        self._gone_since = {path: self._gone_since.get(path, clock) for path in paths}
-        # A file that waits may be one of those that are gone, under another name.
-        if state.files.waiting or any(clock - since < self._settle for since in self._gone_since.values()):
-            state.report.waits = True
-            return
-        state.report.counts["deleted"] += await self._store.bury(state.bury, confirmed=False)
-
-    async def _add(self, state: _Pass, new: Sequence[str]) -> None:
+    async def _add(self, state: State, new: Sequence[str]) -> None:
         """Makes documents of the files that are nobody's yet."""
         for some in batches(new, BATCH):
             additions = []
             for path in some:
                 file = state.files.known[path]
-                if (said := await self._content(state, path, file)) is not None:
+                if (said := await self._writer.content(state, path, file)) is not None:
                     additions.append(_addition(path, said.text(title_of(path)), file, state))
-            added = await self._store.add(additions)
+            added = sum(await self._accepted(state, self._store.add, additions))
             state.report.counts["added"] += added
             state.report.again |= added > 0
 
+    async def _accepted(
+        self, state: State, work: Callable[[Sequence[T]], Awaitable[R]], things: Sequence[T]
+    ) -> list[R]:
+        """Does it in one statement; if the database refuses a text, in halves, so that only that one is left out."""
+        if not things:
+            return []
+        try:
+            return [await work(things)]
+        except REFUSALS:
+            if len(things) == 1:
+                state.report.refused += 1
+                return []
+            half = len(things) // 2
+            return [
+                *await self._accepted(state, work, things[:half]),
+                *await self._accepted(state, work, things[half:]),
+            ]
 
-def _addition(path: str, text: Text, file: Known, state: _Pass) -> Addition:
-    return Addition(
-        path,
-        user_of(path),
-        source_of(path),
-        text.title,
-        text.body,
-        text.front_matter,
-        state.listing.files[path].modified,
-        text.digest(),
-        file.hash,
-    )
+
+def _is_left(file: Known, row: Document, base: Base | None) -> bool:
+    """Whether a file with the row's text stays as it is: only a person changed lines of the front matter that are memoryd's."""
+    return base is not None and base.version == row.version and file.id == row.id
 
 
-def _action(state: _Pass, document: UUID, row: Document | None, said: Found | None) -> Action:
+def _action(state: State, document: UUID, row: Document | None, said: Found | None) -> Action:
     base, path = state.bases.get(document), state.paths.get(document, "")
     title = title_of(path) if row is None else row.title
     return decide(
@@ -321,12 +268,26 @@ def _action(state: _Pass, document: UUID, row: Document | None, said: Found | No
     )
 
 
-def _edit(path: str, row: Document, text: Text, file: Known, state: _Pass, *, lost: bool) -> Edit:
+def _edit(path: str, row: Document, text: Text, file: Known, state: State, *, lost: bool) -> Edit:
     return Edit(
         path,
         row.id,
         row.version,
         lost,
+        text.title,
+        text.body,
+        text.front_matter,
+        state.listing.files[path].modified,
+        text.digest(),
+        file.hash,
+    )
+
+
+def _addition(path: str, text: Text, file: Known, state: State) -> Addition:
+    return Addition(
+        path,
+        user_of(path),
+        source_of(path),
         text.title,
         text.body,
         text.front_matter,

@@ -99,8 +99,8 @@ $$;
 -- Notes what file and row both have now. p_versions: the updated_at that was compared; if the row has another
 -- one by now, it is compared again.
 create or replace function memoryd.note_replica_files(
-    p_daemon uuid, p_paths text[], p_documents uuid[], p_conflicts uuid[], p_bases bytea[], p_files bytea[],
-    p_versions timestamptz[]) returns void
+    p_daemon uuid, p_paths text[], p_documents uuid[], p_conflicts uuid[], p_users uuid[], p_bases bytea[],
+    p_files bytea[], p_versions timestamptz[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -122,15 +122,14 @@ begin
     where n.conflict is null;
     delete from memoryd.replica_tombstones t where t.document_id = any(own);
     delete from memoryd.replica_files f
-    using unnest(p_paths, p_documents, p_conflicts) as n(path, document, conflict)
-    where f.path = n.path
-       or f.document_id = n.document and f.conflict_id is not distinct from n.conflict;
+    using unnest(p_documents, p_conflicts) as n(document, conflict)
+    where f.document_id = n.document and f.conflict_id is not distinct from n.conflict;
     insert into memoryd.replica_files (
-        path, document_id, conflict_id, base_hash, file_hash, row_version)
-    select n.path, n.document, n.conflict, n.base, n.file,
+        path, document_id, conflict_id, user_id, base_hash, file_hash, row_version)
+    select n.path, n.document, n.conflict, n.owner, n.base, n.file,
            case when n.conflict is null then d.updated_at end
-    from unnest(p_paths, p_documents, p_conflicts, p_bases, p_files)
-         as n(path, document, conflict, base, file)
+    from unnest(p_paths, p_documents, p_conflicts, p_users, p_bases, p_files)
+         as n(path, document, conflict, owner, base, file)
     left join public.documents d on d.id = n.document and d.id = any(unchanged);
 end
 $$;
@@ -152,8 +151,8 @@ begin
         returning f.*
     )
     select array_agg(g) into moved from gone g;
-    insert into memoryd.replica_files (path, document_id, base_hash, file_hash)
-    select n.path, m.document_id, m.base_hash, m.file_hash
+    insert into memoryd.replica_files (path, document_id, user_id, base_hash, file_hash)
+    select n.path, m.document_id, m.user_id, m.base_hash, m.file_hash
     from unnest(moved) m
     join unnest(p_documents, p_paths) as n(document, path) on n.document = m.document_id;
 end
@@ -192,9 +191,10 @@ begin
          as n(document, lost, title, content, front_matter, time)
     where d.id = n.document and d.id = any(taken);
     perform memoryd.note_replica_files(
-        p_daemon, array_agg(n.path), array_agg(n.document), array_agg(null::uuid), array_agg(n.base),
-        array_agg(n.file), array_agg(null::timestamptz))
+        p_daemon, array_agg(n.path), array_agg(n.document), array_agg(null::uuid), array_agg(d.user_id),
+        array_agg(n.base), array_agg(n.file), array_agg(null::timestamptz))
     from unnest(p_paths, p_documents, p_bases, p_files) as n(path, document, base, file)
+    join public.documents d on d.id = n.document
     where n.document = any(taken)
     having count(*) > 0;
     return query select unnest(taken);
@@ -221,15 +221,12 @@ begin
                n.time, n.path
         from unnest(p_titles, p_contents, p_sources, p_users, p_front_matters, p_times, p_paths)
              as n(title, content, source, user_id, front_matter, time, path)
-        returning id, replica_path
+        returning id, user_id, replica_path
     ), noted as (
-        insert into memoryd.replica_files (path, document_id, base_hash, file_hash)
-        select n.path, a.id, n.base, n.file
+        insert into memoryd.replica_files (path, document_id, user_id, base_hash, file_hash)
+        select n.path, a.id, a.user_id, n.base, n.file
         from added a
         join unnest(p_paths, p_bases, p_files) as n(path, base, file) on n.path = a.replica_path
-        on conflict (path) do update
-        set document_id = excluded.document_id, conflict_id = null, base_hash = excluded.base_hash,
-            file_hash = excluded.file_hash, row_version = null, missing_since = null
         returning document_id
     )
     select array_agg(n.document_id) into made from noted n;
@@ -264,13 +261,148 @@ end
 $$;
 
 -- These files are gone, and their rows have nothing to say any more.
-create or replace function memoryd.forget_replica_files(p_daemon uuid, p_paths text[]) returns void
+create or replace function memoryd.forget_replica_files(
+    p_daemon uuid, p_documents uuid[], p_conflicts uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
-    delete from memoryd.replica_files f where f.path = any(p_paths);
-    update public.documents d set replica_path = null where d.replica_path = any(p_paths);
+    delete from memoryd.replica_files f
+    using unnest(p_documents, p_conflicts) as n(document, conflict)
+    where f.document_id = n.document and f.conflict_id is not distinct from n.conflict;
+    update public.documents d set replica_path = null
+    from unnest(p_documents, p_conflicts) as n(document, conflict)
+    where d.id = n.document and n.conflict is null and d.replica_path is not null;
+end
+$$;
+
+-- The documents of these files were given to other users: the files are in the folders of these now.
+create or replace function memoryd.give_replica_files(p_daemon uuid, p_documents uuid[], p_paths text[])
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.move_replica_files(p_daemon, p_documents, p_paths);
+    update memoryd.replica_files f set user_id = d.user_id
+    from public.documents d
+    where d.id = f.document_id and d.id = any(p_documents) and f.conflict_id is null;
+end
+$$;
+
+-- Asks a person whether the documents of these files are to be deleted; of all others it asks no more.
+create or replace function memoryd.ask_deletions(p_daemon uuid, p_paths text[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.hold_replica(p_daemon);
+    update memoryd.replica_files f
+    set missing_since = case when f.path = any(p_paths) then clock_timestamp() end
+    where (f.missing_since is not null) <> (f.path = any(p_paths));
+end
+$$;
+
+-- A person wrote into the files of conflicts.
+create or replace function memoryd.change_conflicts(
+    p_daemon uuid, p_ids uuid[], p_titles text[], p_contents text[], p_front_matters text[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.hold_replica(p_daemon);
+    update memoryd.replica_conflicts c
+    set title = n.title, content = n.content, front_matter = n.front_matter
+    from unnest(p_ids, p_titles, p_contents, p_front_matters) as n(id, title, content, front_matter)
+    where c.id = n.id;
+end
+$$;
+
+-- Ends these conflicts; the documents keep the text that they have. A document without a further conflict is
+-- active again. Returns how many there were.
+create or replace function memoryd.end_conflicts(p_ids uuid[]) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    documents uuid[];
+begin
+    perform from public.documents d
+    where d.id in (select c.document_id from memoryd.replica_conflicts c where c.id = any(p_ids))
+    order by d.id for no key update;
+    with ended as (
+        delete from memoryd.replica_conflicts c where c.id = any(p_ids) returning c.document_id
+    )
+    select array_agg(e.document_id) into documents from ended e;
+    update public.documents d set status = 'active'
+    where d.id = any(documents) and d.status = 'conflict'
+      and not exists (select from memoryd.replica_conflicts c where c.document_id = d.id);
+    return coalesce(cardinality(documents), 0);
+end
+$$;
+
+-- Ends a conflict; its text becomes the document's. Returns whether there was one.
+create or replace function memoryd.take_conflict(p_id uuid) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update public.documents d
+    set title = c.title, content = c.content, metadata = memoryd.with_front_matter(d.metadata, c.front_matter),
+        last_modified_human = clock_timestamp()
+    from memoryd.replica_conflicts c
+    where c.id = p_id and d.id = c.document_id;
+    return memoryd.end_conflicts(array[p_id]) > 0;
+end
+$$;
+
+-- Undoes the deletion of a document. Returns whether it was deleted.
+create or replace function memoryd.restore_document(p_id uuid) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update public.documents d
+    set status = case when exists (select from memoryd.replica_conflicts c where c.document_id = d.id)
+                      then 'conflict' else 'processing' end
+    where d.id = p_id and d.status = 'deleted';
+    if not found then
+        return false;
+    end if;
+    delete from memoryd.replica_tombstones t where t.document_id = p_id;
+    return true;
+end
+$$;
+
+-- Deletes for good what people deleted so many days ago. Returns how many documents.
+create or replace function memoryd.purge_documents(p_days integer) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    purged bigint;
+begin
+    delete from public.documents d
+    using memoryd.replica_tombstones t
+    where t.document_id = d.id and d.status = 'deleted' and t.deleted_at < now() - make_interval(days => p_days);
+    get diagnostics purged = row_count;
+    delete from memoryd.replica_tombstones t
+    using public.documents d
+    where d.id = t.document_id and d.status <> 'deleted';
+    return purged;
+end
+$$;
+
+-- Forgets all files: they are compared with the documents anew, and those that are missing are written.
+create or replace function memoryd.rewrite_replica() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from memoryd.replica_files;
+    update memoryd.replica set trouble = null;
+    update public.documents d set replica_path = null where d.replica_path is not null;
+    perform memoryd.wake('replica');
 end
 $$;

@@ -22,17 +22,23 @@ insert into memoryd.replica default values;
 -- The files of the replica, each with what both sides had last. There is no foreign key: a row whose document
 -- is gone says that its file has to be deleted.
 create table memoryd.replica_files (
-    path text primary key,
+    id bigint primary key generated always as identity,
+    path text not null,
     document_id uuid not null,
     conflict_id uuid,
+    user_id uuid,
     base_hash bytea not null,
     file_hash bytea not null,
     row_version timestamptz,
     missing_since timestamptz
 );
 comment on table memoryd.replica_files is 'The files of the replica, each with what file and row had last.';
+comment on column memoryd.replica_files.path is
+    'Where it was last. Two have the same path for a moment, when a person moved one file over another.';
 comment on column memoryd.replica_files.conflict_id is
     'Of the file of a conflict: which one. Null: the file is the document''s own.';
+comment on column memoryd.replica_files.user_id is
+    'Whose the document was when the file was written: a file of another user''s goes to their folder.';
 comment on column memoryd.replica_files.base_hash is
     'SHA-256 of title, text and further front matter, which file and row both had last.';
 comment on column memoryd.replica_files.file_hash is 'SHA-256 of the file''s bytes, when it was last read or written.';
@@ -41,7 +47,7 @@ comment on column memoryd.replica_files.row_version is
 comment on column memoryd.replica_files.missing_since is
     'Since when the file is gone, while a person has not confirmed that its document is to be deleted.';
 create unique index replica_files_document on memoryd.replica_files (document_id) where conflict_id is null;
-create index replica_files_conflict on memoryd.replica_files (conflict_id) where conflict_id is not null;
+create unique index replica_files_conflict on memoryd.replica_files (conflict_id) where conflict_id is not null;
 
 -- Documents that a person deleted by deleting their file.
 create table memoryd.replica_tombstones (
