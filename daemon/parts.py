@@ -126,6 +126,7 @@ def build_schedule(
     schedule.add(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
     )
+    schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))
     schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
     return schedule
 

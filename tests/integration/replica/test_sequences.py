@@ -26,6 +26,8 @@ from tests.support.replica import Replicated
 from tests.support.workers import open_database
 
 SEQUENCES = int(os.environ.get("REPLICA_SEQUENCES", "150"))
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""No power is cut here, so files need no disk."""
 NAMES = ("one", "two", "Two", "sub/three", "documents/mail/four")
 
 ANY = st.integers(0, 4)
@@ -246,7 +248,7 @@ class World:
 def converge(runner: asyncio.Runner, database: Database, sequence: list[tuple[Any, ...]]) -> None:
     async def play() -> None:
         await database.execute(CLEAR)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
             root = Path(folder) / "replica"
             world = World(database, root, Replicated(root, database))
             for name in ("first", "second"):
