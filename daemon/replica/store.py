@@ -203,6 +203,8 @@ class Store:
 
     async def owners(self, ids: Collection[UUID]) -> dict[UUID, UUID | None]:
         """Of those of these documents that there are: the user."""
+        if not ids:
+            return {}
         return {r["id"]: r["user_id"] for r in await self._database.fetch(OWNERS, list(ids))}
 
     async def to_compare(self, ids: Iterable[UUID]) -> list[UUID]:

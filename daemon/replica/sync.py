@@ -124,9 +124,10 @@ class Sync:
         named: dict[str, UUID | None] = {p: one.id for p, one in files.known.items() if p not in theirs}
         # A file that cannot be read now stays whose it was.
         named |= {path: document for document, path in paths.items() if path in files.unknown}
-        owners = await self._store.owners({*paths, *(i for i in named.values() if i is not None)})
         # A document that was erased is known by its file, wherever that is by now.
-        matches = match(named, paths, {d: base.user for d, base in state.bases.items()} | owners)
+        owners = {document: base.user for document, base in state.bases.items()}
+        unknown = {document for document in named.values() if document is not None} - owners.keys()
+        matches = match(named, paths, owners | await self._store.owners(unknown))
         await self._store.move(matches.moved)
         state.report.counts["moved"] += len(matches.moved)
         state.paths = matches.known

@@ -66,7 +66,7 @@ as $$
     select f.document_id
     from memoryd.replica_files f
     left join public.documents d on d.id = f.document_id
-    where f.conflict_id is null and d.updated_at is distinct from f.row_version
+    where f.conflict_id is null and (d.id is null or d.updated_at is distinct from f.row_version)
     union
     select d.id
     from public.documents d
@@ -357,7 +357,8 @@ begin
 end
 $$;
 
--- Undoes the deletion of a document. Returns whether it was deleted.
+-- Undoes the deletion of a document. Returns whether it was deleted. That its file is gone says nothing any
+-- more, so what is known of the file is forgotten.
 create or replace function memoryd.restore_document(p_id uuid) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -371,6 +372,7 @@ begin
         return false;
     end if;
     delete from memoryd.replica_tombstones t where t.document_id = p_id;
+    delete from memoryd.replica_files f where f.document_id = p_id and f.conflict_id is null;
     return true;
 end
 $$;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -12,7 +13,7 @@ from daemon.db.pool import Database
 from daemon.replica.folder import Folder, Listing
 from daemon.replica.local_folder import TEMPORARY, LocalFolder
 from daemon.replica.state import Report
-from daemon.replica.store import Store
+from daemon.replica.store import LEASE_SECONDS, Store
 from daemon.replica.sync import Sync
 from memory.replica_text import Found, read
 
@@ -116,20 +117,24 @@ class Replicated:
 
     def __init__(self, root: Path, database: Database, *, settle_seconds: float = 0.0) -> None:
         self.root = root
+        self.database = database
         self.steps = Steps()
         folder: Folder = SteppedFolder(LocalFolder(root), self.steps)
         self._store = Store(cast("Database", SteppedDatabase(database, self.steps)), UUID(int=7))
         self._sync = Sync(store=self._store, folder=folder, settle_seconds=settle_seconds)
         self._replica: UUID | None = None
+        self._leased_until = 0.0
 
     async def once(self) -> Report:
         """One pass."""
-        replica = await self._store.lease()
-        assert replica is not None
-        if self._replica is None:
-            await self._sync.prepare(replica)
+        if self._replica is None or time.monotonic() > self._leased_until:
+            self._leased_until = time.monotonic() + LEASE_SECONDS / 2
+            replica = await self._store.lease()
+            assert replica is not None
+            if self._replica is None:
+                await self._sync.prepare(replica)
             self._replica = replica
-        return await self._sync.run(replica)
+        return await self._sync.run(self._replica)
 
     async def settle(self) -> Report:
         """Passes until there is nothing left to do; what they did together."""
