@@ -53,8 +53,10 @@ class Conflicts:
             if text.digest() != one.text.digest():
                 changed.append((conflict, text.title, text.body, text.front_matter))
             noted.append(_noted(path, one, file.hash, text.digest()))
-        await self._store.change_conflicts(changed)
-        await self._store.note(noted)
+        there = await self._store.change_conflicts(changed)
+        resolved = {conflict for conflict, *_ in changed} - there
+        # What a person wrote into the file of a conflict that was resolved at this moment becomes a document.
+        await self._store.note([one for one in noted if one.conflict not in resolved])
 
     async def promote(
         self,

@@ -48,7 +48,7 @@ select c.id, c.document_id, c.title, c.content, c.front_matter, c.made_at, d.sou
        d.user_id, d.status = 'deleted' as deleted
 from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
 """
-CHANGE_CONFLICTS = "select memoryd.change_conflicts($1, $2, $3, $4, $5)"
+CHANGE_CONFLICTS = "select c from memoryd.change_conflicts($1, $2, $3, $4, $5) c"
 END_CONFLICTS = "select memoryd.end_conflicts($1)"
 TAKE_CONFLICT = "select memoryd.take_conflict($1)"
 CONTENTS = """
@@ -261,10 +261,11 @@ class Store:
         """All conflicts that are not resolved."""
         return {r["id"]: _conflict(r) for r in await self._database.fetch(CONFLICTS)}
 
-    async def change_conflicts(self, changed: Sequence[tuple[UUID, str, str, str]]) -> None:
-        """Writes what people wrote into files of conflicts: id, title, content, front matter."""
-        if changed:
-            await self._database.execute(CHANGE_CONFLICTS, self._daemon, *_columns(changed))
+    async def change_conflicts(self, changed: Sequence[tuple[UUID, str, str, str]]) -> set[UUID]:
+        """Writes what people wrote into files of conflicts: id, title, content, front matter. Those that there are."""
+        if not changed:
+            return set()
+        return {r[0] for r in await self._database.fetch(CHANGE_CONFLICTS, self._daemon, *_columns(changed))}
 
     async def end_conflicts(self, ids: Sequence[UUID]) -> None:
         """Ends conflicts; the documents keep the text that they have."""

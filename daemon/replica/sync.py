@@ -75,10 +75,11 @@ class Sync:
         conflicts = await self._store.conflicts()
         new, conflict_paths = await self._match(state, conflicts)
         gone = await self._compare(state)
+        # First what people wrote into files of conflicts: one of these may become the document's text.
+        await self._conflicts.run(state, conflicts, conflict_paths)
         if self._deletions.are_settled(state, {state.bases[document].path for document in gone}):
             gone = await self._conflicts.promote(state, conflicts, conflict_paths, gone)
             await self._deletions.bury(state, gone)
-        await self._conflicts.run(state, conflicts, conflict_paths)
         await self._conflicts.end_deleted(state, conflicts, conflict_paths)
         await self._add(state, new)
         await self._index.run(state)

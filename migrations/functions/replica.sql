@@ -304,18 +304,21 @@ begin
 end
 $$;
 
--- A person wrote into the files of conflicts.
+-- A person wrote into the files of conflicts. Returns those that are not resolved yet.
 create or replace function memoryd.change_conflicts(
-    p_daemon uuid, p_ids uuid[], p_titles text[], p_contents text[], p_front_matters text[]) returns void
+    p_daemon uuid, p_ids uuid[], p_titles text[], p_contents text[], p_front_matters text[])
+returns setof uuid
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
-    update memoryd.replica_conflicts c
-    set title = n.title, content = n.content, front_matter = n.front_matter
-    from unnest(p_ids, p_titles, p_contents, p_front_matters) as n(id, title, content, front_matter)
-    where c.id = n.id;
+    return query
+        update memoryd.replica_conflicts c
+        set title = n.title, content = n.content, front_matter = n.front_matter
+        from unnest(p_ids, p_titles, p_contents, p_front_matters) as n(id, title, content, front_matter)
+        where c.id = n.id
+        returning c.id;
 end
 $$;
 
