@@ -17,7 +17,8 @@ from uuid import UUID
 MAX_BYTES = 10_000_000
 """Of a file: what a document can hold."""
 MAX_TITLE = 10_000
-MAX_FRONT_LINES = 200
+MAX_FRONT_LINES, MAX_ADDED_LINES = 1_000, 900
+"""Of front matter, and of what people added to it. What is longer is text."""
 
 _KEYS = ("id", "title", "source", "document_type", "created", "updated", "hash", "conflict", "conflict_of")
 _LINE = re.compile(r"(\w+):(?:[ \t]+(.*?))?[ \t]*")
@@ -124,7 +125,9 @@ def plain(body: str) -> str:
 def added_lines(front_matter: str) -> str:
     """Of lines of front matter those that are not memoryd's."""
     kept = _sort([line for line in _one_newline(front_matter).split("\n") if line.rstrip() != "---"])[1]
-    return "\n".join(kept).strip("\n")
+    # An indented line at the beginning would belong to the line of ours before it.
+    first = next((at for at, line in enumerate(kept) if line and line[0] not in " \t"), len(kept))
+    return "\n".join(kept[first : first + MAX_ADDED_LINES]).strip("\n")
 
 
 def _one_newline(text: str) -> str:

@@ -61,7 +61,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 ON_ONE_SERVER = (
     "acceptance/*", "faults/*", "integration/commands/*", "integration/documents/*", "integration/embedded/*",
-    "integration/knowledge/*", "integration/providers/*",
+    "integration/knowledge/*", "integration/providers/*", "integration/replica/test_sequences.py",
     "integration/db/test_function_files.py", "integration/db/test_tokens.py", "integration/recall/test_read_only.py",
     "integration/recall/test_index_state.py", "integration/requests/test_requests.py", "security/test_word_flood.py",
     "integration/users/test_current_context.py",

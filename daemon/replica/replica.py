@@ -30,6 +30,7 @@ RENEW_SECONDS = 2.0
 SETTLE_PAUSE_SECONDS = 0.3
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 1.0, 60.0
 DEBOUNCE_MS = 50
+LONGEST_REST_SECONDS = 1.0
 MAX_PASSES = 5
 """Passes one after the other, each of which left something to do, until there is a pause."""
 
@@ -54,6 +55,7 @@ class Replica:
         self._store = Store(database, daemon_id)
         self._due = asyncio.Event()
         self._trouble: str | None = None
+        self._available, self._unavailable = asyncio.Event(), asyncio.Event()
         self._asked = 0
         self._left_out = 0, 0
 
@@ -112,10 +114,14 @@ class Replica:
                 if not prepared:
                     await sync.prepare(replica)
                     prepared = True
+                    self._unavailable.clear()
+                    self._available.set()
                 report = await self._pass(sync, replica)
             except FolderUnavailable as error:
                 await self._tell(str(error))
                 wait, prepared = pause, False
+                self._available.clear()
+                self._unavailable.set()
             else:
                 await self._tell(None)
                 passes = passes + 1 if report.again else 0
@@ -142,15 +148,18 @@ class Replica:
     async def _pass(self, sync: Sync, replica: UUID) -> Report:
         began = time.perf_counter()
         report = await sync.run(replica)
+        took = time.perf_counter() - began
         if any(report.counts.values()):
             counts = {name: count for name, count in report.counts.items() if count}
-            self._log.info("replica_synced", **counts, ms=round((time.perf_counter() - began) * 1000))
+            self._log.info("replica_synced", **counts, ms=round(took * 1000))
         if report.asked and report.asked != self._asked:
             self._log.warning("replica_deletions_wait", files=report.asked)
         left_out = report.refused, report.not_text
         if any(left_out) and left_out != self._left_out:
             self._log.warning("replica_files_left_out", refused=report.refused, not_text=report.not_text)
         self._asked, self._left_out = report.asked, left_out
+        # While documents arrive all the time, passes take half of the time at most.
+        await asyncio.sleep(min(took, LONGEST_REST_SECONDS))
         return report
 
     async def _tell(self, trouble: str | None) -> None:
@@ -162,14 +171,23 @@ class Replica:
         self._trouble = trouble
 
     async def _watch(self) -> None:
-        """Events of the file system. Where there are none, the scans find what changed."""
+        """Events of the file system. Where there are none, the scans find what changed.
+
+        When the folder was away, it may be another one by now: it is watched anew.
+        """
         while True:
+            await self._available.wait()
             with contextlib.suppress(OSError, RuntimeError):
                 async for _ in awatch(
-                    self._root, watch_filter=_is_seen, debounce=DEBOUNCE_MS, step=DEBOUNCE_MS, recursive=True
+                    self._root,
+                    watch_filter=_is_seen,
+                    debounce=DEBOUNCE_MS,
+                    step=DEBOUNCE_MS,
+                    stop_event=self._unavailable,
                 ):
                     self.wake()
-            await asyncio.sleep(self._scan_seconds)
+            if self._available.is_set():
+                await asyncio.sleep(self._scan_seconds)
 
 
 def _is_seen(_change: Change, path: str) -> bool:

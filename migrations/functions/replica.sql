@@ -183,10 +183,12 @@ begin
     join unnest(p_documents, p_lost) as n(document, lost) on n.document = d.id and n.lost
     where d.id = any(taken);
     update public.documents d
-    set title = n.title, content = n.content, metadata = memoryd.with_front_matter(d.metadata, n.front_matter),
+    set title = n.title, content = n.content,
+        metadata = memoryd.with_front_matter(d.metadata, n.front_matter),
         last_modified_human = case when n.time = d.last_modified_human then n.time + interval '1 microsecond'
                                    else n.time end,
-        status = case when n.lost then 'conflict' when d.status = 'deleted' then 'processing' else d.status end
+        status = case when n.lost then 'conflict' when d.status = 'deleted' then 'processing'
+                      else d.status end
     from unnest(p_documents, p_lost, p_titles, p_contents, p_front_matters, p_times)
          as n(document, lost, title, content, front_matter, time)
     where d.id = n.document and d.id = any(taken);
@@ -352,7 +354,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     update public.documents d
-    set title = c.title, content = c.content, metadata = memoryd.with_front_matter(d.metadata, c.front_matter),
+    set title = c.title, content = c.content,
+        metadata = memoryd.with_front_matter(d.metadata, c.front_matter),
         last_modified_human = clock_timestamp()
     from memoryd.replica_conflicts c
     where c.id = p_id and d.id = c.document_id;
@@ -390,7 +393,8 @@ declare
 begin
     delete from public.documents d
     using memoryd.replica_tombstones t
-    where t.document_id = d.id and d.status = 'deleted' and t.deleted_at < now() - make_interval(days => p_days);
+    where t.document_id = d.id and d.status = 'deleted'
+      and t.deleted_at < now() - make_interval(days => p_days);
     get diagnostics purged = row_count;
     delete from memoryd.replica_tombstones t
     using public.documents d

@@ -12,7 +12,8 @@ create table memoryd.replica (
     synced_at timestamptz
 );
 comment on table memoryd.replica is 'The replica: which folder it is, and which daemon keeps it.';
-comment on column memoryd.replica.id is 'The id in the folder''s .memoryd-replica.json: by it the folder is known.';
+comment on column memoryd.replica.id is
+    'The id in the folder''s .memoryd-replica.json: by it the folder is known.';
 comment on column memoryd.replica.deletions_confirmed_at is
     'When a person last confirmed that files that were gone are to be deleted.';
 comment on column memoryd.replica.trouble is 'Why the folder cannot be used now; null: it can.';
@@ -41,13 +42,15 @@ comment on column memoryd.replica_files.user_id is
     'Whose the document was when the file was written: a file of another user''s goes to their folder.';
 comment on column memoryd.replica_files.base_hash is
     'SHA-256 of title, text and further front matter, which file and row both had last.';
-comment on column memoryd.replica_files.file_hash is 'SHA-256 of the file''s bytes, when it was last read or written.';
+comment on column memoryd.replica_files.file_hash is
+    'SHA-256 of the file''s bytes, when it was last read or written.';
 comment on column memoryd.replica_files.row_version is
     'The document''s updated_at when it was last compared with the file; null: it has to be compared again.';
 comment on column memoryd.replica_files.missing_since is
     'Since when the file is gone, while a person has not confirmed that its document is to be deleted.';
 create unique index replica_files_document on memoryd.replica_files (document_id) where conflict_id is null;
-create unique index replica_files_conflict on memoryd.replica_files (conflict_id) where conflict_id is not null;
+create unique index replica_files_conflict on memoryd.replica_files (conflict_id)
+    where conflict_id is not null;
 
 -- Documents that a person deleted by deleting their file.
 create table memoryd.replica_tombstones (
@@ -58,8 +61,8 @@ create table memoryd.replica_tombstones (
 comment on table memoryd.replica_tombstones is
     'Documents whose file a person deleted. After 30 days the document is deleted for good.';
 
--- Texts that lost against another change. The document has the person's text; the other text is here, and in a
--- file beside the document's.
+-- Texts that lost against another change. The document has the person's text; the other text is here, and in
+-- a file beside the document's.
 create table memoryd.replica_conflicts (
     id uuid primary key default gen_random_uuid(),
     document_id uuid not null references public.documents (id) on delete cascade,
