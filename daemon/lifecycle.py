@@ -35,12 +35,15 @@ from daemon.queue.listener import Listener
 from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
 from daemon.refusal import PartFailed
+from daemon.replica.replica import Replica
 from daemon.settings import Settings, split_list
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.ports import LanguageModel
 
 CANCEL_SECONDS = 1.0
+REPLICA = "replica"
+"""What the wake-up of the replica says."""
 
 
 class Daemon:
@@ -69,6 +72,7 @@ class Daemon:
         self._number = self._id.int & 0x7FFFFFFF
         self._workers: dict[str, Worker] = {}
         self._executor: Executor | None = None
+        self._replica: Replica | None = None
         self._told_to_stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -121,6 +125,8 @@ class Daemon:
                 worker.wake()
         if topics is None and self._executor is not None:
             self._executor.wake()
+        if self._replica is not None and (topics is None or REPLICA in topics):
+            self._replica.wake()
 
     async def _open(self) -> tuple[bool, Database]:
         settings = self._settings
@@ -171,9 +177,17 @@ class Daemon:
         self._executor = parts.build_executor(settings, database, daemon_id=self._id, logger=self._log)
         tasks = [worker.run() for worker in self._workers.values()]
         take_over = TakeOver(database=database, daemon_id=self._id, wake=self.wake, logger=self._log)
-        tasks += [heartbeat.run(), take_over.run(), self._poll(database), self._keep_claims(database)]
+        tasks += [
+            heartbeat.run(),
+            take_over.run(),
+            self._poll(database, listen=listen),
+            self._keep_claims(database),
+        ]
         if self._executor is not None:
             tasks.append(self._executor.run())
+        self._replica = parts.build_replica(settings, database, daemon_id=self._id, logger=self._log)
+        if self._replica is not None:
+            tasks.append(self._replica.run())
         if self._supervisor is not None:
             tasks.append(self._supervisor.run())
         if (drop := parts.build_drop_folder(settings, database, self._log)) is not None:
@@ -197,7 +211,7 @@ class Daemon:
         if self._executor is not None:
             self._executor.wake()
 
-    async def _poll(self, database: Database) -> None:
+    async def _poll(self, database: Database, *, listen: bool) -> None:
         """The slow poll: which model is used, and one query for all topics."""
         while True:
             await asyncio.sleep(self._settings.poll_seconds)
@@ -210,6 +224,8 @@ class Daemon:
                     self.wake()
             if self._executor is not None:
                 self._executor.wake()
+            if self._replica is not None and not listen:
+                self._replica.wake()
 
     async def _keep_claims(self, database: Database) -> None:
         """Renews claims and leases, at a third of the time in which they expire."""

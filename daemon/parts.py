@@ -20,6 +20,7 @@ from daemon.executor.executor import Executor
 from daemon.executor.program import words_of
 from daemon.ingest.drop import DropFolder
 from daemon.queue.worker import Worker
+from daemon.replica.replica import Replica
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
 from daemon.topics import build_topics
@@ -91,6 +92,21 @@ def build_executor(
     )
 
 
+def build_replica(
+    settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
+) -> Replica | None:
+    """What keeps the replica; None where the settings name no folder."""
+    if settings.replica is None:
+        return None
+    return Replica(
+        settings.replica.absolute(),
+        database=database,
+        daemon_id=daemon_id,
+        scan_seconds=settings.replica_scan_seconds,
+        logger=logger,
+    )
+
+
 def build_schedule(
     settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
 ) -> Schedule:
@@ -112,6 +128,7 @@ def build_schedule(
     schedule.add(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
     )
+    schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))
     schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
     return schedule
 

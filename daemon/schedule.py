@@ -24,6 +24,8 @@ CLEANUP_ROWS = 10_000
 ANSWERS = 100
 """Answers that one transaction deletes: each may have hundreds of megabytes."""
 DEAD_LETTER_DAYS = 30
+DELETED_DAYS = 30
+"""How long a document that a person deleted can be restored."""
 EMBEDDING_DAYS = 30
 
 # The database's clock names the tick, so that daemons whose clocks differ agree on it.
@@ -37,6 +39,7 @@ returning 1
 SWEEP_AUDIT = "select memoryd.sweep_audit($1)"
 EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
 EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
+PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence()"
 
 # These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
@@ -223,6 +226,12 @@ class Upkeep:
         failed = await self._database.fetchval(FAIL_OVERDUE, self._command_hours)
         if failed:
             self._log.warning("commands_overdue", commands=failed, hours=self._command_hours)
+
+    async def purge_documents(self) -> None:
+        """Deletes for good the documents that people deleted in the replica, when they can be restored no more."""
+        purged = await self._database.fetchval(PURGE_DOCUMENTS, DELETED_DAYS)
+        if purged:
+            self._log.info("documents_purged", documents=purged)
 
     async def sweep(self) -> None:
         """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time."""

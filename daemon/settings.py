@@ -41,6 +41,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "wake_up": "Queue",
         "embedder": "Embedder and language model",
         "drop": "Documents",
+        "replica": "Replica",
         "executor_command": "Built-in executor",
         "pending_per_user": "Limits, expiry and notifications",
         "heartbeat_seconds": "Dreams, clean-up and audit trail",
@@ -157,6 +158,14 @@ class Settings(BaseSettings):
     drop_scan_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
         30.0,
         description="Pause between two scans of the drop folder. Events of the file system are heeded at once.",
+    )
+
+    replica: Path | None = Field(
+        None,
+        description="Folder with a file for each document, which people read and change. Empty: none. docs/replica.md",
+    )
+    replica_scan_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        60.0, description="Pause between two scans of the whole replica. Events are acted on at once."
     )
 
     executor_command: str | None = Field(

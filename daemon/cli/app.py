@@ -7,6 +7,7 @@ from io import TextIOWrapper
 
 import typer
 
+from daemon.cli.conflicts import conflicts
 from daemon.cli.context import context
 from daemon.cli.dead import dead
 from daemon.cli.demo.command import demo
@@ -21,6 +22,8 @@ from daemon.cli.psql import psql
 from daemon.cli.recall import recall
 from daemon.cli.reembed import reembed
 from daemon.cli.replay.command import replay
+from daemon.cli.replica import replica
+from daemon.cli.restore import restore
 from daemon.cli.run import run
 from daemon.cli.status import status
 from daemon.cli.url import url
@@ -45,6 +48,9 @@ for command in (
     replay,
     export,
     erase,
+    replica,
+    conflicts,
+    restore,
     migrate,
     reembed,
     url,

@@ -21,6 +21,7 @@ from daemon.db.pool import connect
 from daemon.db.pooler import hears_notifications
 from daemon.health import access_checks, checks
 from daemon.health.check import Check, Facts, split_advice
+from daemon.health.replica_check import check_replica
 from daemon.health.status import Status, read_status
 from daemon.settings import Settings
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
@@ -149,6 +150,7 @@ async def examine(
             yield checks.check_embeddings(memory)
             yield checks.check_daemons(status)
             yield checks.check_queue(status)
+            yield await check_replica(connection, settings.replica)
     finally:
         await connection.close()
 

@@ -191,6 +191,8 @@ create or replace trigger note_inserted after insert on public.documents
 create or replace trigger note_updated after update on public.documents
     referencing old table as were new table as changed
     for each statement execute function memoryd.note_write();
+create or replace trigger wake_replica after insert or update or delete on public.documents
+    for each statement execute function memoryd.wake_replica();
 
 -- public.dream_insights
 create or replace trigger check_embedding before insert or update on public.dream_insights

@@ -1,0 +1,105 @@
+"""memoryd replica: how the replica is doing, and what a person has to decide about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure, sentences
+from daemon.cli.output import age, as_json, number, say, table
+
+if TYPE_CHECKING:
+    from daemon.db.pool import Database
+    from daemon.settings import Settings
+
+STATUS = """
+select r.id, r.leased_until > now() as kept, r.trouble,
+       extract(epoch from now() - r.synced_at)::float8 as synced_seconds,
+       (select count(*) from memoryd.replica_files f where f.conflict_id is null) as files,
+       (select count(*) from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
+        where d.status <> 'deleted') as conflicts,
+       (select count(*) from memoryd.replica_tombstones) as deleted,
+       (select count(*) from memoryd.replica_files f where f.missing_since is not null) as waiting
+from memoryd.replica r
+"""
+DELETED = """
+select t.document_id as id, d.title, extract(epoch from now() - t.deleted_at)::float8 as seconds
+from memoryd.replica_tombstones t join public.documents d on d.id = t.document_id
+where d.status = 'deleted'
+order by t.deleted_at desc, t.document_id
+limit $1
+"""
+CONFIRM = """
+with confirmed as (update memoryd.replica set deletions_confirmed_at = clock_timestamp())
+select count(*) from memoryd.replica_files f where f.missing_since is not null
+"""
+REWRITE = "select memoryd.rewrite_replica()"
+WAKE = "select memoryd.wake('replica')"
+
+
+def replica(
+    confirm_deletions: bool = typer.Option(
+        False, "--confirm-deletions", help="Many files are gone at once: yes, delete their documents."
+    ),
+    rewrite: bool = typer.Option(
+        False,
+        "--rewrite",
+        help="The files are lost, or the folder is a new one: write what is missing again.",
+    ),
+    limit: int = typer.Option(20, min=1, help="How many deleted documents, the newest first."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Show the replica: files, conflicts, documents that people deleted, and deletions that wait for a yes."""
+    with sentences():
+        if confirm_deletions and rewrite:
+            raise Failure(
+                "Choose one: --confirm-deletions deletes documents, --rewrite writes their files again."
+            )
+
+    async def work(settings: Settings, database: Database) -> tuple[Any, list[Any], int]:
+        confirmed = 0
+        if confirm_deletions:
+            confirmed = await database.fetchval(CONFIRM)
+            await database.execute(WAKE)
+        if rewrite:
+            await database.execute(REWRITE)
+        status = dict(await database.fetchrow(STATUS) or {}) | {"folder": settings.replica}
+        return status, await database.fetch(DELETED, limit), confirmed
+
+    status, deleted, confirmed = with_database(work)
+    if json:
+        as_json({**status, "deleted_documents": [dict(row) for row in deleted]})
+    elif confirm_deletions:
+        say(f"{number(confirmed, 'document')} will be deleted. memoryd restore brings one back, for 30 days.")
+    elif rewrite:
+        say("The daemon compares all files with their documents again, and writes what is missing.")
+    else:
+        _show(status, deleted)
+
+
+def _show(status: dict[str, Any], deleted: list[Any]) -> None:
+    say(f"folder     {status['folder'] or 'none: MEMORYD_REPLICA is not set here'}")
+    say(f"kept       {'by a daemon' if status['kept'] else 'by no daemon now'}, {_synced(status)}")
+    say(f"files      {status['files']:,}")
+    say(f"conflicts  {status['conflicts']:,}" + ("  -> memoryd conflicts" if status["conflicts"] else ""))
+    say(f"deleted    {status['deleted']:,}")
+    if status["waiting"]:
+        say(
+            f"waiting    {number(status['waiting'], 'file')} gone at once: nothing is deleted until the files are back, or you "
+            "run memoryd replica --confirm-deletions"
+        )
+    if status["trouble"]:
+        say(f"trouble    {status['trouble']}")
+    if deleted:
+        say()
+        table(
+            ["deleted document", "when>", "title"],
+            [[str(row["id"]), f"{age(row['seconds'])} ago", row["title"]] for row in deleted],
+        )
+
+
+def _synced(status: dict[str, Any]) -> str:
+    seconds = status["synced_seconds"]
+    return "never synchronised" if seconds is None else f"synchronised {age(seconds)} ago"

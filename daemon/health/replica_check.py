@@ -1,0 +1,66 @@
+"""What the doctor says of the replica: whether the folder can be used, and what waits for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from uuid import UUID
+
+import asyncpg
+
+from daemon.health.check import Check, split_advice
+from daemon.replica.folder import FolderUnavailable
+from daemon.replica.local_folder import LocalFolder
+
+READ = """
+select r.id, r.leased_until > now() as kept, r.trouble,
+       (select count(*) from memoryd.replica_files f where f.conflict_id is null) as files,
+       (select count(*) from memoryd.replica_files f where f.missing_since is not null) as waiting,
+       (select count(*) from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
+        where d.status <> 'deleted') as conflicts
+from memoryd.replica r
+"""
+
+
+async def check_replica(connection: asyncpg.Connection, folder: Path | None) -> Check:
+    """The replica of this database, and its folder where the settings here name one."""
+    [row] = await connection.fetch(READ)
+    if folder is None and not row["files"]:
+        return Check("replica", "ok", "None is set (MEMORYD_REPLICA).")
+    if folder is not None:
+        trouble = await asyncio.to_thread(_trouble, folder, row["id"], begun=row["files"] > 0)
+        if trouble is not None:
+            return Check("replica", "problem", *split_advice(trouble))
+    elif row["trouble"]:
+        return Check("replica", "problem", *split_advice(row["trouble"]))
+    found = f"{row['files']:,} documents are files."
+    if row["waiting"]:
+        advice = "Put the files back, or run: memoryd replica --confirm-deletions"
+        return Check(
+            "replica", "warning", f"{row['waiting']:,} files are gone at once; nothing is deleted.", advice
+        )
+    if row["conflicts"]:
+        return Check(
+            "replica", "warning", f"{found} {row['conflicts']:,} conflicts.", "Run: memoryd conflicts"
+        )
+    if not row["kept"]:
+        advice = "Start a daemon with MEMORYD_REPLICA, or unset it and delete the folder."
+        return Check("replica", "warning", f"{found} No daemon keeps them up to date.", advice)
+    return Check("replica", "ok", found)
+
+
+def _trouble(root: Path, replica: UUID, *, begun: bool) -> str | None:
+    """Why the folder cannot be used; None: it can."""
+    if not begun and not root.exists():
+        return None
+    folder = LocalFolder(root.absolute())
+    try:
+        if begun:
+            folder.check(replica)
+        folder.list()
+    except FolderUnavailable as error:
+        return str(error)
+    if not os.access(root, os.W_OK):
+        return f"The folder {root} cannot be written. Give the daemon's account the right to."
+    return None

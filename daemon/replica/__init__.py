@@ -1,0 +1,1 @@
+"""The replica: documents as files in a folder, kept the same both ways."""

@@ -1,0 +1,54 @@
+"""What people delete: the documents of files that are gone.
+
+Promise: a file counts as deleted when it was gone for a while, and when no other file is still being written, which might be
+the same one under another name. Where many are gone at once, a person is asked, and nothing is deleted until they say so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+from daemon.replica.state import State
+from daemon.replica.store import Store
+from memory.replica import ask_first
+
+RECENT_SECONDS = 600.0
+"""Deletions so short after each other count as one."""
+
+
+class Deletions:
+    """Deletes documents whose files are gone."""
+
+    def __init__(self, store: Store, *, settle_seconds: float) -> None:
+        self._store = store
+        self._settle = settle_seconds
+        self._gone_since: dict[str, float] = {}
+
+    def are_settled(self, state: State, paths: set[str]) -> bool:
+        """Whether these files are gone for long enough."""
+        clock = time.monotonic()
+        self._gone_since = {path: self._gone_since.get(path, clock) for path in paths}
+        if state.files.waiting or any(clock - since < self._settle for since in self._gone_since.values()):
+            state.report.waits |= bool(paths)
+            return False
+        return True
+
+    async def bury(self, state: State, gone: Mapping[UUID, datetime]) -> None:
+        """Deletes these documents, given with the version that was compared, or asks."""
+        confirmed = {
+            document: version for document, version in gone.items() if state.bases[document].confirmed
+        }
+        others = {document: version for document, version in gone.items() if document not in confirmed}
+        asked: list[str] = []
+        if others or any(base.waits for base in state.bases.values()):
+            recent = await self._store.recently_buried(RECENT_SECONDS) if others else 0
+            if ask_first(len(others) + recent, of=len(state.bases) + recent):
+                asked = [state.bases[document].path for document in others]
+                others = {}
+            await self._store.ask([*asked, *(state.bases[document].path for document in confirmed)])
+        state.report.asked = len(asked)
+        state.report.counts["deleted"] += await self._store.bury(confirmed, confirmed=True)
+        state.report.counts["deleted"] += await self._store.bury(others, confirmed=False)

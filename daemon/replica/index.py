@@ -1,0 +1,58 @@
+"""README.md and Index.md in the root: written again when what they say changes, or when somebody wrote into them."""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha256
+
+from daemon.replica.folder import Folder, Signature
+from daemon.replica.state import State, Writer
+from daemon.replica.store import Store
+from memory.replica_index import README_TEXT, index
+from memory.replica_names import INDEX, README, key
+
+
+class Index:
+    """Keeps both files true."""
+
+    def __init__(self, store: Store, folder: Folder, writer: Writer) -> None:
+        self._store = store
+        self._folder = folder
+        self._writer = writer
+        self._stale = True
+        self._seen: dict[str, Signature | None] = {}
+
+    async def run(self, state: State) -> None:
+        """Looks at them; writes what is not as it should be."""
+        paths = {_in_listing(state, name): text for name, text in ((README, README_TEXT), (INDEX, ""))}
+        now = {path: _signature(state, path) for path in paths}
+        self._stale |= bool(sum(state.report.counts.values())) or now != self._seen
+        if not self._stale or state.report.again:
+            return
+        wrote = False
+        for path, text in paths.items():
+            content = (text or index(await self._store.contents())).encode()
+            found = None if now[path] is None else await asyncio.to_thread(self._hash, path)
+            if found == sha256(content).digest():
+                continue
+            if not await self._writer.write(state, path, content, replaces=found):
+                return
+            wrote = True
+        # What was written just now is looked at once more.
+        self._stale, self._seen = False, {} if wrote else now
+
+    def _hash(self, path: str) -> bytes | None:
+        try:
+            return sha256(self._folder.read(path)).digest()
+        except OSError:
+            return None
+
+
+def _in_listing(state: State, name: str) -> str:
+    """The name that the file has now: perhaps another one in upper and lower case."""
+    return next((path for path in state.listing.files if "/" not in path and key(path) == key(name)), name)
+
+
+def _signature(state: State, path: str) -> Signature | None:
+    entry = state.listing.files.get(path)
+    return None if entry is None else entry.signature

@@ -1,0 +1,265 @@
+"""A replica in a folder of this machine.
+
+Promise: nothing outside the folder is read or written: each part of a path is opened for itself, and a link is never followed.
+A file appears as a whole or not at all, and survives a power cut. Only memoryd's own account may read what it writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from uuid import UUID
+
+from daemon.replica.folder import Changed, Entry, FolderUnavailable, Listing
+from memory.replica_names import IDENTITY, USERS
+
+TEMPORARY = ".memoryd-"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class LocalFolder:
+    """See `Folder`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def check(self, replica: UUID) -> None:
+        """See `Folder`."""
+        found = self._identity()
+        if found is None:
+            raise FolderUnavailable(
+                f"The folder {self.root} has no {IDENTITY}: it is not mounted, or not the replica. Mount it; or, if its files "
+                "are lost, run: memoryd replica --rewrite"
+            )
+        if found != str(replica):
+            raise FolderUnavailable(
+                f"The folder {self.root} is the replica of another database. Correct MEMORYD_REPLICA."
+            )
+
+    def identify(self, replica: UUID) -> None:
+        """See `Folder`."""
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._identity() is None:
+                said = json.dumps({"replica": str(replica), "program": "memoryd"}) + "\n"
+                self.write(IDENTITY, said.encode(), replaces=None)
+        except OSError as error:
+            raise _unavailable(self.root, error) from None
+        self.check(replica)
+
+    def list(self) -> Listing:
+        """See `Folder`."""
+        listing = Listing()
+        with self._opened_root() as root:
+            try:
+                _list(root, "", listing)
+            except OSError as error:
+                raise _unavailable(self.root, error) from None
+        return listing
+
+    def read(self, path: str) -> bytes:
+        """See `Folder`."""
+        with self._opened_parent(path) as (folder, name):
+            return _read(folder, name)
+
+    def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
+        """See `Folder`."""
+        with self._opened_parent(path, make=True) as (folder, name):
+            temporary = f"{TEMPORARY}{uuid.uuid4().hex}"
+            try:
+                _create(folder, temporary, content)
+                if replaces is None:
+                    _put_new(folder, temporary, name)
+                else:
+                    _require(folder, name, replaces)
+                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.fsync(folder)
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+
+    def remove(self, path: str, *, replaces: bytes) -> None:
+        """See `Folder`."""
+        with self._opened_parent(path) as (folder, name):
+            _require(folder, name, replaces)
+            os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
+        self._remove_empty(path)
+
+    def move(self, path: str, to: str, *, replaces: bytes) -> None:
+        """See `Folder`."""
+        with self._opened_parent(path) as (folder, name), self._opened_parent(to, make=True) as (target, new):
+            _require(folder, name, replaces)
+            _require_none(target, new)
+            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=target)
+            os.fsync(target)
+            os.fsync(folder)
+        self._remove_empty(path)
+
+    def clean(self) -> None:
+        """See `Folder`."""
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                if name.startswith(TEMPORARY) and name != IDENTITY:
+                    with contextlib.suppress(OSError):
+                        (Path(folder) / name).unlink()
+
+    def _identity(self) -> str | None:
+        try:
+            with self._opened_root() as root:
+                said = json.loads(_read(root, IDENTITY))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unavailable(self.root, error) from None
+        except ValueError:
+            return ""
+        return str(said.get("replica")) if isinstance(said, dict) else ""
+
+    def _remove_empty(self, path: str) -> None:
+        """Folders of users go with their last file: their name says who the user was."""
+        for parent in PurePosixPath(path).parents:
+            if parent.parts[:1] != (USERS,) or len(parent.parts) < 2:
+                return
+            with self._opened_parent(str(parent)) as (folder, name):
+                try:
+                    os.rmdir(name, dir_fd=folder)
+                except OSError:
+                    return
+
+    @contextmanager
+    def _opened_root(self) -> Iterator[int]:
+        try:
+            # The root itself may be a link: it is the person's who set it.
+            root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _unavailable(self.root, error) from None
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+    @contextmanager
+    def _opened_parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The folder that a path is in, opened part by part, and the name in it."""
+        parts = PurePosixPath(path).parts
+        if not parts or any(part in ("..", "/") for part in parts):
+            raise OSError(errno.EPERM, "outside the replica")
+        with contextlib.ExitStack() as stack, self._opened_root() as root:
+            folder = root
+            for part in parts[:-1]:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, mode=0o700, dir_fd=folder)
+                folder = os.open(part, _FOLDER, dir_fd=folder)
+                stack.callback(os.close, folder)
+            yield folder, parts[-1]
+
+
+def _list(folder: int, prefix: str, listing: Listing) -> None:
+    with os.scandir(folder) as found:
+        entries = list(found)
+    for entry in entries:
+        path = prefix + entry.name
+        if entry.name.startswith("."):
+            continue
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                listing.folders.add(path)
+                inner = os.open(entry.name, _FOLDER, dir_fd=folder)
+                try:
+                    _list(inner, f"{path}/", listing)
+                finally:
+                    os.close(inner)
+                continue
+            if not entry.is_file(follow_symlinks=False) or not _is_text(path):
+                listing.unread.add(path)
+                continue
+            listing.files[path] = _entry(os.stat(entry.name, dir_fd=folder, follow_symlinks=False))
+        except FileNotFoundError:
+            continue  # it was deleted meanwhile
+        except OSError:
+            listing.unread.add(path)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _entry(found: os.stat_result) -> Entry:
+    signature = (found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
+    return Entry(signature, _time(found.st_mtime), found.st_size)
+
+
+def _time(seconds: float) -> datetime:
+    """A file's time; of one that no calendar has, now."""
+    now = datetime.now(UTC)
+    try:
+        return min(datetime.fromtimestamp(max(seconds, 0.0), UTC), now)
+    except (ValueError, OverflowError, OSError):
+        return now
+
+
+def _read(folder: int, name: str) -> bytes:
+    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a file")
+        return file.read()
+
+
+def _create(folder: int, name: str, content: bytes) -> None:
+    made = os.open(
+        name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
+    )
+    with os.fdopen(made, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _put_new(folder: int, temporary: str, name: str) -> None:
+    """Gives a file its name, unless another file has it."""
+    try:
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        raise Changed from None
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        # A file system without links.
+        _require_none(folder, name)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _require_none(folder: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        raise Changed
+
+
+def _require(folder: int, name: str, content: bytes) -> None:
+    try:
+        found = sha256(_read(folder, name)).digest()
+    except FileNotFoundError:
+        raise Changed from None
+    if found != content:
+        raise Changed
+
+
+def _unavailable(root: Path, error: OSError) -> FolderUnavailable:
+    reason = error.strerror or type(error).__name__
+    return FolderUnavailable(f"The folder {root} cannot be used: {reason}. Correct it, or MEMORYD_REPLICA.")

@@ -1,0 +1,194 @@
+"""The part of a daemon that keeps the replica: it waits for the lease, then for changes, and has them synchronised.
+
+Promise: one daemon at a time works on a replica; when it dies, another one takes it within seconds. Events of the file system
+and of the database only say that a pass is due; every so often there is one without an event. What fails is tried again, after
+pauses that grow, and the log says what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import time
+from pathlib import Path
+from uuid import UUID
+
+from structlog.typing import FilteringBoundLogger
+from watchfiles import Change, awatch
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
+from daemon.logs import describe
+from daemon.replica.folder import Folder, FolderUnavailable
+from daemon.replica.local_folder import LocalFolder
+from daemon.replica.state import Report
+from daemon.replica.store import LeaseLost, Store
+from daemon.replica.sync import Sync
+
+RENEW_SECONDS = 2.0
+SETTLE_PAUSE_SECONDS = 0.3
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 1.0, 60.0
+DEBOUNCE_MS = 50
+LONGEST_REST_SECONDS = 1.0
+MAX_PASSES = 5
+"""Passes one after the other, each of which left something to do, until there is a pause."""
+
+
+class Replica:
+    """Keeps the replica in a folder, until cancelled."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        database: Database,
+        daemon_id: UUID,
+        scan_seconds: float,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._root = root
+        self._database = database
+        self._log = logger
+        self._scan_seconds = scan_seconds
+        self._folder: Folder = LocalFolder(root)
+        self._store = Store(database, daemon_id)
+        self._due = asyncio.Event()
+        self._trouble: str | None = None
+        self._available, self._unavailable = asyncio.Event(), asyncio.Event()
+        self._asked = 0
+        self._left_out = 0, 0
+
+    def wake(self) -> None:
+        """Something changed: a pass is due."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Waits for the lease, and works while it lasts."""
+        try:
+            while True:
+                try:
+                    replica = await self._store.lease()
+                    if replica is not None:
+                        await self._keep(replica)
+                except LeaseLost:
+                    self._log.warning("replica_lost")
+                except DATABASE_FAULTS as error:
+                    if is_gone(error):
+                        await self._database.recover(error)
+                    else:
+                        self._log.error("replica_failed", error=describe(error))
+                await asyncio.sleep(RENEW_SECONDS)
+        finally:
+            with contextlib.suppress(*DATABASE_FAULTS, asyncio.CancelledError):
+                await asyncio.wait_for(self._store.give_back(), 2.0)
+
+    async def _keep(self, replica: UUID) -> None:
+        self._log.info("replica_taken", replica=str(replica))
+        sync = Sync(store=self._store, folder=self._folder)
+        tasks = [
+            asyncio.create_task(each) for each in (self._renew(), self._watch(), self._work(sync, replica))
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _renew(self) -> None:
+        """Ends when the replica is another daemon's."""
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            if await self._store.lease() is None:
+                self._log.warning("replica_lost")
+                return
+
+    async def _work(self, sync: Sync, replica: UUID) -> None:
+        pause, passes, prepared = FIRST_PAUSE_SECONDS, 0, False
+        while True:
+            self._due.clear()
+            try:
+                if not prepared:
+                    await sync.prepare(replica)
+                    prepared = True
+                    self._unavailable.clear()
+                    self._available.set()
+                report = await self._pass(sync, replica)
+            except FolderUnavailable as error:
+                await self._tell(str(error))
+                wait, prepared = pause, False
+                self._available.clear()
+                self._unavailable.set()
+            else:
+                await self._tell(None)
+                passes = passes + 1 if report.again else 0
+                if 0 < passes < MAX_PASSES:
+                    continue
+                wait = SETTLE_PAUSE_SECONDS if report.waits or report.again else self._scan_seconds
+                if report.error is None:
+                    pause = FIRST_PAUSE_SECONDS
+                    await self._until_due(wait)
+                    continue
+                error_name = errno.errorcode.get(report.error.errno or 0, "?")
+                self._log.warning(
+                    "replica_write_failed", files=report.failures, error=error_name, again_seconds=pause
+                )
+                wait = min(wait, pause)
+            await self._until_due(wait)
+            pause = min(2 * pause, LAST_PAUSE_SECONDS)
+
+    async def _until_due(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._due.wait()
+
+    async def _pass(self, sync: Sync, replica: UUID) -> Report:
+        began = time.perf_counter()
+        report = await sync.run(replica)
+        took = time.perf_counter() - began
+        if any(report.counts.values()):
+            counts = {name: count for name, count in report.counts.items() if count}
+            self._log.info("replica_synced", **counts, ms=round(took * 1000))
+        if report.asked and report.asked != self._asked:
+            self._log.warning("replica_deletions_wait", files=report.asked)
+        left_out = report.refused, report.not_text
+        if any(left_out) and left_out != self._left_out:
+            self._log.warning("replica_files_left_out", refused=report.refused, not_text=report.not_text)
+        self._asked, self._left_out = report.asked, left_out
+        # While documents arrive all the time, passes take half of the time at most.
+        await asyncio.sleep(min(took, LONGEST_REST_SECONDS))
+        return report
+
+    async def _tell(self, trouble: str | None) -> None:
+        await self._store.tell(trouble)
+        if trouble is not None and trouble != self._trouble:
+            self._log.warning("replica_unavailable", reason=trouble)
+        elif trouble is None and self._trouble is not None:
+            self._log.info("replica_available")
+        self._trouble = trouble
+
+    async def _watch(self) -> None:
+        """Events of the file system. Where there are none, the scans find what changed.
+
+        When the folder was away, it may be another one by now: it is watched anew.
+        """
+        while True:
+            await self._available.wait()
+            with contextlib.suppress(OSError, RuntimeError):
+                async for _ in awatch(
+                    self._root,
+                    watch_filter=_is_seen,
+                    debounce=DEBOUNCE_MS,
+                    step=DEBOUNCE_MS,
+                    stop_event=self._unavailable,
+                ):
+                    self.wake()
+            if self._available.is_set():
+                await asyncio.sleep(self._scan_seconds)
+
+
+def _is_seen(_change: Change, path: str) -> bool:
+    return not Path(path).name.startswith(".")

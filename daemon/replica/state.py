@@ -1,0 +1,105 @@
+"""What one pass over the replica knows and counts, and how it writes files: a failure is counted and stops no other file."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from daemon.replica.folder import Changed, Folder, Listing
+from daemon.replica.reading import Files, Known, Reading
+from daemon.replica.store import Base, Store
+from memory.replica_text import Found
+
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
+"""Errors after which no other file can be written either."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a pass did."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """written, taken, added, moved, deleted, removed, conflicts, resolved"""
+    again: bool = False
+    """There is more to do at once."""
+    waits: bool = False
+    """Something has to settle first."""
+    asked: int = 0
+    """Files that are gone, and a person is asked about."""
+    refused: int = 0
+    """Files whose content the database refused."""
+    not_text: int = 0
+    """Files that are no text, are empty, too long, or cannot be read."""
+    failures: int = 0
+    error: OSError | None = None
+    """The last failure to write."""
+
+
+@dataclass(slots=True)
+class State:
+    """What a pass knows."""
+
+    listing: Listing
+    files: Files
+    bases: dict[UUID, Base]
+    """The documents' own files."""
+    conflicts: dict[UUID, Base]
+    """The files of conflicts."""
+    taken: set[str]
+    """Keys of paths in use."""
+    paths: dict[UUID, str] = field(default_factory=dict)
+    """Where each document's file is now."""
+    report: Report = field(default_factory=Report)
+
+    def known(self, document: UUID) -> Known | None:
+        """The file of a document."""
+        path = self.paths.get(document)
+        return None if path is None else self.files.known.get(path)
+
+
+class Writer:
+    """Writes files, while the lease lasts."""
+
+    def __init__(self, folder: Folder, store: Store, reading: Reading) -> None:
+        self._folder = folder
+        self._store = store
+        self._reading = reading
+
+    async def content(self, state: State, path: str, file: Known) -> Found | None:
+        """What a file says that was read; None if it has changed since: then there is a further pass."""
+        said = await asyncio.to_thread(self._reading.content, path, file)
+        state.report.again |= said is None
+        return said
+
+    async def write(self, state: State, path: str, content: bytes, *, replaces: bytes | None) -> bool:
+        """Whether the file is written."""
+        return await self._attempt(state, lambda: self._folder.write(path, content, replaces=replaces))
+
+    async def remove(self, state: State, path: str, *, replaces: bytes) -> bool:
+        """Whether the file is deleted."""
+        return await self._attempt(state, lambda: self._folder.remove(path, replaces=replaces), frees=True)
+
+    async def move(self, state: State, path: str, to: str, *, replaces: bytes) -> bool:
+        """Whether the file has its new path."""
+        return await self._attempt(state, lambda: self._folder.move(path, to, replaces=replaces))
+
+    async def _attempt(self, state: State, work: Callable[[], None], *, frees: bool = False) -> bool:
+        report = state.report
+        if not frees and report.error is not None and report.error.errno in FULL:
+            report.failures += 1
+            return False
+        self._store.require_lease()
+        try:
+            await asyncio.to_thread(work)
+        except Changed:
+            report.again = True
+            return False
+        except OSError as error:
+            report.failures += 1
+            report.error = error
+            return False
+        return True

@@ -1,0 +1,306 @@
+"""One pass over the replica: finds what changed on either side, and makes folder and documents the same.
+
+Promise: a pass may end at any point, by kill -9 too, and the next one goes on from what is there. A file is written before it
+is noted: one whose text is already the row's is only noted. What a person wrote is in the database in the same transaction as
+its base. No transaction is open while a file is read or written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from itertools import islice
+from typing import TypeVar
+from uuid import UUID
+
+import asyncpg
+
+from daemon.replica.conflicts import Conflicts
+from daemon.replica.deletions import Deletions
+from daemon.replica.folder import Folder, Listing
+from daemon.replica.index import Index
+from daemon.replica.reading import SETTLE_SECONDS, Known, Reading
+from daemon.replica.state import Report, State, Writer
+from daemon.replica.store import Addition, Base, Conflict, Document, Edit, Noted, Store
+from memory.replica import Action, Row, decide
+from memory.replica_match import match
+from memory.replica_names import key, path_for, source_of, title_of, user_of
+from memory.replica_text import Found, Text, write
+
+BATCH = 100
+"""Documents whose contents are in memory at once."""
+REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+"""What the database says of a text that it does not take."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class _Results:
+    """What is to be written into the database after a batch."""
+
+    noted: list[Noted] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    forgotten: list[tuple[UUID, None]] = field(default_factory=list)
+    given: dict[UUID, str] = field(default_factory=dict)
+    gone: dict[UUID, datetime] = field(default_factory=dict)
+
+
+class Sync:
+    """Makes a folder and the documents the same, pass by pass. One at a time works on a folder."""
+
+    def __init__(self, *, store: Store, folder: Folder, settle_seconds: float = SETTLE_SECONDS) -> None:
+        self._store = store
+        self._folder = folder
+        self._reading = Reading(folder, settle_seconds=settle_seconds)
+        self._writer = Writer(folder, store, self._reading)
+        self._deletions = Deletions(store, settle_seconds=settle_seconds)
+        self._conflicts = Conflicts(store, self._writer, Deletions(store, settle_seconds=settle_seconds))
+        self._index = Index(store, folder, self._writer)
+
+    async def prepare(self, replica: UUID) -> None:
+        """Makes the folder ready. A folder without the replica's mark is taken only while no file is known."""
+        if not await self._store.files():
+            await asyncio.to_thread(self._folder.identify, replica)
+        await asyncio.to_thread(self._folder.check, replica)
+        await asyncio.to_thread(self._folder.clean)
+
+    async def run(self, replica: UUID) -> Report:
+        """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises."""
+        state = await self._look(replica)
+        conflicts = await self._store.conflicts()
+        new, conflict_paths = await self._match(state, conflicts)
+        gone = await self._compare(state)
+        # First what people wrote into files of conflicts: one of these may become the document's text.
+        await self._conflicts.run(state, conflicts, conflict_paths)
+        if self._deletions.are_settled(state, {state.bases[document].path for document in gone}):
+            gone = await self._conflicts.promote(state, conflicts, conflict_paths, gone)
+            await self._deletions.bury(state, gone)
+        await self._conflicts.end_deleted(state, conflicts, conflict_paths)
+        await self._add(state, new)
+        await self._index.run(state)
+        return state.report
+
+    async def _look(self, replica: UUID) -> State:
+        """What both sides have."""
+        known = await self._store.files()
+        listing = await asyncio.to_thread(self._list, replica)
+        expected = [base.path for base in known]
+        files = await asyncio.to_thread(self._reading.files, listing, expected)
+        # Once more: if the folder was unmounted meanwhile, nothing is gone.
+        await asyncio.to_thread(self._folder.check, replica)
+        state = State(
+            listing,
+            files,
+            {base.document: base for base in known if base.conflict is None},
+            {base.conflict: base for base in known if base.conflict is not None},
+            {key(path) for path in (*listing.files, *listing.folders, *listing.unread, *expected)},
+        )
+        state.report.waits = files.waiting > 0
+        state.report.not_text = files.not_text + files.failed
+        return state
+
+    def _list(self, replica: UUID) -> Listing:
+        self._folder.check(replica)
+        return self._folder.list()
+
+    async def _match(
+        self, state: State, conflicts: dict[UUID, Conflict]
+    ) -> tuple[list[str], dict[UUID, str]]:
+        """Finds which file is whose, and follows those that moved. The files that are nobody's yet, and conflicts' paths."""
+        files = state.files
+        at = match(
+            {path: one.conflict for path, one in files.known.items() if one.conflict is not None}
+            | {base.path: base.conflict for base in state.conflicts.values() if base.path in files.unknown},
+            {conflict: base.path for conflict, base in state.conflicts.items()},
+            {conflict: base.user for conflict, base in state.conflicts.items()}
+            | {conflict: one.user for conflict, one in conflicts.items() if not one.deleted},
+        ).known
+        theirs = set(at.values())
+        paths = {document: base.path for document, base in state.bases.items()}
+        named: dict[str, UUID | None] = {p: one.id for p, one in files.known.items() if p not in theirs}
+        # A file that cannot be read now stays whose it was.
+        named |= {path: document for document, path in paths.items() if path in files.unknown}
+        # A document that was erased is known by its file, wherever that is by now.
+        owners = {document: base.user for document, base in state.bases.items()}
+        unknown = {document for document in named.values() if document is not None} - owners.keys()
+        matches = match(named, paths, owners | await self._store.owners(unknown))
+        await self._store.move(matches.moved)
+        state.report.counts["moved"] += len(matches.moved)
+        state.paths = matches.known
+        return matches.new, at
+
+    async def _compare(self, state: State) -> dict[UUID, datetime]:
+        """Decides on every document of which one side changed, and does it. Those whose files are gone."""
+        changed = [
+            document
+            for document, base in state.bases.items()
+            if (one := state.known(document)) is None or one.hash != base.file
+        ]
+        changed += [document for document in state.paths if document not in state.bases]
+        ids = [
+            document
+            for document in await self._store.to_compare(changed)
+            if state.paths.get(document) not in state.files.unknown
+        ]
+        gone: dict[UUID, datetime] = {}
+        for some in batches(ids, BATCH):
+            rows = await self._store.documents(some)
+            results = _Results()
+            for document in some:
+                await self._compare_one(state, document, rows.get(document), results)
+            await self._finish(state, results)
+            gone |= results.gone
+        return gone
+
+    async def _finish(self, state: State, results: _Results) -> None:
+        await self._store.note(results.noted)
+        await self._store.forget(results.forgotten)
+        await self._store.give(results.given)
+        taken: set[UUID] = set()
+        refused = state.report.refused
+        for some in await self._accepted(state, self._store.take, results.edits):
+            taken |= some
+        state.report.counts["taken"] += len(taken)
+        state.report.counts["conflicts"] += sum(e.lost for e in results.edits if e.document in taken)
+        # Their front matter is written in the next pass, or they are compared with the row as it is by then.
+        state.report.again |= len(results.edits) > state.report.refused - refused or bool(results.given)
+
+    async def _compare_one(
+        self, state: State, document: UUID, row: Document | None, results: _Results
+    ) -> None:
+        file, path = state.known(document), state.paths.get(document, "")
+        said = None if file is None else await self._writer.content(state, path, file)
+        if file is not None and said is None:
+            return  # it has changed since it was read: the next pass sees what it is
+        match _action(state, document, row, said):
+            case Action.NOTHING | Action.NOTE | Action.WRITE as action if row and row.row is Row.THERE:
+                await self._write(state, row, action, results)
+            case Action.TAKE | Action.TAKE_BOTH as action if row and file and said:
+                lost = action is Action.TAKE_BOTH
+                results.edits.append(_edit(path, row, said.text(row.title), file, state, lost=lost))
+            case Action.BURY if row:
+                results.gone[document] = row.version
+            case Action.REMOVE if file:
+                if await self._writer.remove(state, path, replaces=file.hash):
+                    results.forgotten.append((document, None))
+                    state.report.counts["removed"] += 1
+            case Action.FORGET:
+                results.forgotten.append((document, None))
+            case _:
+                pass
+
+    async def _write(self, state: State, row: Document, action: Action, results: _Results) -> None:
+        """Writes a document's file unless it is as it should be."""
+        assert row.text is not None
+        base, file, path = state.bases.get(row.id), state.known(row.id), state.paths.get(row.id)
+        if path is not None and file is not None and base is not None and base.user != row.user:
+            # It was given to another user.
+            to = path_for(row.title, row.source, row.user, taken=state.taken)
+            state.taken.add(key(to))
+            if await self._writer.move(state, path, to, replaces=file.hash):
+                results.given[row.id] = to
+                state.report.counts["moved"] += 1
+            return
+        if path is None:
+            known = base is not None and base.user == row.user and base.path not in state.listing.files
+            path = (
+                base.path if base and known else path_for(row.title, row.source, row.user, taken=state.taken)
+            )
+            state.taken.add(key(path))
+        content = write(row.front, row.text)
+        hashed = sha256(content).digest()
+        if file is not None and action is not Action.WRITE and _is_left(file, row, base):
+            hashed = file.hash
+        if file is None or file.hash != hashed:
+            replaces = None if file is None else file.hash
+            if not await self._writer.write(state, path, content, replaces=replaces):
+                return
+            state.report.counts["written"] += 1
+        results.noted.append(Noted(path, row.id, None, row.user, row.text.digest(), hashed, row.version))
+
+    async def _add(self, state: State, new: Sequence[str]) -> None:
+        """Makes documents of the files that are nobody's yet."""
+        for some in batches(new, BATCH):
+            additions = []
+            for path in some:
+                file = state.files.known[path]
+                if (said := await self._writer.content(state, path, file)) is not None:
+                    additions.append(_addition(path, said.text(title_of(path)), file, state))
+            added = sum(await self._accepted(state, self._store.add, additions))
+            state.report.counts["added"] += added
+            state.report.again |= added > 0
+
+    async def _accepted(
+        self, state: State, work: Callable[[Sequence[T]], Awaitable[R]], things: Sequence[T]
+    ) -> list[R]:
+        """Does it in one statement; if the database refuses a text, in halves, so that only that one is left out."""
+        if not things:
+            return []
+        try:
+            return [await work(things)]
+        except REFUSALS:
+            if len(things) == 1:
+                state.report.refused += 1
+                return []
+            half = len(things) // 2
+            return [
+                *await self._accepted(state, work, things[:half]),
+                *await self._accepted(state, work, things[half:]),
+            ]
+
+
+def _is_left(file: Known, row: Document, base: Base | None) -> bool:
+    """Whether a file with the row's text stays as it is: only a person changed lines of the front matter that are memoryd's."""
+    return base is not None and base.version == row.version and file.id == row.id
+
+
+def _action(state: State, document: UUID, row: Document | None, said: Found | None) -> Action:
+    base, path = state.bases.get(document), state.paths.get(document, "")
+    title = title_of(path) if row is None else row.title
+    return decide(
+        Row.GONE if row is None else row.row,
+        base=None if base is None else base.base,
+        theirs=None if said is None else said.text(title).digest(),
+        ours=row.text.digest() if row is not None and row.text is not None else None,
+    )
+
+
+def _edit(path: str, row: Document, text: Text, file: Known, state: State, *, lost: bool) -> Edit:
+    return Edit(
+        path,
+        row.id,
+        row.version,
+        lost,
+        text.title,
+        text.body,
+        text.front_matter,
+        state.listing.files[path].modified,
+        text.digest(),
+        file.hash,
+    )
+
+
+def _addition(path: str, text: Text, file: Known, state: State) -> Addition:
+    return Addition(
+        path,
+        user_of(path),
+        source_of(path),
+        text.title,
+        text.body,
+        text.front_matter,
+        state.listing.files[path].modified,
+        text.digest(),
+        file.hash,
+    )
+
+
+def batches(things: Sequence[T], size: int) -> Iterator[list[T]]:
+    """They in lists of at most so many."""
+    rest = iter(things)
+    while some := list(islice(rest, size)):
+        yield some

@@ -1,0 +1,76 @@
+"""The replica: what has to be done so that a document and its file become the same, decided by three hashes.
+
+    base    what file and row had last, both
+    theirs  what the file has: people write it
+    ours    what the row has: agents write it
+
+Promise: no text is lost. What one side changed goes to the other. What both changed is kept twice: the document takes the
+person's text, and the other one is kept as a conflict. A change wins over a deletion.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+MIN_ASKED = 10
+SHARE_ASKED = 0.2
+"""More files than MIN_ASKED, and more than this share of all, that are gone at once are not deleted until a person says so."""
+
+
+class Row(Enum):
+    """What the database has of a document."""
+
+    THERE = "there"
+    DELETED = "deleted"
+    """Its status says so, or it has no content any more. Its text can come back."""
+    GONE = "gone"
+    """There is no row: it was erased, or deleted for good."""
+
+
+class Action(Enum):
+    """What is to be done with a document's own file."""
+
+    NOTHING = "nothing"
+    NOTE = "note"
+    """Both have the same: note it as their base."""
+    WRITE = "write"
+    """The row's text goes into the file."""
+    TAKE = "take"
+    """The file's text goes into the row."""
+    TAKE_BOTH = "take both"
+    """The same, and the row's text becomes a conflict."""
+    BURY = "bury"
+    """A person deleted the file: the document is deleted, for 30 days so that it can be restored."""
+    REMOVE = "remove"
+    """The file is deleted, and its row in replica_files."""
+    FORGET = "forget"
+    """There is no file any more: its row in replica_files goes."""
+
+
+def decide(row: Row, *, base: bytes | None, theirs: bytes | None, ours: bytes | None) -> Action:
+    """What to do; `base` is None where none was noted, `theirs` without a file, `ours` where the row has no text."""
+    if theirs is None:
+        return _without_file(row, base=base, ours=ours)
+    if row is Row.GONE:
+        # Whatever the file says by now: an erasure is complete.
+        return Action.REMOVE if base is not None else Action.NOTHING
+    if row is Row.DELETED:
+        if base is not None and theirs == base:
+            return Action.REMOVE
+        return Action.TAKE if ours in (None, base, theirs) else Action.TAKE_BOTH
+    if theirs == ours:
+        return Action.NOTHING if theirs == base else Action.NOTE
+    if theirs == base:
+        return Action.WRITE
+    return Action.TAKE if ours in (None, base) else Action.TAKE_BOTH
+
+
+def _without_file(row: Row, *, base: bytes | None, ours: bytes | None) -> Action:
+    if row is not Row.THERE:
+        return Action.FORGET if base is not None else Action.NOTHING
+    return Action.BURY if base is not None and base == ours else Action.WRITE
+
+
+def ask_first(gone: int, *, of: int) -> bool:
+    """Whether so many files that are gone, of so many, are more than a person deletes without being asked."""
+    return gone > MIN_ASKED and gone > SHARE_ASKED * of

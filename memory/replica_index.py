@@ -1,0 +1,50 @@
+"""README.md and Index.md of the replica: what people are told about the folder, and what is in it.
+
+Promise: the same documents give the same text, so that the files change only when a document comes, goes, moves or gets
+another title. Documents of users are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from memory.replica_text import one_line
+
+README_TEXT = """\
+# Documents
+
+This folder is kept by memoryd. Each file is a document that agents search and change. [Index](Index.md) lists them.
+
+- **Edit** a file, and the agents know it within seconds. The title is in the first lines, between the lines `---`. Leave `id`
+  as it is.
+- **Add** a file whose name ends in `.md`, and it becomes a document.
+- **Move or rename** a file as you like.
+- **Delete** a file, and the document is deleted. `memoryd restore ID` brings it back, for 30 days.
+- A file with **(conflict, ...)** in its name: an agent changed the document while you did. Yours is in the file without it.
+  Its first lines say what to do.
+
+README.md and Index.md are written by memoryd; what you write into them is lost. Hidden files and links are left alone.
+"""
+
+
+def index(files: Iterable[tuple[str, str, bool]]) -> str:
+    """The Index. `files`: of each the path, the title of its document, and whether it is a conflict's."""
+    lines = ["# Index", ""]
+    own = sorted(
+        (str(PurePosixPath(path).parent), one_line(title), path) for path, title, other in files if not other
+    )
+    for folder, group in groupby(own, key=lambda one: one[0]):
+        lines += [f"## {_shown(folder) if folder != '.' else 'Not in a folder'}", ""]
+        lines += [f"- [{_shown(title)}](<{quote(path)}>)" for _, title, path in group]
+        lines.append("")
+    if not own:
+        lines += ["There are no documents.", ""]
+    return "\n".join(lines)
+
+
+def _shown(text: str) -> str:
+    """Words that Markdown shows as they are."""
+    return "".join("\\" + c if c in "\\`*_[]<>#|~&" else c for c in text)

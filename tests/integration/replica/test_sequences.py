@@ -1,0 +1,272 @@
+"""Whatever people and agents do, in whatever order, and wherever the daemon is killed: both sides become the same, no text is
+lost, and the Index is true.
+
+    REPLICA_SEQUENCES=10000 python -m pytest tests/integration/replica/test_sequences.py
+
+tries so many sequences, other ones each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from uuid import UUID
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from daemon.db.pool import Database
+from tests.support.replica import Replicated
+from tests.support.workers import open_database
+
+SEQUENCES = int(os.environ.get("REPLICA_SEQUENCES", "150"))
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""No power is cut here, so files need no disk."""
+NAMES = ("one", "two", "Two", "sub/three", "documents/mail/four")
+
+ANY = st.integers(0, 4)
+NAME = st.sampled_from(NAMES)
+STEPS = st.one_of(
+    st.tuples(st.just("agent adds"), NAME),
+    st.tuples(st.just("agent edits"), ANY),
+    st.tuples(st.just("agent edits"), ANY),
+    st.tuples(st.just("agent renames"), ANY, NAME),
+    st.tuples(st.just("agent deletes"), ANY),
+    st.tuples(st.just("person adds"), NAME),
+    st.tuples(st.just("person edits"), ANY, st.sampled_from((None, 0, 4_000_000_000))),
+    st.tuples(st.just("person edits"), ANY, st.none()),
+    st.tuples(st.just("person moves"), ANY, NAME),
+    st.tuples(st.just("person swaps"), ANY, ANY),
+    st.tuples(st.just("person copies"), ANY, NAME),
+    st.tuples(st.just("person deletes"), ANY),
+    st.tuples(st.just("person breaks the front matter of"), ANY),
+    st.tuples(st.just("person resolves"), ANY, st.sampled_from(("mine", "theirs"))),
+    st.tuples(st.just("person restores"), ANY),
+    st.tuples(st.just("sync")),
+    st.tuples(st.just("sync")),
+    st.tuples(st.just("sync")),
+    st.tuples(st.just("kill"), st.integers(0, 60)),
+    st.tuples(st.just("restart")),
+)
+"""What happens, and to which of the documents or files that there are."""
+
+CLEAR = """
+delete from public.documents;
+delete from memoryd.replica_files;
+update memoryd.replica set leased_until = '-infinity', daemon_id = null, trouble = null;
+delete from memoryd.jobs
+"""
+LIVE = """
+select id, title, content, status, replica_path from documents where status <> 'deleted' order by created_at, id
+"""
+
+
+@dataclass(slots=True)
+class World:
+    """A folder, a database, and what was written and has not been replaced by one who saw it."""
+
+    database: Database
+    root: Path
+    replicated: Replicated
+    alive: set[str] = field(default_factory=set)
+    number: int = 0
+
+    def text(self) -> str:
+        """A new text."""
+        self.number += 1
+        self.alive.add(f"<{self.number}>")
+        return f"<{self.number}>"
+
+    def replaced(self, text: str | None) -> None:
+        """Somebody saw this text and replaced or deleted it."""
+        self.alive -= set(re.findall(r"<\d+>", text or ""))
+
+    def paths(self) -> list[Path]:
+        """The files, in order."""
+        return [self.root / path for path in sorted(self.replicated.files())]
+
+    async def documents(self) -> list[Any]:
+        """The documents that are not deleted, in order."""
+        return await self.database.fetch(LIVE)
+
+    async def do(self, what: str, *how: Any) -> None:
+        """One step of a sequence."""
+        match what.split(" ", maxsplit=1)[0]:
+            case "agent":
+                await self._agent(what.removeprefix("agent "), *how)
+            case "person" if what in ("person resolves", "person restores"):
+                await self._command(what.removeprefix("person "), *how)
+            case "person":
+                self._person(what.removeprefix("person "), *how)
+            case "sync":
+                await self.replicated.settle()
+            case "kill":
+                await self.replicated.killed_at(how[0])
+                self.replicated = Replicated(self.root, self.database)
+            case _:
+                self.replicated = Replicated(self.root, self.database)
+
+    async def _agent(self, what: str, *how: Any) -> None:
+        documents = await self.documents()
+        if what == "adds":
+            await self.database.execute(
+                "insert into documents (title, content, status) values ($1, $2, 'active')",
+                how[0],
+                self.text(),
+            )
+            return
+        if not documents:
+            return
+        row = documents[how[0] % len(documents)]
+        if what == "edits":
+            self.replaced(row["content"])
+            await self.database.execute(
+                "update documents set content = $2 where id = $1", row["id"], self.text()
+            )
+        elif what == "renames":
+            await self.database.execute("update documents set title = $2 where id = $1", row["id"], how[1])
+        else:
+            others = await self.database.fetch(
+                "select content from memoryd.replica_conflicts where document_id = $1", row["id"]
+            )
+            self.replaced(" ".join([row["content"], *(other["content"] for other in others)]))
+            await self.database.execute("update documents set status = 'deleted' where id = $1", row["id"])
+
+    def _person(self, what: str, *how: Any) -> None:
+        if what == "adds":
+            path = self.root / f"{how[0]}.md"
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(self.text())
+        elif paths := self.paths():
+            path = paths[how[0] % len(paths)]
+            text = path.read_text("utf-8")
+            if what in ("moves", "swaps", "copies"):
+                self._move(what, paths, path, how[1])
+            elif what == "edits":
+                self.replaced(text)
+                path.write_text(re.sub(r"<\d+>", self.text(), text))
+                if how[1] is not None:
+                    os.utime(path, (how[1], how[1]))
+            elif what == "deletes":
+                self.replaced(text)
+                path.unlink()
+            else:
+                path.write_text(text.replace(*(("---\n", "") if len(text) % 2 else ("id: ", "ID")), 1))
+
+    def _move(self, what: str, paths: list[Path], path: Path, other: Any) -> None:
+        to = paths[other % len(paths)] if what == "swaps" else self.root / f"{other}.md"
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if what == "swaps":
+            held = path.with_suffix(".held")
+            path.rename(held)
+            if to != path:
+                to.rename(path)
+            held.rename(to)
+        elif what == "moves":
+            if to.exists() and to != path:
+                self.replaced(to.read_text("utf-8"))
+            path.rename(to)
+        elif not to.exists():
+            to.write_bytes(path.read_bytes())
+
+    async def _command(self, what: str, number: int, keep: str = "") -> None:
+        if what == "restores":
+            gone = await self.database.fetch(
+                "select id, content from documents where status = 'deleted' order by created_at, id"
+            )
+            if gone:
+                row = gone[number % len(gone)]
+                if row["id"] not in {said.id for said in self.replicated.files().values()}:
+                    self.alive |= set(re.findall(r"<\d+>", row["content"] or ""))
+                await self.database.execute("select memoryd.restore_document($1)", row["id"])
+                await self.database.execute(
+                    "update documents set status = 'active' where id = $1 and status = 'processing'",
+                    row["id"],
+                )
+            return
+        conflicts = await self.database.fetch(
+            "select c.id, c.content, d.content as mine from memoryd.replica_conflicts c "
+            "join documents d on d.id = c.document_id order by c.made_at, c.id"
+        )
+        if conflicts:
+            row = conflicts[number % len(conflicts)]
+            self.replaced(row["content"] if keep == "mine" else row["mine"])
+            if keep == "theirs":
+                self.alive |= set(re.findall(r"<\d+>", row["content"]))
+            sql = (
+                "select memoryd.take_conflict($1)"
+                if keep == "theirs"
+                else "select memoryd.end_conflicts(array[$1::uuid])"
+            )
+            await self.database.execute(sql, row["id"])
+
+    async def check(self) -> None:
+        """Both sides are the same, nothing is lost, the Index is true, and there is nothing more to do."""
+        self.replicated = Replicated(self.root, self.database)
+        await self.replicated.settle()
+        files = self.replicated.files()
+        documents = {row["id"]: row for row in await self.documents()}
+        own = {said.id: path for path, said in files.items() if said.conflict is None}
+        conflicts = {
+            r["id"]: r["content"]
+            for r in await self.database.fetch(
+                "select c.id, c.content from memoryd.replica_conflicts c join documents d on d.id = c.document_id "
+                "where d.status <> 'deleted'"
+            )
+        }
+        assert {i: row["replica_path"] for i, row in documents.items()} == own
+        assert {said.conflict for said in files.values() if said.conflict} == set(conflicts)
+        assert len(files) == len(documents) + len(conflicts)
+        for said in files.values():
+            row = documents.get(said.id) if isinstance(said.id, UUID) else None
+            assert said.body == (row["content"] if row is not None else conflicts[said.conflict])
+            assert row is None or said.title == row["title"]
+        kept = " ".join([*(row["content"] for row in documents.values()), *conflicts.values()])
+        assert {one for one in self.alive if one not in kept} == set()
+        index = (self.root / "Index.md").read_text("utf-8")
+        assert {unquote(path) for path in re.findall(r"\]\(<(.*?)>\)", index)} == set(own.values())
+        assert not list(self.root.rglob(".memoryd-*[0-9a-f]"))
+        assert not any((await self.replicated.once()).counts.values())
+
+
+@given(sequence=st.lists(STEPS, min_size=5, max_size=12))
+@settings(
+    max_examples=SEQUENCES,
+    deadline=None,
+    derandomize="REPLICA_SEQUENCES" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    print_blob=False,
+    phases=(Phase.generate,),
+)
+def converge(runner: asyncio.Runner, database: Database, sequence: list[tuple[Any, ...]]) -> None:
+    async def play() -> None:
+        await database.execute(CLEAR)
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+            root = Path(folder) / "replica"
+            world = World(database, root, Replicated(root, database))
+            for name in ("first", "second"):
+                await world.do("agent adds", name)
+            await world.replicated.settle()
+            for what, *how in sequence:
+                await world.do(what, *how)
+            await world.check()
+
+    runner.run(play())
+
+
+def test_all_sequences_converge_and_lose_nothing(database_url: str) -> None:
+    with asyncio.Runner() as runner:
+        context = open_database(database_url)
+        database = runner.run(context.__aenter__())
+        try:
+            converge(runner, database)
+        finally:
+            runner.run(context.__aexit__(None, None, None))
