@@ -64,14 +64,21 @@ declare
     shared uuid[];
     other_status uuid[];
 begin
-    select array_agg(n.id) filter (where n.user_id is distinct from o.user_id),
-           array_agg(n.id) filter (
-               where n.chunked_at is not null
-                 and (n.access_level, n.visibility_tags, n.metadata -> 'context')
-                     is distinct from (o.access_level, o.visibility_tags, o.metadata -> 'context')),
-           array_agg(n.id) filter (where n.status <> o.status)
-    into given, shared, other_status
-    from new_rows n join old_rows o on o.id = n.id;
+    -- `not in` is always looked up by a hash; a join might not be.
+    select array_agg(n.id) into given
+    from new_rows n
+    where (n.id, coalesce(n.user_id::text, '')) not in (
+        select o.id, coalesce(o.user_id::text, '') from old_rows o);
+    select array_agg(n.id) into shared
+    from new_rows n
+    where n.chunked_at is not null
+      and (n.id, coalesce(n.access_level, -1), n.visibility_tags::text,
+           coalesce((n.metadata -> 'context')::text, '')) not in (
+          select o.id, coalesce(o.access_level, -1), o.visibility_tags::text,
+                 coalesce((o.metadata -> 'context')::text, '') from old_rows o);
+    select array_agg(n.id) into other_status
+    from new_rows n
+    where (n.id, n.status) not in (select o.id, o.status from old_rows o);
     if given is not null then
         update public.memory_chunks c set user_id = n.user_id
         from new_rows n
@@ -85,14 +92,20 @@ begin
         where n.id = any(shared) and c.document_id = n.id;
     end if;
     if other_status is not null then
+        -- A chunk that is being indexed at this moment is waited for: its entry must not keep the old status.
+        perform from public.memory_chunks c
+        where c.document_id = any(other_status)
+        order by c.id
+        for no key update;
         perform memoryd.refresh_entries('document', array_agg(c.id), array_agg(c.scope))
         from public.memory_chunks c where c.document_id = any(other_status)
         having count(*) > 0;
     end if;
     perform memoryd.queue_documents(array_agg(n.id order by n.created_at, n.id))
-    from new_rows n join old_rows o on o.id = n.id
+    from new_rows n
     where n.content is not null and n.status <> 'deleted'
-      and ((n.title, n.content) is distinct from (o.title, o.content) or o.status = 'deleted')
+      and (n.id, n.title, md5(n.content), (n.status = 'deleted')::text) not in (
+          select o.id, o.title, coalesce(md5(o.content), ''), (o.status = 'deleted')::text from old_rows o)
     having count(*) > 0;
     return null;
 end

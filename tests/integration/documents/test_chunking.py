@@ -12,9 +12,11 @@ import pytest
 
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
+from tests.support.index import index_rows
 from tests.support.refusals import refused
 from tests.support.rows import column, insert, one_row
-from tests.support.waiting import IDLE, until
+from tests.support.schemas import connected
+from tests.support.waiting import BLOCKED, IDLE, until
 
 HANDBOOK = """# Handbook
 
@@ -160,6 +162,24 @@ async def test_chunks_that_a_writer_brings_stay(connection: asyncpg.Connection, 
     await until(connection, IDLE)
     assert await column(connection, "select id from memory_chunks") == [mine]
     assert await column(connection, "select status from documents") == ["active"]
+    assert await column(connection, FOUND, "my own cut") == ["Handbook"]
+
+
+async def test_a_chunk_that_is_indexed_while_its_document_becomes_active_is_found(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
+) -> None:
+    key = await write(connection)
+    await insert(
+        connection, "memory_chunks", {"document_id": key, "chunk_index": 0, "chunk_text": "my own cut"}
+    )
+    indexing = connection.transaction()
+    await indexing.start()
+    await index_rows(connection, "document")
+    activating = asyncio.create_task(second.execute("update documents set status = 'active'"))
+    async with connected(database_url) as third:
+        await until(third, BLOCKED)
+    await indexing.commit()
+    await activating
     assert await column(connection, FOUND, "my own cut") == ["Handbook"]
 
 
