@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -107,8 +108,10 @@ class Child:
         return await asyncio.shield(asyncio.ensure_future(self._end()))
 
     async def _end(self) -> int:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        if self._process.returncode is None:
+            # Not by Process.kill(): of a child that is dead already it takes the exit code, and asyncio then says 255.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
         code = await self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
