@@ -6,8 +6,10 @@ import asyncio
 
 import asyncpg
 
-from tests.support.index import STALE
-from tests.support.waiting import until
+from tests.support.index import STALE, UNINDEXED, stale
+from tests.support.rows import column
+from tests.support.statistics import miscounted
+from tests.support.waiting import IDLE, until
 
 # Nothing waits, nothing is claimed, nothing is dead, nothing is half done: one row of zeros.
 LEFT_OVER = f"""
@@ -57,3 +59,13 @@ async def all_done(connection: asyncpg.Connection, *, timeout: float = 60.0) -> 
     assert not any(left.values()), left
     assert await connection.fetch(NOT_REMEMBERED_ONCE) == []
     assert await connection.fetch(LINKED_TWICE) == []
+
+
+async def all_indexed(connection: asyncpg.Connection) -> None:
+    """Once the daemon has done all, entries and statistics are what they should be."""
+    await until(connection, IDLE)
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
+    assert await connection.fetchval("select count(*) from memoryd.unindexed") == 0
+    assert await column(connection, UNINDEXED, None) == []
+    assert await stale(connection) == []
+    assert await miscounted(connection) == []

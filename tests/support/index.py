@@ -19,6 +19,8 @@ cross join lateral memoryd.write_entries($1, r.ids, r.hashes, r.ids, r.texts, r.
 where r.ids is not null and not w.locked_elsewhere
 """
 
+PASSAGES = "select count(*) from memoryd.entries where id = $1"
+
 INDEXED = "select bool_and(code is not null) from memoryd.entries where id = $1"
 """Whether a row has its entries, with their embeddings: null while it has none."""
 
