@@ -14,6 +14,8 @@ from functools import cache
 
 from semantic_text_splitter import MarkdownSplitter
 
+from memory.segments import segments
+
 MIN_CHARACTERS = 600
 MAX_CHARACTERS = 1_200
 """Of a chunk: some 200 words. Smaller pieces that follow each other are put together until they have MIN_CHARACTERS."""
@@ -41,11 +43,13 @@ class Chunk:
 
 def chunks(text: str, *, title: str) -> list[Chunk]:
     """The chunks of a document in Markdown, at most MAX_CHUNKS; none of a blank one."""
-    outline = deque(_outline(text))
+    code = [m.span() for m in _FENCE.finditer(text)]
+    headings_at = list(_outline(text, code))
+    outline = deque(headings_at)
     path: list[tuple[int, str]] = []
     found: list[Chunk] = []
     before = ""
-    for start, piece in _splitter().chunk_indices(text):
+    for start, piece in _pieces(text, headings_at, code):
         if not piece.strip():
             continue
         _follow(outline, path, start + _own_headings(piece))
@@ -57,14 +61,22 @@ def chunks(text: str, *, title: str) -> list[Chunk]:
     return found
 
 
+def _pieces(
+    text: str, headings: Sequence[tuple[int, int, str]], code: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, str]]:
+    """Where each piece begins, and its text."""
+    for start, segment in segments(text, headings=[(at, level) for at, level, _ in headings], code=code):
+        for offset, piece in _splitter().chunk_indices(segment):
+            yield start + offset, piece
+
+
 @cache
 def _splitter() -> MarkdownSplitter:
     return MarkdownSplitter((MIN_CHARACTERS, MAX_CHARACTERS))
 
 
-def _outline(text: str) -> Iterator[tuple[int, int, str]]:
+def _outline(text: str, code: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
     """Of each heading: where it begins, its level, its words. What looks like one in a block of code is none."""
-    code = [m.span() for m in _FENCE.finditer(text)]
     at = 0
     for heading in _HEADING.finditer(text):
         while at < len(code) and code[at][1] <= heading.start():
