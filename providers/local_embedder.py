@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -50,7 +51,7 @@ class LocalEmbedder:
     """Embeds with the wordllama model, in this process. Implements `WordEmbedder`.
 
     `dimensions` is 64, 128 or 256: the model is trained so that the first numbers of a vector are a
-    vector too (Matryoshka). Construction reads the files (about 0.1 s) and raises ValueError for other dimensions,
+    vector too (Matryoshka). The first construction reads the files (about 0.1 s); it raises ValueError for other dimensions,
     RuntimeError if the wordllama package is missing or has another model.
     """
 
@@ -60,17 +61,13 @@ class LocalEmbedder:
                 f"{NAME} cannot have {dimensions} dimensions: "
                 "set MEMORYD_EMBEDDING_DIMENSIONS to 64, 128 or 256, or unset it"
             )
-        # Its thread pool would take cores from Postgres for a third more speed. The user's word wins.
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         folder = package_folder()
         self.name = NAME
         self.dimensions = dimensions
         self.remote = False
         self.floors = FLOORS
         self._weights = read_weights(weights_file(folder))[:, :dimensions]
-        self._tokenizer = Tokenizer.from_file(str(tokenizer_file(folder)))
-        # Its cache is keyed by words, but to this model a text is one word: no hits, and 80 MB when full.
-        self._tokenizer.model._resize_cache(0)  # noqa: SLF001 - the only door to it
+        self._tokenizer = _read_tokenizer(tokenizer_file(folder))
         if self._tokenizer.get_vocab_size() > len(self._weights):
             raise RuntimeError("wordllama's tokenizer and weights do not belong together: reinstall memoryd")
         # One thread: a second would double the memory of a batch and gain nothing beside a busy Postgres.
@@ -154,6 +151,17 @@ def tokenizer_file(folder: Path) -> Path:
 def weights_file(folder: Path) -> Path:
     """The tokens' vectors within the package's folder."""
     return folder / "weights" / "l2_supercat_256.safetensors"
+
+
+@cache
+def _read_tokenizer(path: Path) -> Tokenizer:
+    """Once in a process: it takes 0.1 s."""
+    # Its thread pool would take cores from Postgres for a third more speed. The user's word wins.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    tokenizer = Tokenizer.from_file(str(path))
+    # Its cache is keyed by words, but to this model a text is one word: no hits, and 80 MB when full.
+    tokenizer.model._resize_cache(0)  # noqa: SLF001 - the only door to it
+    return tokenizer
 
 
 def read_weights(path: Path) -> npt.NDArray[np.float16]:

@@ -93,7 +93,7 @@ async def test_a_port_where_no_server_listens_is_refused_with_advice(tmp_path: P
 
 async def test_a_database_that_comes_up_is_waited_for(own_postgres: OwnPostgres, daemons: Daemons) -> None:
     await asyncio.to_thread(own_postgres.server.stop)
-    daemon = await daemons.start(url=own_postgres.url, start_seconds=60, wait=False)
+    daemon = await daemons.start(whole=True, url=own_postgres.url, start_seconds=60, wait=False)
     await daemon.event("database_awaited")
     await asyncio.to_thread(own_postgres.server.start)
     await daemon.event("daemon_started")
@@ -131,7 +131,9 @@ async def test_a_database_that_hangs_up_while_it_comes_up_is_waited_for(
         port = listening.sockets[0].getsockname()[1]
         name = parts.netloc.rpartition("@")[0] or "postgres"
         daemon = await daemons.start(
-            url=f"postgresql://{name}@127.0.0.1:{port}{parts.path}?sslmode=disable", start_seconds=30
+            whole=True,
+            url=f"postgresql://{name}@127.0.0.1:{port}{parts.path}?sslmode=disable",
+            start_seconds=30,
         )
         assert await daemon.stop() == 0
     assert met > 3
@@ -206,7 +208,9 @@ async def test_ten_daemons_that_start_at_once_migrate_an_empty_database_once(
 ) -> None:
     daemons = Daemons(empty_url, tmp_path)
     try:
-        started = await asyncio.gather(*(daemons.start(heartbeat_seconds=1, pool_size=3) for _ in range(TEN)))
+        started = await asyncio.gather(
+            *(daemons.start(whole=True, heartbeat_seconds=1, pool_size=3) for _ in range(TEN))
+        )
         connection = await asyncpg.connect(empty_url)
         ledger = await connection.fetch(
             "select version, name, checksum from memoryd.migrations order by version"

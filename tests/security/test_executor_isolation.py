@@ -98,7 +98,9 @@ async def test_a_program_under_its_own_user_reads_no_secret_of_the_daemon(folder
     probed = f"{sys.executable} -I {probe} {folder / 'data'} {host.replace('%2F', '/')}/.s.PGSQL.{port}"
     # The program is the system's own, since a virtual environment may lie where strangers do not get to.
     probed = probed.replace(sys.executable, "/usr/bin/env python3")
-    process = await Commands(None, folder).start("run", executor_command=probed, executor_user=STRANGER)
+    process = await Commands(None, folder, whole=True).start(
+        "run", executor_command=probed, executor_user=STRANGER
+    )
     daemon = DaemonProcess(process)
     await daemon.event("daemon_started")
     connection = await asyncpg.connect(server.socket_url)
@@ -137,7 +139,7 @@ async def test_the_daemons_process_is_not_readable_by_others(
 ) -> None:
     program = tmp_path / "program.sh"
     program.write_text('cat "/proc/$PPID/environ" 2>&1\n')
-    await daemons.start(executor_command=f"sh {program}")
+    await daemons.start(whole=True, executor_command=f"sh {program}")
     (line,) = await said(connection)
     assert "denied" in line
 
@@ -148,7 +150,9 @@ async def test_a_program_has_no_privileges_and_gains_none(
     daemons: Daemons, connection: asyncpg.Connection
 ) -> None:
     await daemons.start(
-        executor_command="grep -E '^(NoNewPrivs|CapEff|CapPrm):' /proc/self/status", executor_user=STRANGER
+        whole=True,
+        executor_command="grep -E '^(NoNewPrivs|CapEff|CapPrm):' /proc/self/status",
+        executor_user=STRANGER,
     )
     assert [line.split() for line in await said(connection)] == [
         ["CapPrm:", "0" * 16],
@@ -175,7 +179,7 @@ async def test_a_program_sees_only_listed_environment_variables(
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setenv("TZ", "UTC")
     daemon = await daemons.start(
-        executor_command="env", executor_environment=" ANTHROPIC_API_KEY, MISSPELT_KEY,"
+        whole=True, executor_command="env", executor_environment=" ANTHROPIC_API_KEY, MISSPELT_KEY,"
     )
     assert (await daemon.event("executor_variable_unset"))["variable"] == "MISSPELT_KEY"
     seen = dict(line.split("=", 1) for line in await said(connection))
@@ -198,7 +202,7 @@ async def test_each_command_has_its_own_folder_which_is_deleted_afterwards(
     program.write_text(
         "pwd; stat -c %a . 2>/dev/null || echo 700; ls -A; mkdir -p work/deep; echo left > work/deep/file\n"
     )
-    daemon = await daemons.start(executor_command=f"sh {program}")
+    daemon = await daemons.start(whole=True, executor_command=f"sh {program}")
     first, second = await said(connection), await said(connection, "bob")
     assert first[0] != second[0]
     assert first[1:] == second[1:] == ["700"]
@@ -210,7 +214,7 @@ async def test_a_configured_folder_is_kept(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "work").mkdir()
-    await daemons.start(executor_command="touch made", executor_dir=tmp_path / "work")
+    await daemons.start(whole=True, executor_command="touch made", executor_dir=tmp_path / "work")
     assert await said(connection) == []
     assert (tmp_path / "work" / "made").exists()
 
@@ -231,7 +235,7 @@ async def test_a_configured_folder_is_kept(
 async def test_an_unsafe_executor_setting_is_refused_with_advice(
     daemons: Daemons, settings: dict[str, Any], words: str
 ) -> None:
-    daemon = await daemons.start(executor_command="cat", wait=False, **settings)
+    daemon = await daemons.start(whole=True, executor_command="cat", wait=False, **settings)
     assert await daemon.process.wait() == 1
     assert words in daemon.text()
     assert not daemon.events("daemon_started")
@@ -242,7 +246,7 @@ async def test_the_program_does_not_run_as_the_databases_user(folder: Path) -> N
     data = folder / "data" / "pg"
     data.mkdir(parents=True)
     os.chown(data, pwd.getpwnam(STRANGER).pw_uid, -1)
-    ended = await Commands(None, folder)("run", executor_command="cat", executor_user=STRANGER)
+    ended = await Commands(None, folder, whole=True)("run", executor_command="cat", executor_user=STRANGER)
     assert ended.code == 1
     assert "the embedded Postgres runs as that user" in ended.err
 
@@ -254,7 +258,7 @@ async def test_a_program_dies_with_the_daemon_that_started_it(
 ) -> None:
     """Its command is run again by another daemon: two programs must not work on it at once."""
     settings: dict[str, Any] = {} if user is None else {"executor_user": user}
-    daemon = await daemons.start(executor_command="sleep 600", **settings)
+    daemon = await daemons.start(whole=True, executor_command="sleep 600", **settings)
     await connection.execute("insert into agent_commands (agent_id, message) values ('alice', 'sleep')")
     await until(connection, "select exists (select from agent_commands where status = 'running')")
     parent = psutil.Process(daemon.process.pid)

@@ -37,7 +37,7 @@ async def ended(daemon: DaemonProcess) -> int:
 async def test_a_refused_start_is_a_json_event(
     daemons: Daemons, settings: dict[str, Any], code: int, words: str
 ) -> None:
-    daemon = await daemons.start(wait=False, url=None, **settings)
+    daemon = await daemons.start(whole=True, wait=False, url=None, **settings)
     assert await ended(daemon) == code
     assert daemon.events("not_json") == []
     (line,) = daemon.events("start_refused")
@@ -50,7 +50,7 @@ async def test_output_of_libraries_while_they_are_loaded_is_a_json_event(
     daemons: Daemons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENBLAS_VERBOSE", "2")
-    daemon = await daemons.start()
+    daemon = await daemons.start(whole=True)
     assert await daemon.stop() == 0
     assert daemon.events("not_json") == []
     assert daemon.events("library_warning")[0]["said"].startswith("Core: ")
@@ -62,7 +62,7 @@ async def test_a_library_that_does_not_run_on_this_machine_is_a_json_event(
     """numpy does when a part of the processor that it cannot do without is missing, or turned off."""
     monkeypatch.setenv("NPY_ENABLE_CPU_FEATURES", "AVX2")
     monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "AVX2")
-    daemon = await daemons.start(wait=False)
+    daemon = await daemons.start(whole=True, wait=False)
     assert await ended(daemon) == 1
     assert daemon.events("not_json") == []
     (line,) = daemon.events("start_refused")
@@ -72,7 +72,7 @@ async def test_a_library_that_does_not_run_on_this_machine_is_a_json_event(
 async def test_a_python_warning_is_a_json_event(daemons: Daemons, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONWARNINGS", "always")
     monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "NO_SUCH_FEATURE")
-    daemon = await daemons.start()
+    daemon = await daemons.start(whole=True)
     assert await daemon.stop() == 0
     assert daemon.events("not_json") == []
     assert "NO_SUCH_FEATURE" in str(daemon.events("python_warning"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.support.daemons import environment
+from tests.support.forks import Process, start
 
 SECONDS = 180.0
 
@@ -44,9 +44,11 @@ class Finished:
 class Commands:
     """Runs commands on one database, or with `url` None on the embedded one of a data folder."""
 
-    def __init__(self, url: str | None, folder: Path) -> None:
+    def __init__(self, url: str | None, folder: Path, *, whole: bool = False) -> None:
+        """`whole`: see forks.start()."""
         self.url = url
         self.folder = folder
+        self._whole = whole
 
     async def __call__(self, *arguments: str, stdin: bytes = b"", **settings: object) -> Finished:
         """A command with these settings (`pool_size=3` sets MEMORYD_POOL_SIZE), at its end."""
@@ -64,23 +66,20 @@ class Commands:
 
     async def start(
         self, *arguments: str, stdout: int = asyncio.subprocess.PIPE, **settings: object
-    ) -> asyncio.subprocess.Process:
+    ) -> Process:
         """A command that runs, its streams piped."""
         return await self._start(arguments, settings, stdout=stdout)
 
     async def _start(
         self, arguments: Sequence[str], settings: Mapping[str, object], *, stdout: int
-    ) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "daemon",
-            *arguments,
-            env=self._environment(settings),
+    ) -> Process:
+        return await start(
+            arguments,
+            environment=self._environment(settings),
             cwd=self.folder,
             stdin=asyncio.subprocess.PIPE,
             stdout=stdout,
-            stderr=asyncio.subprocess.PIPE,
+            whole=self._whole,
         )
 
     def _environment(self, settings: Mapping[str, object]) -> dict[str, str]:

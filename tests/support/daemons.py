@@ -6,11 +6,11 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.forks import Process, start
 from tests.support.repository import ROOT
 
 # A limit for what never comes. On a busy machine the imports take half a minute.
@@ -21,7 +21,7 @@ STOP_SECONDS = 90.0
 class DaemonProcess:
     """One daemon. Its log lines are in `lines`, parsed."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
         self.lines: list[dict[str, Any]] = []
         self._news = asyncio.Condition()
@@ -89,18 +89,20 @@ class Daemons:
         self._folder = folder
         self._all: list[DaemonProcess] = []
 
-    async def start(self, *, wait: bool = True, url: str | None = None, **settings: object) -> DaemonProcess:
-        """A daemon with these settings (`poll_seconds=1` sets MEMORYD_POLL_SECONDS), ready to work when `wait`."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "daemon",
-            "run",
-            env=environment(url or self.url, settings),
+    async def start(
+        self, *, wait: bool = True, url: str | None = None, whole: bool = False, **settings: object
+    ) -> DaemonProcess:
+        """A daemon with these settings (`poll_seconds=1` sets MEMORYD_POLL_SECONDS), ready to work when `wait`.
+
+        `whole`: see forks.start().
+        """
+        process = await start(
+            ["run"],
+            environment=environment(url or self.url, settings),
             cwd=self._folder,
+            stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            limit=1 << 24,
+            whole=whole,
         )
         started = DaemonProcess(process)
         self._all.append(started)

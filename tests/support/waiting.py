@@ -18,7 +18,20 @@ async def until(connection: asyncpg.Connection, sql: str, *args: object, timeout
                 await asyncio.sleep(POLL_SECONDS)
             return value
     except TimeoutError:
-        raise AssertionError(f"not within {timeout} s: {sql}") from None
+        raise AssertionError(f"not within {timeout} s: {sql}; jobs: {await _jobs(connection)}") from None
+
+
+async def _jobs(connection: asyncpg.Connection) -> list[dict[str, object]]:
+    """What the queue still has, for the message of a failure."""
+    if await connection.fetchval("select to_regclass('memoryd.jobs') is null"):
+        return []
+    return [
+        dict(row)
+        for row in await connection.fetch(
+            "select topic, attempt, snoozes, claimed_by is not null as claimed, "
+            "visible_at - now() as visible_in, last_error, count(*) from memoryd.jobs group by 1, 2, 3, 4, 5, 6 limit 20"
+        )
+    ]
 
 
 async def beats(connection: asyncpg.Connection, times: int = 3) -> None:

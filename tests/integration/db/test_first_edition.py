@@ -370,6 +370,8 @@ async def test_writers_go_on_during_the_upgrade_and_lose_no_event(old_url: str, 
                     f"w{number}",
                 )
                 commands += 1
+                # All that is written is indexed at the end: the longer the upgrade takes, the more that is.
+                await asyncio.sleep(0.05)
 
     writers = [asyncio.create_task(write(number)) for number in range(3)]
     try:
