@@ -1,7 +1,8 @@
 """A memory is searchable: link it to what came before, in order per agent.
 
 Candidates are the last 30 memories of the agent and `_shared`, and the nearest by embedding among the newest 500
-of each before it. Memories of a user are linked to that user's and to those without a user (user_id null), never to another's.
+of each before it that are indexed by then: of two that are written at the same moment, one may be indexed too late
+for that. Memories of a user are linked to that user's and to those without a user (user_id null), never to another's.
 
 Promise: at most five links that are made here (`automatic`) go out from a memory, each made of the words that both ends have.
 When the words of a memory change, its links go in both directions (memoryd.memories_updated), and are made anew: its own, those

@@ -215,6 +215,8 @@ async def test_a_near_neighbour_by_meaning_is_linked(
         "from generate_series(1, 60) n",
         agent, embedding(0, 0, 1), NOON,
     )  # fmt: skip
+    # Two batches may be indexed at once, and the later one first.
+    await until(served, IDLE)
     memory = await at(
         served, agent, "a lazy dog", 0, embedding=embedding(3 * cosine, 3 * (1 - cosine**2) ** 0.5)
     )
