@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -60,6 +61,39 @@ async def test_work_survives_restarts_and_crashes_of_postgres(
     assert await connection.fetchval("select count(*) from memoryd.daemons") == 1
     await connection.close()
     assert await daemon.stop() == 0
+
+
+async def test_files_wait_for_the_database_and_are_taken_when_it_is_back(
+    own_postgres: OwnPostgres, daemons: Daemons, tmp_path: Path
+) -> None:
+    drop, replica = tmp_path / "drop", tmp_path / "replica"
+    drop.mkdir()
+    daemon = await daemons.start(
+        url=own_postgres.url, drop=drop, replica=replica, drop_settle_seconds=0.2, poll_seconds=0.5
+    )
+    connection = await asyncpg.connect(own_postgres.url)
+    await connection.execute("insert into documents (title, content) values ('Owls', 'Owls sleep by day.')")
+    path = await until(connection, "select replica_path from documents where status = 'active'")
+    file = replica / path
+    await connection.close()
+
+    await asyncio.to_thread(own_postgres.server.stop)
+    await daemon.event("database_lost")
+    file.write_text(file.read_text("utf-8").replace("by day", "until dusk"), "utf-8")
+    (drop / "Bats.md").write_text("Bats sleep in caves.", "utf-8")
+    await daemon.event("drop_waits_for_database")
+    assert (drop / "Bats.md").exists()
+    await asyncio.to_thread(own_postgres.server.start)
+
+    connection = await asyncpg.connect(own_postgres.url)
+    texts = "select array_agg(content order by content) from documents where status = 'active'"
+    await until(connection, f"select ({texts}) = $1", ["Bats sleep in caves.", "Owls sleep until dusk."])
+    await until(connection, "select count(replica_path) = 2 from documents")
+    assert await connection.fetchval("select count(*) from memoryd.replica_conflicts") == 0
+    await connection.close()
+    await daemon.event("files_taken")
+    assert (drop / "taken" / "Bats.md").exists()
+    assert daemon.process.returncode is None
 
 
 async def test_a_daemon_can_be_stopped_while_the_database_is_away(
