@@ -20,6 +20,7 @@ from daemon.executor.executor import Executor
 from daemon.executor.program import words_of
 from daemon.ingest.drop import DropFolder
 from daemon.queue.worker import Worker
+from daemon.replica.place import open_place
 from daemon.replica.replica import Replica
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
@@ -95,11 +96,12 @@ def build_executor(
 def build_replica(
     settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
 ) -> Replica | None:
-    """What keeps the replica; None where the settings name no folder."""
-    if settings.replica is None:
+    """What keeps the replica; None where the settings name no folder. Raises ValueError with what to do."""
+    place = open_place(settings)
+    if place is None:
         return None
     return Replica(
-        settings.replica.absolute(),
+        place,
         database=database,
         daemon_id=daemon_id,
         scan_seconds=settings.replica_scan_seconds,

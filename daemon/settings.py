@@ -162,10 +162,20 @@ class Settings(BaseSettings):
 
     replica: Path | None = Field(
         None,
-        description="Folder with a file for each document, which people read and change. Empty: none. docs/replica.md",
+        description="Folder with a file for each document, which people read and change: a path, or gdrive: and the id of a "
+        "folder in Google Drive. Empty: none. docs/replica.md",
     )
     replica_scan_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
         60.0, description="Pause between two scans of the whole replica. Events are acted on at once."
+    )
+    gdrive_key_file: Path | None = Field(
+        None, description="Key (JSON) of the service account that keeps the replica in Google Drive."
+    )
+    gdrive_poll_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        10.0, description="Pause between two questions to Google Drive for changes."
+    )
+    gdrive_url: str | None = Field(
+        None, description="Address of a server that speaks Drive v3. Empty: Google's own."
     )
 
     executor_command: str | None = Field(

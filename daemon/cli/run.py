@@ -102,9 +102,11 @@ def _load_libraries(settings: Settings) -> None:
 def _check_programs(settings: Settings) -> None:
     """What the settings name must exist, before a server is started for it. Raises ValueError."""
     from daemon.executor.program import words_of
+    from daemon.replica.place import open_place
     from providers.build import check_names
 
     check_names(settings.embedder, settings.language_model)
+    open_place(settings)
     if settings.executor_command:
         from daemon.parts import confinement_of
 

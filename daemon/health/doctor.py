@@ -150,7 +150,7 @@ async def examine(
             yield checks.check_embeddings(memory)
             yield checks.check_daemons(status)
             yield checks.check_queue(status)
-            yield await check_replica(connection, settings.replica)
+            yield await check_replica(connection, settings)
     finally:
         await connection.close()
 

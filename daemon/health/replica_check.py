@@ -12,6 +12,8 @@ import asyncpg
 from daemon.health.check import Check, split_advice
 from daemon.replica.folder import FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
+from daemon.replica.place import open_drive_folder
+from daemon.settings import Settings
 
 READ = """
 select r.id, r.leased_until > now() as kept, r.trouble,
@@ -23,13 +25,14 @@ from memoryd.replica r
 """
 
 
-async def check_replica(connection: asyncpg.Connection, folder: Path | None) -> Check:
+async def check_replica(connection: asyncpg.Connection, settings: Settings) -> Check:
     """The replica of this database, and its folder where the settings here name one."""
+    folder = settings.replica
     [row] = await connection.fetch(READ)
     if folder is None and not row["files"]:
         return Check("replica", "ok", "None is set (MEMORYD_REPLICA).")
     if folder is not None:
-        trouble = await asyncio.to_thread(_trouble, folder, row["id"], begun=row["files"] > 0)
+        trouble = await asyncio.to_thread(_trouble, settings, row["id"], begun=row["files"] > 0)
         if trouble is not None:
             return Check("replica", "problem", *split_advice(trouble))
     elif row["trouble"]:
@@ -50,8 +53,23 @@ async def check_replica(connection: asyncpg.Connection, folder: Path | None) -> 
     return Check("replica", "ok", found)
 
 
-def _trouble(root: Path, replica: UUID, *, begun: bool) -> str | None:
+def _trouble(settings: Settings, replica: UUID, *, begun: bool) -> str | None:
     """Why the folder cannot be used; None: it can."""
+    try:
+        drive = open_drive_folder(settings)
+        if drive is not None:
+            drive.reach()
+            if begun:
+                drive.check(replica)
+            drive.close()
+            return None
+    except (FolderUnavailable, ValueError) as error:
+        return str(error)
+    assert settings.replica is not None
+    return _local_trouble(settings.replica, replica, begun=begun)
+
+
+def _local_trouble(root: Path, replica: UUID, *, begun: bool) -> str | None:
     if not begun and not root.exists():
         return None
     folder = LocalFolder(root.absolute())

@@ -126,7 +126,8 @@ class Conflicts:
             file: Known | None = None if path is None else state.files.known.get(path)
             if path is not None and file is not None:
                 if file.hash == base.file or base.document not in there:
-                    if not await self._writer.remove(state, path, replaces=file.hash):
+                    erased = base.document not in there
+                    if not await self._writer.remove(state, path, replaces=file.hash, for_good=erased):
                         continue
                     state.report.counts["removed"] += 1
                 else:

@@ -26,6 +26,8 @@ class Entry:
     signature: Signature
     modified: datetime
     size: int
+    hash: bytes | None = None
+    """SHA-256 of the content, where the store tells it without reading. Such a store changes a file as a whole only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Listing:
     folders: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     """Paths of folders and files that could not be read, or are links: what is in them is not known."""
+    left_out: int = 0
+    """Documents of another program, which are no files."""
 
     def is_unknown(self, path: str) -> bool:
         """Whether the scan cannot say that there is no such file."""
@@ -68,8 +72,11 @@ class Folder(Protocol):
         """
         ...
 
-    def remove(self, path: str, *, replaces: bytes) -> None:
-        """Deletes a file, and its folder if that is a user's and empty. Raises Changed, and OSError."""
+    def remove(self, path: str, *, replaces: bytes, for_good: bool = False) -> None:
+        """Deletes a file, and its folder if that is a user's and empty. Raises Changed, and OSError.
+
+        `for_good`: where there is a trash, not into it.
+        """
         ...
 
     def move(self, path: str, to: str, *, replaces: bytes) -> None:

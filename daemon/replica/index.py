@@ -32,7 +32,7 @@ class Index:
         wrote = False
         for path, text in paths.items():
             content = (text or index(await self._store.contents())).encode()
-            found = None if now[path] is None else await asyncio.to_thread(self._hash, path)
+            found = None if now[path] is None else await self._hash(state, path)
             if found == sha256(content).digest():
                 continue
             if not await self._writer.write(state, path, content, replaces=found):
@@ -41,9 +41,11 @@ class Index:
         # What was written just now is looked at once more.
         self._stale, self._seen = False, {} if wrote else now
 
-    def _hash(self, path: str) -> bytes | None:
+    async def _hash(self, state: State, path: str) -> bytes | None:
+        if (told := state.listing.files[path].hash) is not None:
+            return told
         try:
-            return sha256(self._folder.read(path)).digest()
+            return sha256(await asyncio.to_thread(self._folder.read, path)).digest()
         except OSError:
             return None
 

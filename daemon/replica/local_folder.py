@@ -88,7 +88,7 @@ class LocalFolder:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary, dir_fd=folder)
 
-    def remove(self, path: str, *, replaces: bytes) -> None:
+    def remove(self, path: str, *, replaces: bytes, for_good: bool = False) -> None:
         """See `Folder`."""
         with self._opened_parent(path) as (folder, name):
             _require(folder, name, replaces)

@@ -1,15 +1,17 @@
 """Which files have changed since they were last read, and what they say.
 
 Promise: a file is read again when its signature changed. A file whose times are so young that a further change might leave them
-as they are is read each time. A file that is still being written waits.
+as they are is read each time. A file that is still being written waits. Where the store tells hashes, one that is known is not
+read at all.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from types import MappingProxyType
 from uuid import UUID
 
 from daemon.replica.folder import Entry, Folder, Listing, Signature
@@ -56,8 +58,13 @@ class Reading:
         self._seen: dict[str, tuple[Signature, Known]] = {}
         self._changing: dict[str, tuple[Signature, float]] = {}
 
-    def files(self, listing: Listing, expected: Iterable[str]) -> Files:
-        """What the files of this listing say. `expected`: the paths of files that were there before."""
+    def files(
+        self, listing: Listing, expected: Iterable[str], noted: Mapping[bytes, Known] = MappingProxyType({})
+    ) -> Files:
+        """What the files of this listing say. `expected`: the paths of files that were there before.
+
+        `noted`: what files say that were read or written before, by the SHA-256 of their bytes.
+        """
         now, clock = time.time(), time.monotonic()
         found = Files()
         seen: dict[str, tuple[Signature, Known]] = {}
@@ -68,8 +75,10 @@ class Reading:
             before = self._seen.get(path)
             if before is not None and before[0] == entry.signature:
                 seen[path] = before
+            elif entry.hash is not None and entry.hash in noted:
+                seen[path] = entry.signature, noted[entry.hash]
             elif self._is_settled(path, entry, changing, now=now, clock=clock):
-                self._read(path, entry, found, seen, trusted=now - entry.modified.timestamp() > TRUST_SECONDS)
+                self._read(path, entry, found, seen, trusted=_is_trusted(entry, now))
             else:
                 found.waiting += 1
                 found.unknown.add(path)
@@ -102,7 +111,7 @@ class Reading:
         now: float,
         clock: float,
     ) -> bool:
-        if now - entry.modified.timestamp() >= self._settle:
+        if entry.hash is not None or now - entry.modified.timestamp() >= self._settle:
             return True
         # Its time may be wrong, or in the future: what counts then is how long it has stayed the same.
         signature, since = self._changing.get(path, (entry.signature, clock))
@@ -136,3 +145,8 @@ class Reading:
             said is not None,
         )
         seen[path] = (entry.signature if trusted else ()), known
+
+
+def _is_trusted(entry: Entry, now: float) -> bool:
+    """Whether its signature would be another one if it changed once more."""
+    return entry.hash is not None or now - entry.modified.timestamp() > TRUST_SECONDS

@@ -11,17 +11,15 @@ import asyncio
 import contextlib
 import errno
 import time
-from pathlib import Path
 from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
-from watchfiles import Change, awatch
 
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.logs import describe
-from daemon.replica.folder import Folder, FolderUnavailable
-from daemon.replica.local_folder import LocalFolder
+from daemon.replica.folder import FolderUnavailable
+from daemon.replica.place import Place
 from daemon.replica.state import Report
 from daemon.replica.store import LeaseLost, Store
 from daemon.replica.sync import Sync
@@ -29,7 +27,6 @@ from daemon.replica.sync import Sync
 RENEW_SECONDS = 2.0
 SETTLE_PAUSE_SECONDS = 0.3
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 1.0, 60.0
-DEBOUNCE_MS = 50
 LONGEST_REST_SECONDS = 1.0
 MAX_PASSES = 5
 """Passes one after the other, each of which left something to do, until there is a pause."""
@@ -40,24 +37,24 @@ class Replica:
 
     def __init__(
         self,
-        root: Path,
+        place: Place,
         *,
         database: Database,
         daemon_id: UUID,
         scan_seconds: float,
         logger: FilteringBoundLogger,
     ) -> None:
-        self._root = root
+        self._place = place
         self._database = database
         self._log = logger
         self._scan_seconds = scan_seconds
-        self._folder: Folder = LocalFolder(root)
         self._store = Store(database, daemon_id)
         self._due = asyncio.Event()
         self._trouble: str | None = None
         self._available, self._unavailable = asyncio.Event(), asyncio.Event()
         self._asked = 0
         self._left_out = 0, 0
+        self._bookmark: str | None = None
 
     def wake(self) -> None:
         """Something changed: a pass is due."""
@@ -80,15 +77,15 @@ class Replica:
                         self._log.error("replica_failed", error=describe(error))
                 await asyncio.sleep(RENEW_SECONDS)
         finally:
+            self._place.close()
             with contextlib.suppress(*DATABASE_FAULTS, asyncio.CancelledError):
                 await asyncio.wait_for(self._store.give_back(), 2.0)
 
     async def _keep(self, replica: UUID) -> None:
         self._log.info("replica_taken", replica=str(replica))
-        sync = Sync(store=self._store, folder=self._folder)
-        tasks = [
-            asyncio.create_task(each) for each in (self._renew(), self._watch(), self._work(sync, replica))
-        ]
+        sync = Sync(store=self._store, folder=self._place.folder, settle_seconds=self._place.settle_seconds)
+        watch = self._place.watch(self.wake, self._available, self._unavailable)
+        tasks = [asyncio.create_task(each) for each in (self._renew(), watch, self._work(sync, replica))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -107,16 +104,18 @@ class Replica:
                 return
 
     async def _work(self, sync: Sync, replica: UUID) -> None:
-        pause, passes, prepared = FIRST_PAUSE_SECONDS, 0, False
+        pause, passes, stuck, prepared = FIRST_PAUSE_SECONDS, 0, 0, False
         while True:
             self._due.clear()
             try:
                 if not prepared:
+                    await self._resume()
                     await sync.prepare(replica)
                     prepared = True
                     self._unavailable.clear()
                     self._available.set()
                 report = await self._pass(sync, replica)
+                await self._keep_bookmark()
             except FolderUnavailable as error:
                 await self._tell(str(error))
                 wait, prepared = pause, False
@@ -125,9 +124,12 @@ class Replica:
             else:
                 await self._tell(None)
                 passes = passes + 1 if report.again else 0
+                stuck = stuck + 1 if report.again and not any(report.counts.values()) else 0
                 if 0 < passes < MAX_PASSES:
                     continue
                 wait = SETTLE_PAUSE_SECONDS if report.waits or report.again else self._scan_seconds
+                # A file that can be listed and not read, for example, is looked at less and less often.
+                wait = min(wait * 2 ** (min(stuck, 100) // MAX_PASSES), self._scan_seconds)
                 if report.error is None:
                     pause = FIRST_PAUSE_SECONDS
                     await self._until_due(wait)
@@ -170,25 +172,13 @@ class Replica:
             self._log.info("replica_available")
         self._trouble = trouble
 
-    async def _watch(self) -> None:
-        """Events of the file system. Where there are none, the scans find what changed.
+    async def _resume(self) -> None:
+        """Where the folder tells of changes since a page token: goes on from the one that was kept."""
+        if (pages := self._place.pages) is not None:
+            pages.resume(await self._store.page_token(pages.name))
 
-        When the folder was away, it may be another one by now: it is watched anew.
-        """
-        while True:
-            await self._available.wait()
-            with contextlib.suppress(OSError, RuntimeError):
-                async for _ in awatch(
-                    self._root,
-                    watch_filter=_is_seen,
-                    debounce=DEBOUNCE_MS,
-                    step=DEBOUNCE_MS,
-                    stop_event=self._unavailable,
-                ):
-                    self.wake()
-            if self._available.is_set():
-                await asyncio.sleep(self._scan_seconds)
-
-
-def _is_seen(_change: Change, path: str) -> bool:
-    return not Path(path).name.startswith(".")
+    async def _keep_bookmark(self) -> None:
+        pages = self._place.pages
+        if pages is not None and (token := pages.bookmark()) not in (None, self._bookmark):
+            await self._store.keep_page_token(pages.name, token)
+            self._bookmark = token

@@ -79,9 +79,11 @@ class Writer:
         """Whether the file is written."""
         return await self._attempt(state, lambda: self._folder.write(path, content, replaces=replaces))
 
-    async def remove(self, state: State, path: str, *, replaces: bytes) -> bool:
+    async def remove(self, state: State, path: str, *, replaces: bytes, for_good: bool = False) -> bool:
         """Whether the file is deleted."""
-        return await self._attempt(state, lambda: self._folder.remove(path, replaces=replaces), frees=True)
+        return await self._attempt(
+            state, lambda: self._folder.remove(path, replaces=replaces, for_good=for_good), frees=True
+        )
 
     async def move(self, state: State, path: str, to: str, *, replaces: bytes) -> bool:
         """Whether the file has its new path."""

@@ -60,6 +60,8 @@ SYNCED = """
 update memoryd.replica r set trouble = $2, synced_at = case when $2::text is null then now() else r.synced_at end
 where r.daemon_id = $1
 """
+READ_PAGE = "select r.page_token from memoryd.replica r where r.page_token_of = $1"
+KEEP_PAGE = "update memoryd.replica r set page_token_of = $2, page_token = $3 where r.daemon_id = $1"
 FORGET = "select memoryd.forget_replica_files($1, $2, $3)"
 
 
@@ -283,6 +285,15 @@ class Store:
     async def tell(self, trouble: str | None) -> None:
         """Notes for status and doctor why the folder cannot be used; None: it was just synchronised."""
         await self._database.execute(SYNCED, self._daemon, trouble)
+
+    async def page_token(self, folder: str) -> str | None:
+        """The page token that was kept for this folder."""
+        found: str | None = await self._database.fetchval(READ_PAGE, folder)
+        return found
+
+    async def keep_page_token(self, folder: str, token: str) -> None:
+        """Keeps it: after a start, changes since then are asked for."""
+        await self._database.execute(KEEP_PAGE, self._daemon, folder, token)
 
     async def forget(self, files: Sequence[tuple[UUID, UUID | None]]) -> None:
         """Deletes what is known of files that are gone: of each the document and the conflict."""

@@ -8,6 +8,7 @@ its base. No transaction is open while a file is read or written.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -90,7 +91,7 @@ class Sync:
         known = await self._store.files()
         listing = await asyncio.to_thread(self._list, replica)
         expected = [base.path for base in known]
-        files = await asyncio.to_thread(self._reading.files, listing, expected)
+        files = await asyncio.to_thread(self._reading.files, listing, expected, _noted_files(known))
         # Once more: if the folder was unmounted meanwhile, nothing is gone.
         await asyncio.to_thread(self._folder.check, replica)
         state = State(
@@ -101,7 +102,7 @@ class Sync:
             {key(path) for path in (*listing.files, *listing.folders, *listing.unread, *expected)},
         )
         state.report.waits = files.waiting > 0
-        state.report.not_text = files.not_text + files.failed
+        state.report.not_text = files.not_text + files.failed + listing.left_out
         return state
 
     def _list(self, replica: UUID) -> Listing:
@@ -186,7 +187,7 @@ class Sync:
             case Action.BURY if row:
                 results.gone[document] = row.version
             case Action.REMOVE if file:
-                if await self._writer.remove(state, path, replaces=file.hash):
+                if await self._writer.remove(state, path, replaces=file.hash, for_good=row is None):
                     results.forgotten.append((document, None))
                     state.report.counts["removed"] += 1
             case Action.FORGET:
@@ -252,6 +253,16 @@ class Sync:
                 *await self._accepted(state, work, things[:half]),
                 *await self._accepted(state, work, things[half:]),
             ]
+
+
+def _noted_files(known: Sequence[Base]) -> dict[bytes, Known]:
+    """What the files that were noted say, by their hashes."""
+    counts = Counter(base.file for base in known)
+    return {
+        base.file: Known(base.file, base.document if base.conflict is None else None, base.conflict, True)
+        for base in known
+        if counts[base.file] == 1
+    }
 
 
 def _is_left(file: Known, row: Document, base: Base | None) -> bool:

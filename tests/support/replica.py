@@ -57,9 +57,9 @@ class Steps:
 
 
 class SteppedFolder:
-    """A local folder whose steps are counted."""
+    """A folder whose steps are counted."""
 
-    def __init__(self, folder: LocalFolder, steps: Steps) -> None:
+    def __init__(self, folder: Folder, steps: Steps) -> None:
         self._folder = folder
         self._steps = steps
 
@@ -79,14 +79,15 @@ class SteppedFolder:
         try:
             self._steps.sync(lambda: self._folder.write(path, content, replaces=replaces))
         except Killed:
-            # Killed while it was written: half of it is there under another name.
-            parent = (self._folder.root / path).parent
-            parent.mkdir(parents=True, exist_ok=True)
-            (parent / f"{TEMPORARY}{uuid4().hex}").write_bytes(content[: len(content) // 2])
+            if isinstance(self._folder, LocalFolder):
+                # Killed while it was written: half of it is there under another name.
+                parent = (self._folder.root / path).parent
+                parent.mkdir(parents=True, exist_ok=True)
+                (parent / f"{TEMPORARY}{uuid4().hex}").write_bytes(content[: len(content) // 2])
             raise
 
-    def remove(self, path: str, *, replaces: bytes) -> None:
-        self._steps.sync(lambda: self._folder.remove(path, replaces=replaces))
+    def remove(self, path: str, *, replaces: bytes, for_good: bool = False) -> None:
+        self._steps.sync(lambda: self._folder.remove(path, replaces=replaces, for_good=for_good))
 
     def move(self, path: str, to: str, *, replaces: bytes) -> None:
         self._steps.sync(lambda: self._folder.move(path, to, replaces=replaces))
@@ -115,11 +116,14 @@ class SteppedDatabase:
 class Replicated:
     """A folder and a database that are kept the same on demand. A new one is a daemon that was just started."""
 
-    def __init__(self, root: Path, database: Database, *, settle_seconds: float = 0.0) -> None:
+    def __init__(
+        self, root: Path, database: Database, *, settle_seconds: float = 0.0, folder: Folder | None = None
+    ) -> None:
+        """`folder`: another one than that of `root`."""
         self.root = root
         self.database = database
         self.steps = Steps()
-        folder: Folder = SteppedFolder(LocalFolder(root), self.steps)
+        folder = SteppedFolder(folder or LocalFolder(root), self.steps)
         self._store = Store(cast("Database", SteppedDatabase(database, self.steps)), UUID(int=7))
         self._sync = Sync(store=self._store, folder=folder, settle_seconds=settle_seconds)
         self._replica: UUID | None = None

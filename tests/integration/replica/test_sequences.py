@@ -12,8 +12,10 @@ import asyncio
 import os
 import re
 import tempfile
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
@@ -22,6 +24,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from daemon.db.pool import Database
+from tests.support.drive import DrivePath
+from tests.support.drive_server import DROP, GARBAGE, HALF, LATE, DriveServer, Fault
+from tests.support.places import InDrive
 from tests.support.replica import Replicated
 from tests.support.workers import open_database
 
@@ -29,6 +34,19 @@ SEQUENCES = int(os.environ.get("REPLICA_SEQUENCES", "150"))
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """No power is cut here, so files need no disk."""
 NAMES = ("one", "two", "Two", "sub/three", "documents/mail/four")
+
+FAULTS = [
+    DROP,
+    LATE,
+    LATE,
+    HALF,
+    GARBAGE,
+    Fault.status(403, "userRateLimitExceeded"),
+    Fault.status(404),
+    Fault.status(410),
+    Fault.status(500),
+    Fault.status(503),
+]
 
 ANY = st.integers(0, 4)
 NAME = st.sampled_from(NAMES)
@@ -72,7 +90,10 @@ class World:
     """A folder, a database, and what was written and has not been replaced by one who saw it."""
 
     database: Database
-    root: Path
+    root: Any
+    """A Path, or what behaves like one."""
+    start: Callable[[], Replicated]
+    """A daemon that was just started."""
     replicated: Replicated
     alive: set[str] = field(default_factory=set)
     number: int = 0
@@ -87,7 +108,7 @@ class World:
         """Somebody saw this text and replaced or deleted it."""
         self.alive -= set(re.findall(r"<\d+>", text or ""))
 
-    def paths(self) -> list[Path]:
+    def paths(self) -> list[Any]:
         """The files, in order."""
         return [self.root / path for path in sorted(self.replicated.files())]
 
@@ -108,9 +129,9 @@ class World:
                 await self.replicated.settle()
             case "kill":
                 await self.replicated.killed_at(how[0])
-                self.replicated = Replicated(self.root, self.database)
+                self.replicated = self.start()
             case _:
-                self.replicated = Replicated(self.root, self.database)
+                self.replicated = self.start()
 
     async def _agent(self, what: str, *how: Any) -> None:
         documents = await self.documents()
@@ -152,7 +173,7 @@ class World:
             elif what == "edits":
                 self.replaced(text)
                 path.write_text(re.sub(r"<\d+>", self.text(), text))
-                if how[1] is not None:
+                if how[1] is not None and isinstance(path, Path):
                     os.utime(path, (how[1], how[1]))
             elif what == "deletes":
                 self.replaced(text)
@@ -160,7 +181,7 @@ class World:
             else:
                 path.write_text(text.replace(*(("---\n", "") if len(text) % 2 else ("id: ", "ID")), 1))
 
-    def _move(self, what: str, paths: list[Path], path: Path, other: Any) -> None:
+    def _move(self, what: str, paths: list[Any], path: Any, other: Any) -> None:
         to = paths[other % len(paths)] if what == "swaps" else self.root / f"{other}.md"
         to.parent.mkdir(parents=True, exist_ok=True)
         if what == "swaps":
@@ -209,7 +230,7 @@ class World:
 
     async def check(self) -> None:
         """Both sides are the same, nothing is lost, the Index is true, and there is nothing more to do."""
-        self.replicated = Replicated(self.root, self.database)
+        self.replicated = self.start()
         await self.replicated.settle()
         files = self.replicated.files()
         documents = {row["id"]: row for row in await self.documents()}
@@ -236,37 +257,103 @@ class World:
         assert not any((await self.replicated.once()).counts.values())
 
 
-@given(sequence=st.lists(STEPS, min_size=5, max_size=12))
-@settings(
-    max_examples=SEQUENCES,
-    deadline=None,
-    derandomize="REPLICA_SEQUENCES" not in os.environ,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-    print_blob=False,
-    phases=(Phase.generate,),
-)
-def converge(runner: asyncio.Runner, database: Database, sequence: list[tuple[Any, ...]]) -> None:
-    async def play() -> None:
-        await database.execute(CLEAR)
-        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-            root = Path(folder) / "replica"
-            world = World(database, root, Replicated(root, database))
-            for name in ("first", "second"):
-                await world.do("agent adds", name)
-            await world.replicated.settle()
-            for what, *how in sequence:
-                await world.do(what, *how)
-            await world.check()
-
-    runner.run(play())
+async def play(database: Database, world: World, sequence: list[tuple[Any, ...]]) -> None:
+    """A sequence, from two documents on."""
+    for name in ("first", "second"):
+        await world.do("agent adds", name)
+    await world.replicated.settle()
+    for what, *how in sequence:
+        await world.do(what, *how)
+    await world.check()
 
 
-def test_all_sequences_converge_and_lose_nothing(database_url: str) -> None:
+async def play_locally(database: Database, sequence: list[tuple[Any, ...]]) -> None:
+    """A sequence in a folder of this machine."""
+    await database.execute(CLEAR)
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        root = Path(folder) / "replica"
+
+        def start() -> Replicated:
+            return Replicated(root, database)
+
+        await play(database, World(database, root, start, start()), sequence)
+
+
+async def play_in_drive(database: Database, sequence: list[tuple[Any, ...]]) -> None:
+    """A sequence in a folder of Google Drive."""
+    await database.execute(CLEAR)
+    with DriveServer() as server, tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+
+        def start() -> Replicated:
+            return InDrive(server, Path(folder), database)
+
+        await play(database, World(database, DrivePath(server.drive), start, start()), sequence)
+
+
+async def play_over_a_bad_connection(database: Database, sequence: list[tuple[Any, ...]]) -> None:
+    """The same, where a fifth of the calls fail; one of them may have been done all the same."""
+    await database.execute(CLEAR)
+    chance = Random(repr(sequence))
+
+    def fault() -> Fault | None:
+        return chance.choice(FAULTS) if chance.random() < 0.2 else None
+
+    with DriveServer() as server, tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+
+        def start() -> Replicated:
+            return InDrive(server, Path(folder), database, is_patient=True)
+
+        world = World(database, DrivePath(server.drive), start, start())
+        await world.replicated.settle()
+        server.is_bad = fault
+        for what, *how in sequence:
+            await world.do(what, *how)
+        server.is_bad = lambda: None
+
+        def start_well() -> Replicated:
+            return InDrive(server, Path(folder), database)
+
+        world.start = start_well
+        await world.check()
+
+
+def run_sequences(
+    database_url: str,
+    play_one: Callable[[Database, list[tuple[Any, ...]]], Coroutine[Any, Any, None]],
+    *,
+    examples: int,
+) -> None:
+    """Plays so many sequences."""
     with asyncio.Runner() as runner:
         context = open_database(database_url)
         database = runner.run(context.__aenter__())
+
+        @given(sequence=st.lists(STEPS, min_size=5, max_size=12))
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            derandomize="REPLICA_SEQUENCES" not in os.environ,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+            print_blob=False,
+            phases=(Phase.generate,),
+        )
+        def converge(sequence: list[tuple[Any, ...]]) -> None:
+            runner.run(play_one(database, sequence))
+
         try:
-            converge(runner, database)
+            converge()
         finally:
             runner.run(context.__aexit__(None, None, None))
+
+
+def test_all_sequences_converge_and_lose_nothing(database_url: str) -> None:
+    run_sequences(database_url, play_locally, examples=SEQUENCES)
+
+
+def test_all_sequences_converge_and_lose_nothing_in_drive(database_url: str) -> None:
+    run_sequences(database_url, play_in_drive, examples=max(SEQUENCES // 10, 1))
+
+
+def test_all_sequences_converge_and_lose_nothing_over_a_bad_connection(database_url: str) -> None:
+    run_sequences(database_url, play_over_a_bad_connection, examples=max(SEQUENCES // 10, 1))

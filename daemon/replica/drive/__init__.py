@@ -1,0 +1,1 @@
+"""The replica in a folder of Google Drive."""

@@ -1,0 +1,126 @@
+"""What may go wrong with a call to Google Drive: one error with a system error number, so that the replica treats a full drive
+like a full disk, and a missing right like one of a local folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+MAX_RETRY_AFTER_SECONDS = 3_600.0
+
+LIMITS = frozenset(
+    ("userRateLimitExceeded", "rateLimitExceeded", "sharingRateLimitExceeded", "dailyLimitExceeded")
+)
+FULL = frozenset(
+    (
+        "storageQuotaExceeded",
+        "quotaExceeded",
+        "teamDriveFileLimitExceeded",
+        "numChildrenInNonRootLimitExceeded",
+        "activeItemCreationLimitExceeded",
+        "myDriveHierarchyDepthLimitExceeded",
+        "teamDriveHierarchyTooDeep",
+    )
+)
+NOT_MEMBER = frozenset(("teamDriveMembershipRequired",))
+NOT_ENABLED = frozenset(("accessNotConfigured", "SERVICE_DISABLED"))
+
+ADVICE = {
+    "full": "The drive is full, or the account has no space of its own: use a folder in a shared drive.",
+    "not enabled": "The Google Drive API is not enabled in the project of the key. Enable it in the Google Cloud console.",
+    "key": "Google refuses the key. Make a new one for MEMORYD_GDRIVE_KEY_FILE; or correct the clock of this machine.",
+    "member": "The account is no member of the shared drive. Add it, as Content manager.",
+    "rights": "The account may not do this. Give it the role Content manager.",
+}
+
+
+class DriveError(OSError):
+    """A call failed. `errno` says how; the message what to do, where something can be done."""
+
+    def __init__(
+        self,
+        number: int,
+        reason: str,
+        *,
+        passes: bool = False,
+        refused: bool = False,
+        retry_after: float = 0.0,
+    ) -> None:
+        """`passes`: the same call may succeed later. `refused`: it does, and Drive has surely done nothing."""
+        super().__init__(number, reason)
+        self.reason = reason
+        self.passes = passes
+        self.refused = refused
+        self.retry_after = retry_after
+
+    @property
+    def is_missing(self) -> bool:
+        """There is no such file for this account."""
+        return self.errno == errno.ENOENT
+
+    @property
+    def is_expired(self) -> bool:
+        """The page token, or the session of an upload, is too old."""
+        return self.errno == errno.ESTALE
+
+
+def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> DriveError:
+    """The error that an answer of this status means. Nothing of the answer's own text is in the message."""
+    reasons = _reasons(body)
+    after = retry_after(headers.get("Retry-After"))
+    if status == 401:
+        return DriveError(errno.EACCES, ADVICE["key"])
+    if status in (403, 429):
+        if status == 429 or reasons & LIMITS:
+            reason = "Google Drive limits the calls."
+            return DriveError(errno.EAGAIN, reason, passes=True, refused=True, retry_after=after)
+        if reasons & FULL:
+            return DriveError(errno.EDQUOT, ADVICE["full"])
+        kind = "not enabled" if reasons & NOT_ENABLED else "member" if reasons & NOT_MEMBER else "rights"
+        return DriveError(errno.EACCES, ADVICE[kind])
+    if status == 404:
+        return DriveError(errno.ENOENT, "Google Drive has no such file for this account.")
+    if status == 409:
+        return DriveError(errno.EEXIST, "There is a file with this id.")
+    if status == 410:
+        return DriveError(errno.ESTALE, "The page token, or the upload, is too old.")
+    reason = f"Google Drive answered {status}."
+    if status in (408, 425) or status >= 500:
+        return DriveError(errno.EIO, reason, passes=True, retry_after=after)
+    return DriveError(errno.EPROTO, f"{reason} If this lasts, check MEMORYD_GDRIVE_URL.")
+
+
+def misunderstood() -> DriveError:
+    """An answer that is no answer of Drive: half of one, or another server's."""
+    return DriveError(
+        errno.EPROTO,
+        "The answer is not one of Google Drive. If this lasts, check MEMORYD_GDRIVE_URL.",
+        passes=True,
+    )
+
+
+def retry_after(value: str | None) -> float:
+    """Seconds of a header Retry-After; 0.0 where there is none, or one that says nothing."""
+    if value is None:
+        return 0.0
+    if re.fullmatch(r"\d{1,9}", value.strip()):
+        return min(float(value), MAX_RETRY_AFTER_SECONDS)
+    try:
+        until = datetime.strptime(value.strip(), "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
+    except ValueError:
+        return 0.0
+    return min(max((until - datetime.now(UTC)).total_seconds(), 0.0), MAX_RETRY_AFTER_SECONDS)
+
+
+def _reasons(body: bytes) -> set[str]:
+    """The words by which Drive tells its refusals apart."""
+    try:
+        error = json.loads(body)["error"]
+        said = [one.get("reason") for one in (*error.get("errors", ()), *error.get("details", ()))]
+        return {str(reason) for reason in said if reason}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return set()

@@ -1,0 +1,309 @@
+"""A replica in a folder of Google Drive.
+
+Promise: nothing outside the folder is read or written, and a shortcut is never followed. A file appears as a whole or not at
+all; a call that is repeated makes no second one. memoryd deletes into the trash, but what was erased for good.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import PurePosixPath
+from uuid import UUID
+
+from daemon.replica.drive.api import JSON, MARKDOWN, Api, Node
+from daemon.replica.drive.contents import Contents, checksum
+from daemon.replica.drive.faults import DriveError
+from daemon.replica.drive.remote import Remote
+from daemon.replica.drive.tree import Paths
+from daemon.replica.folder import Changed, FolderUnavailable, Listing
+from memory.replica_names import IDENTITY, USERS
+
+
+class DriveFolder:
+    """See `Folder`. One call at a time; the others wait."""
+
+    def __init__(self, remote: Remote, api: Api) -> None:
+        self._remote = remote
+        self._api = api
+        self._contents = Contents(api)
+        self._lock = threading.RLock()
+        self._paths = Paths()
+        """As they were last listed, and what memoryd itself has done since."""
+        self._making: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """The folder's id: a token is of use for this folder only."""
+        return self._remote.id
+
+    def close(self) -> None:
+        """Ends the call that is running, and refuses all others."""
+        self._api.close()
+
+    def resume(self, token: str | None) -> None:
+        """Goes on from a page token that was kept."""
+        with self._lock:
+            self._remote.resume(token)
+
+    def bookmark(self) -> str | None:
+        """The page token to keep."""
+        with self._lock:
+            return self._remote.bookmark()
+
+    def changed(self) -> bool:
+        """Asks Drive for changes; whether there are any since the last listing. Raises FolderUnavailable."""
+        with self._lock, self._whole():
+            if self._remote.is_listed:
+                self._remote.refresh()
+            return self._remote.is_new
+
+    def reach(self) -> None:
+        """Raises FolderUnavailable unless the folder is there, and files can be added."""
+        with self._lock, self._whole():
+            self._remote.require_rights()
+
+    def check(self, replica: UUID) -> None:
+        """See `Folder`."""
+        with self._lock, self._whole():
+            if not self._remote.is_listed:
+                self._remote.root()
+            elif self._remote.is_doubtful:
+                self._remote.refresh()
+            found = self._identity()
+        if found is None:
+            raise FolderUnavailable(
+                f"The folder {self.name} in Google Drive has no {IDENTITY}: it is not the replica. Correct MEMORYD_REPLICA; "
+                "or, if its files are lost, run: memoryd replica --rewrite"
+            )
+        if found != str(replica):
+            raise FolderUnavailable(
+                f"The folder {self.name} in Google Drive is the replica of another database. Correct MEMORYD_REPLICA."
+            )
+
+    def identify(self, replica: UUID) -> None:
+        """See `Folder`."""
+        with self._lock, self._whole():
+            if not self._remote.is_listed:
+                self._remote.refresh()
+            if self._identity() is None:
+                self._remote.require_rights()
+                said = json.dumps({"replica": str(replica), "program": "memoryd"}) + "\n"
+                self._create(IDENTITY, self.name, said.encode(), kind=JSON)
+        self.check(replica)
+
+    def list(self) -> Listing:
+        """See `Folder`."""
+        with self._lock, self._whole():
+            self._remote.refresh()
+            if self._remote.is_new:
+                self._paths, self._remote.is_new = self._remote.tree.paths(), False
+            return self._paths.listing
+
+    def read(self, path: str) -> bytes:
+        """See `Folder`."""
+        with self._lock, self._single():
+            return self._contents.of(self._node(path))
+
+    def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
+        """See `Folder`. Between the look at what is there and the upload is a moment in which a save is overwritten."""
+        with self._lock, self._single():
+            name = _parts(path)[-1]
+            if replaces is not None:
+                self._update(path, content, replaces)
+                return
+            self._require_none(path)
+            self._paths.ids[path] = self._create(name, self._made_folder(path), content, kind=MARKDOWN)
+
+    def remove(self, path: str, *, replaces: bytes, for_good: bool = False) -> None:
+        """See `Folder`."""
+        with self._lock, self._single():
+            self._trash(self._required(path, replaces), path, for_good=for_good)
+            self._remove_empty(path)
+
+    def move(self, path: str, to: str, *, replaces: bytes) -> None:
+        """See `Folder`."""
+        with self._lock, self._single():
+            node, name = self._required(path, replaces), _parts(to)[-1]
+            self._require_none(to)
+            parent = self._made_folder(to)
+            moved = {} if parent == node.parent else {"to": parent, "of": node.parent}
+            self._remote.take(self._api.change(node.id, {"name": name}, **moved))
+            self._paths.ids[to] = self._paths.ids.pop(path)
+            self._remove_empty(path)
+
+    def clean(self) -> None:
+        """See `Folder`. An upload that was killed leaves nothing behind."""
+
+    def _identity(self) -> str | None:
+        """Whose replica the folder is; None: nobody's."""
+        if self._remote.is_listed:
+            inside = self._remote.tree.children(self.name)
+        else:
+            inside = self._remote.inside(self.name, name=IDENTITY)
+        marks = [node for node in inside if node.name == IDENTITY and node.md5 and not node.trashed]
+        if not marks:
+            return None
+        with self._single():
+            content = self._contents.of(min(marks, key=lambda node: (node.created, node.id)))
+        try:
+            said = json.loads(content)
+        except ValueError:
+            return ""
+        return str(said.get("replica")) if isinstance(said, dict) else ""
+
+    def _node(self, path: str) -> Node:
+        _parts(path)
+        file_id = self._paths.ids.get(path)
+        node = None if file_id is None else self._remote.tree.get(file_id)
+        if node is None or node.is_folder:
+            raise FileNotFoundError(errno.ENOENT, "no such file")
+        return node
+
+    def _required(self, path: str, content: bytes) -> Node:
+        """The file as Drive has it now. Raises Changed unless it has this content."""
+        try:
+            known = self._node(path)
+        except FileNotFoundError:
+            raise Changed from None
+        node = self._api.get(known.id)
+        if node.trashed or node.md5 is None:
+            raise Changed
+        found = node.sha256 or sha256(self._contents.of(node)).digest()
+        if found != content:
+            raise Changed
+        return node
+
+    def _require_none(self, path: str) -> None:
+        if path in self._paths.ids or path in self._paths.listing.unread:
+            raise Changed
+
+    def _update(self, path: str, content: bytes, replaces: bytes) -> None:
+        for is_last in (False, True):
+            node = self._required(path, replaces)
+            try:
+                made = self._api.update(node.id, content, kind=MARKDOWN)
+            except DriveError as error:
+                # A person may have saved it meanwhile: it is looked at once more before it is sent again.
+                if is_last or not error.passes:
+                    raise
+            else:
+                self._remote.take(made, content=content)
+                self._contents.keep(content)
+                return
+
+    def _create(self, name: str, parent: str, content: bytes, *, kind: str) -> str:
+        """Makes a file; its id."""
+        with self._new_id(f"{parent}/{name}") as file_id:
+            node = self._api.create(name, parent, content, kind=kind, file_id=file_id)
+        if node.md5 != checksum(content):
+            self._remote.is_doubtful = True
+            raise Changed
+        self._take_new(node, parent, content)
+        self._contents.keep(content)
+        return node.id
+
+    def _made_folder(self, path: str) -> str:
+        """The id of the folder that a path is in. It is made where there is none."""
+        parent = self.name
+        for folder in reversed(PurePosixPath(path).parents[:-1]):
+            inside = str(folder)
+            found = self._paths.ids.get(inside)
+            if found is None:
+                if inside in self._paths.listing.unread:
+                    raise OSError(errno.ELOOP, "a shortcut is in the place of a folder")
+                with self._new_id(f"{parent}/{folder.name}/") as found:
+                    node = self._api.create_folder(folder.name, parent, file_id=found)
+                self._take_new(node, parent, None)
+                self._paths.ids[inside] = found
+            if not self._remote.tree.is_folder(found):
+                raise OSError(errno.ENOTDIR, "a file is in the place of a folder")
+            parent = found
+        return parent
+
+    @contextmanager
+    def _new_id(self, key: str) -> Iterator[str]:
+        """The id of what is made at this place: the same one again when it is not known whether it was made."""
+        file_id = self._making.get(key) or self._api.new_id()
+        self._making[key] = file_id
+        try:
+            yield file_id
+        except DriveError as error:
+            if not error.passes:
+                del self._making[key]
+            raise
+        del self._making[key]
+
+    def _take_new(self, node: Node, parent: str, content: bytes | None) -> None:
+        """Takes what was made; unless an earlier attempt had made it, and somebody has moved it since."""
+        if node.parent != parent or node.trashed:
+            self._remote.is_doubtful = True
+            raise Changed
+        self._remote.take(node, content=content)
+
+    def _trash(self, node: Node, path: str, *, for_good: bool = False) -> None:
+        if not for_good or not self._is_deleted_for_good(node):
+            self._api.change(node.id, {"trashed": True})
+        self._remote.drop(node)
+        self._paths.ids.pop(path, None)
+
+    def _is_deleted_for_good(self, node: Node) -> bool:
+        try:
+            self._api.delete(node.id)
+        except DriveError as error:
+            if error.errno != errno.EACCES:
+                raise
+            return False  # only a Manager of the shared drive may
+        return True
+
+    def _remove_empty(self, path: str) -> None:
+        """Folders of users go with their last file: their name says who the user was."""
+        tree = self._remote.tree
+        for parent in PurePosixPath(path).parents:
+            if parent.parts[:1] != (USERS,) or len(parent.parts) < 2:
+                return
+            file_id = self._paths.ids.get(str(parent))
+            node = None if file_id is None else tree.get(file_id)
+            if node is None or tree.children(node.id) or any(True for _ in self._remote.inside(node.id)):
+                return
+            self._trash(node, str(parent))
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """For what concerns the whole folder: what fails there is the folder's state."""
+        try:
+            yield
+        except DriveError as error:
+            again = " It is tried again." if error.passes else ""
+            raise FolderUnavailable(
+                f"The folder {self.name} in Google Drive cannot be used now. {error.reason}{again}"
+            ) from None
+
+    @contextmanager
+    def _single(self) -> Iterator[None]:
+        """For single files. One that is not as Drive told of it makes a new listing due; it does not count as deleted."""
+        try:
+            yield
+        except DriveError as error:
+            self._remote.is_doubtful |= error.is_missing or error.is_expired
+            if error.errno == errno.EACCES and not self._may_add():
+                # No other file can be written either.
+                raise DriveError(errno.EROFS, error.reason) from None
+            raise
+
+    def _may_add(self) -> bool:
+        try:
+            return self._remote.root().may_add
+        except (DriveError, FolderUnavailable):
+            return True
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    parts = PurePosixPath(path).parts
+    if not parts or any(part in ("..", "/") for part in parts):
+        raise OSError(errno.EPERM, "outside the replica")
+    return parts

@@ -1,0 +1,148 @@
+"""Where the replica is: a folder of this machine, or one in Google Drive. What differs between them, but for the files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from watchfiles import Change, awatch
+
+from daemon.replica.folder import Folder, FolderUnavailable
+from daemon.replica.local_folder import LocalFolder
+from daemon.replica.reading import SETTLE_SECONDS
+from daemon.settings import Settings
+
+if TYPE_CHECKING:
+    from daemon.replica.drive.folder import DriveFolder
+
+DEBOUNCE_MS = 50
+DRIVE_SETTLE_SECONDS = 3.0
+"""Some programs save by deleting a file and adding a new one, which Drive tells of one after the other."""
+
+_DRIVE = re.compile(r"gdrive:(.*)", re.DOTALL)
+_ADDRESS = re.compile(r"https?:/+drive\.google\.com/(?:.*/)?folders/([\w-]+)(?:[/?#].*)?")
+_ID = re.compile(r"[\w-]{3,200}", re.ASCII)
+
+Watch: TypeAlias = Callable[[Callable[[], None], asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]
+"""Calls the first argument when something changed, while the folder is available; the events say when it is, and is not."""
+
+
+class Pages(Protocol):
+    """A folder that tells of changes since a page token."""
+
+    @property
+    def name(self) -> str:
+        """Which folder it is."""
+        ...
+
+    def resume(self, token: str | None) -> None:
+        """Goes on from a token that was kept."""
+        ...
+
+    def bookmark(self) -> str | None:
+        """The token to keep."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder, and how one learns of changes in it."""
+
+    folder: Folder
+    watch: Watch
+    settle_seconds: float = SETTLE_SECONDS
+    pages: Pages | None = None
+    close: Callable[[], None] = lambda: None
+    """Ends what is running in other threads."""
+
+
+def open_place(settings: Settings) -> Place | None:
+    """Where these settings want the replica; None: nowhere. Raises ValueError with what to do. Drive is not asked yet."""
+    if settings.replica is None:
+        return None
+    if (drive_folder := open_drive_folder(settings)) is not None:
+        return drive_place(drive_folder, poll_seconds=settings.gdrive_poll_seconds)
+    return local_place(settings.replica.absolute(), scan_seconds=settings.replica_scan_seconds)
+
+
+def open_drive_folder(settings: Settings) -> DriveFolder | None:
+    """The folder in Google Drive that MEMORYD_REPLICA names; None where it is a path. Raises ValueError with what to do."""
+    folder_id = None if settings.replica is None else drive_id_of(settings.replica)
+    if folder_id is None:
+        return None
+    from daemon.replica.drive.account import open_account  # noqa: PLC0415 - nobody else needs these
+    from daemon.replica.drive.api import Api  # noqa: PLC0415
+    from daemon.replica.drive.folder import DriveFolder  # noqa: PLC0415
+    from daemon.replica.drive.http import Http  # noqa: PLC0415
+    from daemon.replica.drive.remote import Remote  # noqa: PLC0415
+
+    account = open_account(settings.gdrive_key_file)
+    http = Http(account, timeout_seconds=settings.provider_timeout_seconds)
+    api = Api(http, base_url=settings.gdrive_url)
+    return DriveFolder(Remote(folder_id, api, email=account.email), api)
+
+
+def drive_id_of(setting: Path) -> str | None:
+    """The id of the folder in Google Drive that MEMORYD_REPLICA names; None where it is a path.
+
+    The address of the folder, as the browser shows it, is understood too. Raises ValueError with what to do.
+    """
+    text = str(setting)
+    given = _DRIVE.fullmatch(text)
+    address = _ADDRESS.fullmatch(text if given is None else given[1])
+    if given is None and address is None:
+        return None
+    found = address[1] if address is not None else given[1] if given is not None else ""
+    if not _ID.fullmatch(found):
+        raise ValueError(
+            f"MEMORYD_REPLICA is {text!r}: after gdrive: comes the id of a folder, the last part of its address in the browser."
+        )
+    return found
+
+
+def local_place(root: Path, *, scan_seconds: float) -> Place:
+    """A folder of this machine. `scan_seconds`: between two attempts to watch it, where that is not possible."""
+
+    async def watch(wake: Callable[[], None], available: asyncio.Event, unavailable: asyncio.Event) -> None:
+        # When the folder was away, it may be another one by now: it is watched anew.
+        while True:
+            await available.wait()
+            with contextlib.suppress(OSError, RuntimeError):
+                async for _ in awatch(
+                    root,
+                    watch_filter=_is_seen,
+                    debounce=DEBOUNCE_MS,
+                    step=DEBOUNCE_MS,
+                    stop_event=unavailable,
+                ):
+                    wake()
+            if available.is_set():
+                await asyncio.sleep(scan_seconds)
+
+    return Place(LocalFolder(root), watch)
+
+
+def drive_place(folder: DriveFolder, *, poll_seconds: float) -> Place:
+    """A folder in Google Drive, which is asked for changes every `poll_seconds`."""
+
+    async def watch(wake: Callable[[], None], available: asyncio.Event, _unavailable: asyncio.Event) -> None:
+        while True:
+            await available.wait()
+            await asyncio.sleep(poll_seconds)
+            try:
+                changed = await asyncio.to_thread(folder.changed)
+            except FolderUnavailable:
+                changed = True  # the pass says why
+            if changed:
+                wake()
+
+    return Place(folder, watch, DRIVE_SETTLE_SECONDS, folder, folder.close)
+
+
+def _is_seen(_change: Change, path: str) -> bool:
+    return not Path(path).name.startswith(".")

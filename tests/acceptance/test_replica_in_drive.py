@@ -1,0 +1,114 @@
+"""The replica in Google Drive with a real daemon, over HTTP to a server that speaks Drive v3."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.support.commands import Commands
+from tests.support.daemons import Daemons
+from tests.support.drive import ROOT
+from tests.support.drive_server import EMAIL, HANG, DriveServer
+from tests.support.rows import insert
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def drive_server() -> Iterator[DriveServer]:
+    """An empty folder in Drive, shared with the account."""
+    with DriveServer() as server:
+        yield server
+
+
+@pytest.fixture
+def settings(drive_server: DriveServer, tmp_path: Path) -> dict[str, Any]:
+    """What a daemon must be told."""
+    return {
+        "replica": f"gdrive:{ROOT}",
+        "gdrive_key_file": drive_server.write_key(tmp_path / "key.json"),
+        "gdrive_url": drive_server.url,
+        "gdrive_poll_seconds": 1,
+    }
+
+
+async def appears(server: DriveServer, path: str, *, with_text: str) -> str:
+    """The text of a file, once it contains this."""
+    async with asyncio.timeout(30):
+        while path not in server.drive.paths() or with_text not in server.drive.text(path):
+            await asyncio.sleep(0.01)
+    return server.drive.text(path)
+
+
+async def test_a_document_is_a_file_in_drive_that_people_edit_and_delete(
+    connection: asyncpg.Connection,
+    daemons: Daemons,
+    memoryd: Commands,
+    drive_server: DriveServer,
+    settings: dict[str, Any],
+) -> None:
+    drive = drive_server.drive
+    daemon = await daemons.start(**settings)
+    for title in ("Travel rules", "Menu"):
+        await insert(connection, "documents", {"title": title, "source": "upload", "content": "Fly economy."})
+    written = await appears(drive_server, "documents/upload/Travel rules.md", with_text="Fly economy.")
+    drive.write("documents/upload/Travel rules.md", written.replace("economy", "business"))
+    assert await until(
+        connection,
+        "select count(*) = 1 from memory_chunks c join documents d on d.id = c.document_id "
+        "where c.chunk_text = 'Fly business.' and d.last_modified_human is not null",
+    )
+    drive.add("note.md", "Bring a coat.")
+    added = await until(connection, "select id from documents where content = 'Bring a coat.'")
+    written = await appears(drive_server, "note.md", with_text=f"id: {added}")
+    hashed = sha256(written.encode()).digest()
+    assert await until(connection, "select true from memoryd.replica_files where file_hash = $1", hashed)
+
+    # A daemon that is started again goes on from the page token, and does not fetch what it knows.
+    assert await until(connection, "select page_token is not null from memoryd.replica")
+    await daemon.stop()
+    drive.move("documents/upload/Menu.md", "elsewhere/Menu.md")
+    drive.trash("note.md")
+    drive_server.forget_requests()
+    daemon = await daemons.start(**settings)
+    assert await until(connection, "select status = 'deleted' from documents where title = 'note'")
+    assert await until(
+        connection, "select replica_path = 'elsewhere/Menu.md' from documents where title = 'Menu'"
+    )
+    assert drive_server.asked("GET changes/startPageToken") == 0
+    fetched = [
+        drive.files[one.rpartition("/")[2]].name
+        for one in drive_server.requests
+        if one.startswith("GET content")
+    ]
+    assert "Travel rules.md" not in fetched
+
+    # The folder is not shared any more.
+    drive.unshare()
+    line = await daemon.event("replica_unavailable")
+    assert EMAIL in line["reason"]
+    found = {c["name"]: c for c in (await memoryd("doctor", "--json", **settings)).json}["replica"]
+    assert found["verdict"] == "problem"
+    assert EMAIL in found["advice"]
+    drive.share()
+    await daemon.event("replica_available")
+    assert await connection.fetchval("select count(*) from documents where status = 'deleted'") == 1
+
+    # It stops while Drive does not answer.
+    drive_server.script("GET changes", HANG)
+    assert await asyncio.to_thread(drive_server.hanging.wait, 30)
+    assert await asyncio.wait_for(daemon.stop(), 20) == 0
+    assert daemon.events("replica_failed") == []
+    assert "Fly" not in daemon.text()
+
+
+async def test_a_start_without_a_key_says_what_to_do(daemons: Daemons, settings: dict[str, Any]) -> None:
+    daemon = await daemons.start(wait=False, **(settings | {"gdrive_key_file": ""}))
+    assert await daemon.process.wait() == 1
+    await daemon.stop()
+    assert "MEMORYD_GDRIVE_KEY_FILE is not set" in daemon.text()
