@@ -174,12 +174,10 @@ class Collections:
                 present.ids[id_] = _ids(said)
         for id_, ids in present.ids.items():
             one = collections[id_]
-            own, foreign = await self._store.sections(one.key.source, id_, ids)
             adopted = []
-            for entry in ids - own.keys():
-                there = foreign.get(entry)
-                home = collections.get(there.collection) if there is not None else None
-                if there is None or home is None or not there.is_written:
+            for entry, there in (await self._store.elsewhere(one.key.source, id_, ids)).items():
+                home = collections.get(there.collection)
+                if home is None or not there.is_written:
                     continue
                 if home.key.user == one.key.user and self._has_left(state, home, entry, changed, present):
                     adopted.append(entry)

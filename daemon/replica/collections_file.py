@@ -51,8 +51,9 @@ class CollectionFiles:
             if said is None:
                 return  # it has changed since it was read: the next pass sees what it is
         assert said is not None
-        named = {section.id for section in said.sections if section.id is not None}
-        noted, elsewhere = await self._store.sections(one.key.source, one.id, named)
+        noted = await self._store.sections(one.key.source, one.id)
+        others = {section.id for section in said.sections if section.id is not None} - noted.keys()
+        elsewhere = await self._store.elsewhere(one.key.source, one.id, others)
         conflicts = await self._store.conflicts(one.key.source, noted)
         plan = merge(one.key, said.sections, noted, conflicts, elsewhere=elsewhere)
         time = state.listing.files[one.path].modified if file.known is not None else datetime.now(UTC)
@@ -110,7 +111,7 @@ class CollectionFiles:
 
     async def _write(self, state: State, file: CollectionFile, plan: Plan, said: Sections) -> None:
         one = file.collection
-        noted, _ = await self._store.sections(one.key.source, one.id)
+        noted = await self._store.sections(one.key.source, one.id)
         conflicts = await self._store.conflicts(one.key.source, noted)
         layout = _layout(plan, noted)
         sections = list(_rendered(one, layout, noted, conflicts))

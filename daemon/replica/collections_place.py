@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from daemon.replica.collections_store import Change, Collection, CollectionsStore, Placed
 from daemon.replica.state import State
-from memory.replica_collections import PART_BYTES, PART_SECTIONS, Key, path_of
+from memory.replica_collections import PART_BYTES, PART_SECTIONS, Key, Source, path_of
 from memory.replica_names import key
 
 COMPARE_SECONDS = 3600.0
@@ -37,10 +37,13 @@ class Places:
         rooms: _Rooms | None = None
         while notes := await self._store.changes():
             if users := {row for _, source, row in notes if source == USER}:
-                ids = [number for number, source, _ in notes if source == USER]
-                await self._store.note_users(ids, sorted(users))
+                numbers = [number for number, source, _ in notes if source == USER]
+                await self._store.note_users(numbers, sorted(users))
                 continue
-            changes = await self._store.changed({(source, row) for _, source, row in notes})
+            changes: list[Change] = []
+            for source in Source:
+                if ids := sorted({row for _, name, row in notes if name == source.value}):
+                    changes += await self._store.changed(source, ids)
             rooms = rooms or _Rooms(collections, state.taken)
             await self._fill(rooms, changes)
             placed = [one for change in changes if (one := rooms.place(change)) is not None]

@@ -23,14 +23,31 @@ from memoryd.replica_collections c cross join memoryd.replica r
 COMPARE = "select memoryd.compare_entries($1)"
 CHANGES = "select c.id, c.source, c.row_id from memoryd.replica_changes c order by c.id limit $1"
 NOTE_USERS = "select memoryd.note_users_entries($1, $2, $3)"
-CHANGED = """
-select n.source, n.row_id, s.collection_id, s.row_version is distinct from e.version as differs, e.id is not null as is_there,
-       e.user_id, e.agent_id, e.org_id, e.tier, e.label, octet_length(e.body) as size
-from unnest($1::text[], $2::uuid[]) as n(source, row_id)
-left join memoryd.replica_sections s on s.source = n.source and s.row_id = n.row_id
-left join memoryd.replica_entries e on e.source = n.source and e.id = n.row_id
-order by e.created_at, n.row_id
+PLACED = """
+select s.row_id, s.collection_id, s.row_version from memoryd.replica_sections s
+where s.source = $1 and s.row_id = any($2)
 """
+# The source is not an argument, so that the other tables are left out of the plan.
+ENTRIES = {
+    Source.KNOWLEDGE: """
+select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
+from memoryd.replica_entries e
+where e.source = 'knowledge' and e.id = any($1)
+order by e.created_at, e.id
+""",
+    Source.MEMORY: """
+select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
+from memoryd.replica_entries e
+where e.source = 'memory' and e.id = any($1)
+order by e.created_at, e.id
+""",
+    Source.INSIGHT: """
+select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
+from memoryd.replica_entries e
+where e.source = 'insight' and e.id = any($1)
+order by e.created_at, e.id
+""",
+}
 FILLED = """
 select s.collection_id, count(*) as sections, sum(s.size) as bytes
 from memoryd.replica_sections s
@@ -40,13 +57,15 @@ group by s.collection_id
 MAKE = "select memoryd.make_collections($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 PLACE = "select memoryd.place_entries($1, $2, $3, $4, $5, $6, $7, $8)"
 SECTIONS = """
-select s.row_id, s.collection_id, s.label as base_label, s.base_hash, s.erased,
-       case when s.left_collection = $2 then s.left_hash end as left_hash, e.id, e.label, e.title, e.body, e.created_at,
-       e.version, e.author, e.status
+select s.row_id, s.label, s.base_hash, s.erased
 from memoryd.replica_sections s
-left join memoryd.replica_entries e on e.source = s.source and e.id = s.row_id
-where s.source = $1 and (s.collection_id = $2 or s.row_id = any($3))
-order by e.created_at, s.row_id
+where s.source = $1 and s.collection_id = $2
+"""
+ELSEWHERE = """
+select s.row_id, s.collection_id, s.label, s.base_hash is not null as is_written,
+       case when s.left_collection = $2 then s.left_hash end as left_hash
+from memoryd.replica_sections s
+where s.source = $1 and s.row_id = any($3) and s.collection_id <> $2
 """
 CONFLICTS = """
 select c.id, c.row_id, c.label, c.title, c.body, c.made_at, c.base_hash, c.ended
@@ -145,12 +164,19 @@ class CollectionsStore:
         """Notes all entries of users in place of these notes."""
         await self._database.execute(NOTE_USERS, self._daemon, notes, users)
 
-    async def changed(self, entries: Some[tuple[str, UUID]]) -> list[Change]:
+    async def changed(self, source: Source, ids: Sequence[UUID]) -> list[Change]:
         """What became of these entries, the oldest first."""
-        if not entries:
-            return []
-        rows = await self._database.fetch(CHANGED, *_columns(list(entries)))
-        return [_change(row) for row in rows]
+        rows = await self._database.fetch(PLACED, source.value, ids)
+        placed = {row["row_id"]: (row["collection_id"], row["row_version"]) for row in rows}
+        changes = []
+        for row in await self._database.fetch(ENTRIES[source], ids):
+            of = Key(source, row["user_id"], row["agent_id"], row["org_id"], row["tier"])
+            collection, version = placed.pop(row["id"], (None, None))
+            differs = version != row["version"]
+            size = len(row["body"].encode())
+            changes.append(Change(source, row["id"], collection, of, differs, size, row["label"]))
+        gone = [Change(source, id_, collection, None, True, 0, "") for id_, (collection, _) in placed.items()]
+        return [*gone, *changes]
 
     async def filled(self, ids: Sequence[UUID]) -> dict[UUID, tuple[int, int]]:
         """How many sections and bytes these collections have."""
@@ -173,20 +199,24 @@ class CollectionsStore:
         columns = _columns(placed) if placed else [[] for _ in Placed._fields]
         await self._database.execute(PLACE, self._daemon, notes, list(stale), *columns)
 
-    async def sections(
-        self, source: Source, collection: UUID, others: Some[UUID] = ()
-    ) -> tuple[dict[UUID, Noted], dict[UUID, Elsewhere]]:
-        """The entries of a collection, and of others those that are in another."""
-        rows = await self._database.fetch(SECTIONS, source.value, collection, list(others))
-        own = {row["row_id"]: _noted(row) for row in rows if row["collection_id"] == collection}
-        foreign = {
-            row["row_id"]: Elsewhere(
-                row["collection_id"], row["base_hash"] is not None, row["base_label"], row["left_hash"]
-            )
+    async def sections(self, source: Source, collection: UUID) -> dict[UUID, Noted]:
+        """The entries of a collection, the oldest first; those that are gone before them."""
+        rows = await self._database.fetch(SECTIONS, source.value, collection)
+        known = {row["row_id"]: row for row in rows}
+        living = [id_ for id_, row in known.items() if not row["erased"]]
+        entries = {row["id"]: _entry(row) for row in await self._database.fetch(ENTRIES[source], living)}
+        order = [*(id_ for id_ in known if id_ not in entries), *entries]
+        return {id_: _noted(known[id_], entries.get(id_)) for id_ in order}
+
+    async def elsewhere(self, source: Source, collection: UUID, entries: Some[UUID]) -> dict[UUID, Elsewhere]:
+        """Of these entries those that are in other collections."""
+        if not entries:
+            return {}
+        rows = await self._database.fetch(ELSEWHERE, source.value, collection, list(entries))
+        return {
+            row["row_id"]: Elsewhere(row["collection_id"], row["is_written"], row["label"], row["left_hash"])
             for row in rows
-            if row["collection_id"] != collection
         }
-        return own, foreign
 
     async def conflicts(self, source: Source, entries: Some[UUID]) -> dict[UUID, Other]:
         """The conflicts of these entries."""
@@ -309,24 +339,13 @@ def _collection(row: Any) -> Collection:
     )
 
 
-def _change(row: Any) -> Change:
-    return Change(
-        Source(row["source"]),
-        row["row_id"],
-        row["collection_id"],
-        _key(row) if row["is_there"] else None,
-        row["differs"],
-        row["size"] or 0,
-        row["label"] or "",
-    )
+def _entry(row: Any) -> Entry:
+    words = Words(row["label"], row["title"], row["body"])
+    return Entry(row["id"], words, row["created_at"], row["version"], row["author"], row["status"])
 
 
-def _noted(row: Any) -> Noted:
-    entry = None
-    if row["id"] is not None and not row["erased"]:
-        words = Words(row["label"], row["title"], row["body"])
-        entry = Entry(row["id"], words, row["created_at"], row["version"], row["author"], row["status"])
-    return Noted(row["base_hash"], row["base_label"], row["erased"], entry)
+def _noted(row: Any, entry: Entry | None) -> Noted:
+    return Noted(row["base_hash"], row["label"], row["erased"], entry)
 
 
 def _other(row: Any) -> Other:

@@ -7,7 +7,7 @@ alter table public.shared_knowledge add column last_modified_human timestamptz;
 comment on column public.agent_memory.last_modified_human is
     'When a human last changed it in the replica.';
 comment on column public.dream_insights.last_modified_human is
-    'When a human last changed it in the replica. Dreams leave such an insight as it is.';
+    'When a human last changed it in the replica. Dreams leave the text of such an insight as it is.';
 comment on column public.shared_knowledge.last_modified_human is
     'When a human last changed it in the replica.';
 

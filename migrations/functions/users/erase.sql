@@ -198,9 +198,14 @@ as $$
 declare
     buried constant uuid[] := array(
         select b.row_id from memoryd.replica_buried b where b.user_id = p_user and b.source = 'memory');
+    drawn uuid[];
 begin
+    if buried <> '{}' then
+        with gone as (delete from public.dream_insights i where i.source_memories && buried returning i.id)
+        select array_agg(g.id) into drawn from gone g;
+    end if;
     update memoryd.replica_collections c set erased = true, stale = true where c.user_id = p_user;
-    update memoryd.replica_sections s set erased = true where s.row_id = any(p_ids);
+    update memoryd.replica_sections s set erased = true where s.row_id = any(p_ids || drawn);
     delete from memoryd.replica_section_conflicts c
     where c.user_id = p_user or c.row_id = any(p_ids);
     delete from memoryd.replica_buried b
