@@ -46,9 +46,14 @@ class Places:
                     changes += await self._store.changed(source, ids)
             rooms = rooms or _Rooms(collections, state.taken)
             await self._fill(rooms, changes)
-            placed = [one for change in changes if (one := rooms.place(change)) is not None]
-            changed = {one.collection for one in changes if one.collection is not None and one.differs}
-            changed |= {one.collection for one in placed}
+            placed, changed = [], set()
+            for change in changes:
+                place = rooms.place(change)
+                if place is not None:
+                    placed.append(place)
+                    changed.add(place.collection)
+                if change.collection is not None and (place is not None or change.differs):
+                    changed.add(change.collection)
             await self._store.make(rooms.take_new())
             await self._store.place([number for number, *_ in notes], changed, placed)
             stale |= changed
