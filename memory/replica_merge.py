@@ -98,6 +98,11 @@ class Plan:
     places: dict[int, int] = field(default_factory=dict)
     """Where in the layout each addition is, by the place of its section."""
 
+    def is_quiet(self) -> bool:
+        """Whether nothing is to be done in the database."""
+        done = self.edits or self.additions or self.removed or self.changed_conflicts
+        return not (done or self.ended_conflicts)
+
 
 def merge(
     of: Key,

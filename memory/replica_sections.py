@@ -16,14 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from memory.replica_text import MAX_BYTES, one_line, plain
+from memory.replica_text import one_line, plain
 
 _BEGINS = re.compile(r"##(?:[ \t]+(.*?))?[ \t]*")
 """A line that begins a section. Deeper headings do not, and neither does the one title of the file."""
 _SAID = re.compile(r"<!--[ \t]*((?:id|conflict|category):.*)-->[ \t]*")
 _LOOKS_SO = re.compile(r"\\*(?:##(?:[ \t]|$)|<!--[ \t]*(?:id|conflict|category):)")
 _MARK = re.compile(r"<!--[ \t]*memoryd collection[ \t]+([0-9a-fA-F-]{36})[ \t]*-->")
-_MARK_LINES = 100
+_MARK_BYTES = 20_000
+"""The mark is in the beginning of a file."""
 _VALUE = re.compile(r"[^\W_][\w .()/&+-]{0,199}")
 
 
@@ -62,7 +63,7 @@ def mark(collection: UUID) -> str:
 
 def marked(data: bytes) -> UUID | None:
     """The collection that a file names."""
-    for line in data[:MAX_BYTES].decode("utf-8-sig", "ignore").splitlines()[:_MARK_LINES]:
+    for line in data[:_MARK_BYTES].decode("utf-8-sig", "ignore").splitlines():
         if _BEGINS.fullmatch(line):
             return None
         if match := _MARK.fullmatch(line.strip()):
@@ -73,8 +74,9 @@ def marked(data: bytes) -> UUID | None:
 def write_sections(preamble: str, sections: Sequence[Section], *, collection: UUID) -> bytes:
     """The file."""
     above = plain(preamble)
-    if not any(_MARK.fullmatch(line.strip()) for line in above.split("\n")[:_MARK_LINES]):
-        above = f"{above}\n\n{mark(collection)}".strip("\n")
+    if marked(above.encode()) is None:
+        parts = [above, mark(collection)]
+        above = "\n\n".join(parts if len(above.encode()) < _MARK_BYTES // 2 else reversed(parts)).strip("\n")
     return "\n".join([above, "", *(_written(one) for one in sections)]).encode()
 
 

@@ -61,8 +61,12 @@ class CollectionFiles:
         await self._store.change_conflicts(plan.changed_conflicts)
         await self._store.end_conflicts(plan.ended_conflicts)
         state.report.counts["resolved"] += len(plan.ended_conflicts)
-        if await self._bury(state, file, plan, noted):
-            await self._write(state, file, plan, said)
+        if not await self._bury(state, file, plan, noted):
+            return
+        if not plan.is_quiet():
+            noted = await self._store.sections(one.key.source, one.id)
+            conflicts = await self._store.conflicts(one.key.source, noted)
+        await self._write(state, file, plan, said, noted=noted, conflicts=conflicts)
 
     async def _take(self, state: State, one: Collection, plan: Plan, said: Sections, time: datetime) -> None:
         """Edits and additions. A section that the database does not take stays as it is."""
@@ -109,10 +113,17 @@ class CollectionFiles:
         )
         return True
 
-    async def _write(self, state: State, file: CollectionFile, plan: Plan, said: Sections) -> None:
+    async def _write(
+        self,
+        state: State,
+        file: CollectionFile,
+        plan: Plan,
+        said: Sections,
+        *,
+        noted: Mapping[UUID, Noted],
+        conflicts: Mapping[UUID, Other],
+    ) -> None:
         one = file.collection
-        noted = await self._store.sections(one.key.source, one.id)
-        conflicts = await self._store.conflicts(one.key.source, noted)
         layout = _layout(plan, noted)
         sections = list(_rendered(one, layout, noted, conflicts))
         one = replace(one, preamble=_preamble(file, said))

@@ -115,6 +115,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
+    -- In the order of an erasure, which locks collections first.
+    perform from memoryd.replica_collections c
+    where c.id = any(p_stale || p_collections) order by c.id for no key update;
+    update memoryd.replica_collections c set stale = true
+    where c.id = any(p_stale || p_collections) and not c.stale;
     insert into memoryd.replica_sections as s (source, row_id, collection_id, size, label)
     select n.source, n.id, n.collection, n.size, n.label
     from unnest(p_sources, p_ids, p_collections, p_sizes, p_labels)
@@ -122,8 +127,6 @@ begin
     on conflict (source, row_id) do update
     set collection_id = excluded.collection_id, size = excluded.size, base_hash = null, row_version = null,
         left_collection = s.collection_id, left_hash = s.base_hash;
-    update memoryd.replica_collections c set stale = true
-    where c.id = any(p_stale || p_collections) and not c.stale;
     delete from memoryd.replica_changes c where c.id = any(p_notes);
 end
 $$;
@@ -218,7 +221,13 @@ declare
                               from unnest(memoryd.own_columns(in_table)) c);
     buried jsonb;
     back uuid;
+    owner uuid;
 begin
+    -- Waits for an erasure of the user that is under way.
+    select b.user_id into owner from memoryd.replica_buried b where b.source = p_source and b.row_id = p_id;
+    if owner is not null then
+        perform memoryd.lock_shared(memoryd.user_lock(owner));
+    end if;
     select b.row || '{"dream_id": null}'
            || case when (b.row ->> 'expires_at')::timestamptz <= now() then jsonb '{"expires_at": null}'
                    else '{}' end
@@ -315,6 +324,14 @@ declare
 begin
     perform memoryd.hold_replica(p_daemon);
     select * into of_collection from memoryd.replica_collections c where c.id = p_collection;
+    if of_collection.user_id is not null then
+        -- Waits for an erasure of the user that is under way.
+        perform memoryd.lock_shared(memoryd.user_lock(of_collection.user_id));
+        select * into of_collection from memoryd.replica_collections c where c.id = p_collection;
+        if of_collection.erased then
+            return;
+        end if;
+    end if;
     for each in
         select * from unnest(p_wanted, p_labels, p_titles, p_bodies, p_bases) with ordinality
             as n(wanted, label, title, body, base, place)
@@ -370,26 +387,28 @@ as $$
 declare
     each record;
     was jsonb;
+    buried uuid[] := '{}';
 begin
     perform memoryd.hold_replica(p_daemon);
     for each in select * from unnest(p_ids, p_versions) as n(id, version) order by n.id loop
         was := memoryd.lock_entry(p_source, each.id, each.version);
         continue when was is null;
+        buried := buried || each.id;
         insert into memoryd.replica_buried (source, row_id, user_id, collection_id, row, confirmed)
         values (p_source, each.id, (was ->> 'user_id')::uuid, p_collection, was - 'embedding', p_confirmed)
         on conflict (source, row_id) do update
         set row = excluded.row, deleted_at = now(), confirmed = excluded.confirmed;
-        if p_source = 'memory' then
-            delete from public.agent_memory m where m.id = each.id;
-        elsif p_source = 'insight' then
-            delete from public.dream_insights i where i.id = each.id;
-        else
-            delete from public.shared_knowledge k where k.id = each.id;
-        end if;
-        delete from memoryd.replica_sections s where s.source = p_source and s.row_id = each.id;
-        delete from memoryd.replica_section_conflicts c where c.source = p_source and c.row_id = each.id;
-        return next each.id;
     end loop;
+    if p_source = 'memory' then
+        delete from public.agent_memory m where m.id = any(buried);
+    elsif p_source = 'insight' then
+        delete from public.dream_insights i where i.id = any(buried);
+    else
+        delete from public.shared_knowledge k where k.id = any(buried);
+    end if;
+    delete from memoryd.replica_sections s where s.source = p_source and s.row_id = any(buried);
+    delete from memoryd.replica_section_conflicts c where c.source = p_source and c.row_id = any(buried);
+    return query select unnest(buried);
 end
 $$;
 

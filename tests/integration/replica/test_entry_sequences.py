@@ -174,12 +174,12 @@ class World:
                 self.replaced(piece)
                 path.write_text(text.replace(piece, re.sub(r"<\d+>", self.text(), piece), 1), "utf-8")
             elif what == "removes":
-                path.write_text(text.replace(piece, "", 1), "utf-8")
+                _write(path, text.replace(piece, "", 1))
                 if not any(piece.strip() == other.strip() for _, other in self.pieces()):
                     self.replaced(piece)
             elif "conflict" not in piece and (to := self.file_of(how[1])) is not None:
                 if what == "moves":
-                    path.write_text(text.replace(piece, "", 1), "utf-8")
+                    _write(path, text.replace(piece, "", 1))
                 _append(to, piece)
 
     def _person_with(self, file: Path, what: str, tier: str) -> None:
@@ -236,6 +236,14 @@ class World:
         assert {one for one in self.alive if one not in kept} == set()
         assert not list(self.root.rglob(".memoryd-*[0-9a-f]"))
         assert not any((await self.replicated.once()).counts.values())
+
+
+def _write(path: Path, text: str) -> None:
+    """An empty file says nothing: a person deletes it."""
+    if text.strip():
+        path.write_text(text, "utf-8")
+    else:
+        path.unlink()
 
 
 def _append(path: Path, text: str) -> None:
