@@ -46,6 +46,10 @@ _LABELS = {
     Source.INSIGHT: ("pattern", "recommendation", "summary", "correction"),
 }
 _PART = re.compile(r"(.+?)(?: (\d{1,6}))?")
+_MAY_BE = re.compile(
+    r"(?:knowledge|agents|users)/.*(?:memories|insights|core|working|learning)(?: \d{1,6})?\.md"
+)
+"""Most paths are documents', and are told apart by this."""
 _DATED = r"(?: of .{1,200})?(?:, \d{4}-\d\d-\d\d)?"
 _LABELLED = {
     source: re.compile(rf"({'|'.join(labels)}){_DATED}", re.IGNORECASE) for source, labels in _LABELS.items()
@@ -124,10 +128,11 @@ def path_of(of: Key, part: int, *, taken: Container[str]) -> str:
 
 def key_of(path: str) -> Key | None:
     """The collection that a path stands for, if it is one's."""
+    if not _MAY_BE.fullmatch(path):
+        return None
     parts = PurePosixPath(path).parts
-    name = PurePosixPath(path)
-    stem = _PART.fullmatch(name.stem)
-    if len(parts) < 2 or name.suffix != SUFFIX or stem is None:
+    stem = _PART.fullmatch(PurePosixPath(path).stem)
+    if stem is None:
         return None
     if parts[0] == KNOWLEDGE and stem[1] in TIERS:
         org = _uuid(parts[1]) if len(parts) == 3 else None

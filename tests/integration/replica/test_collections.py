@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from pathlib import Path
 from uuid import UUID
 
@@ -10,6 +12,7 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
+from daemon.replica.folder import FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
 from memory.replica_sections import Section, read_sections
 from tests.support.replica import Replicated, SteppedDatabase
@@ -515,6 +518,73 @@ async def test_what_the_database_refuses_stays_in_the_file_and_stops_nothing(
     assert [one.heading for one in sections(root, CORE)] == [long, "Two", long, "Good", "Unfinished"]
     assert bodies(root, CORE)[1] == "New."
     assert set(await column(connection, "select title from shared_knowledge")) == {"One", "Two", "Good"}
+
+
+async def test_what_changed_while_nobody_noted_it_is_found_and_lost_files_are_written_again(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path, database: Database, tmp_path: Path
+) -> None:
+    ids = [await know(connection, title) for title in ("One", "Two")]
+    await replicated.settle()
+    # No daemon has kept the replica for a day.
+    await connection.execute(
+        "update memoryd.replica set leased_until = '-infinity', synced_at = now() - interval '2 days'"
+    )
+    await connection.execute("select memoryd.purge_entries(30)")
+    await connection.execute("update shared_knowledge set content = 'New.' where title = 'One'")
+    await connection.execute("delete from shared_knowledge where title = 'Two'")
+    await know(connection, "Three")
+    assert await connection.fetchval("select count(*) from memoryd.replica_changes") == 0
+    await Replicated(root, database).settle()
+    assert [(one.heading, one.body) for one in sections(root, CORE)] == [("One", "New."), ("Three", "Text.")]
+    # The folder is lost.
+    root.rename(tmp_path / "away")
+    with pytest.raises(FolderUnavailable):
+        await Replicated(root, database).once()
+    await connection.execute("select memoryd.rewrite_replica(), memoryd.rewrite_collections()")
+    report = await Replicated(root, database).settle()
+    assert (report.counts["deleted"], report.asked_entries) == (0, 0)
+    assert sections(root, CORE)[0].id == ids[0]
+
+
+async def test_what_cannot_be_written_is_written_later_and_edits_are_taken_meanwhile(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await know(connection, "One")
+    await know(connection, "Two")
+    await replicated.settle()
+    edit(root, CORE, "## One\n", "## First\n")
+    await connection.execute("update shared_knowledge set content = 'An agent''s.' where title = 'Two'")
+
+    def fail(*_args: object, **_more: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalFolder, "write", fail)
+        report = await replicated.once()
+        assert report.failures > 0
+    assert set(await column(connection, "select title from shared_knowledge")) == {"First", "Two"}
+    await replicated.settle()
+    assert [(one.heading, one.body) for one in sections(root, CORE)] == [
+        ("First", "Text."),
+        ("Two", "An agent's."),
+    ]
+
+
+async def test_a_file_that_is_still_written_waits(
+    connection: asyncpg.Connection, root: Path, database: Database
+) -> None:
+    await know(connection, "One")
+    slow = Replicated(root, database, settle_seconds=0.5)
+    await slow.settle()
+    text = (root / CORE).read_text("utf-8")
+    (root / CORE).write_text(text[: text.index("Text.")], "utf-8")
+    report = await slow.once()
+    assert report.waits
+    (root / CORE).write_text(text.replace("Text.", "Whole."), "utf-8")
+    deadline = time.monotonic() + 20
+    while (await slow.once()).counts["taken"] == 0:
+        assert time.monotonic() < deadline
+    assert await column(connection, "select content from shared_knowledge") == ["Whole."]
 
 
 async def test_a_pass_at_rest_reads_no_entry_and_writes_nothing(
