@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from daemon.db.pool import Database
-from memory.replica_sections import Section, read_sections
+from memory.replica_sections import Section, marked, read_sections
 from tests.support.replica import Replicated
 from tests.support.workers import open_database
 
@@ -58,6 +58,8 @@ STEPS = st.one_of(
 
 CLEAR = """
 delete from public.shared_knowledge;
+delete from public.documents;
+delete from memoryd.replica_files;
 delete from memoryd.replica_collections;
 delete from memoryd.replica_buried;
 delete from memoryd.replica_section_conflicts;
@@ -189,7 +191,8 @@ class World:
         elif what.startswith("deletes"):
             self.replaced(text)
             file.unlink()
-        else:
+        elif marked(file.read_bytes()):
+            # Before memoryd has seen it, it would be a document elsewhere.
             file.rename(self.root / f"{tier} elsewhere.md")
 
     async def _command(self, what: str, number: int = 0, keep: str = "") -> None:
