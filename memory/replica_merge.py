@@ -214,7 +214,8 @@ class _Merge:
         assert section.conflict is not None
         one = self._conflicts.get(section.conflict)
         if one is None or one.id in self._other_texts:
-            self._add(place, section, said)
+            if said.body.strip():
+                self._add(place, section, said)
             return
         words = said.words(one.words.label)
         self._other_texts[one.id] = words

@@ -59,10 +59,12 @@ class CollectionFiles:
         time = state.listing.files[one.path].modified if file.known is not None else datetime.now(UTC)
         await self._take(state, one, plan, said, time)
         await self._store.change_conflicts(plan.changed_conflicts)
-        await self._store.end_conflicts(plan.ended_conflicts)
-        state.report.counts["resolved"] += len(plan.ended_conflicts)
         if not await self._bury(state, file, plan, noted):
             return
+        if file.known is not None:
+            # Where the whole file is gone, no person has seen the conflict and decided.
+            await self._store.end_conflicts(plan.ended_conflicts)
+            state.report.counts["resolved"] += len(plan.ended_conflicts)
         if not plan.is_quiet():
             noted = await self._store.sections(one.key.source, one.id)
             conflicts = await self._store.conflicts(one.key.source, noted)
@@ -80,7 +82,9 @@ class CollectionFiles:
             if taken:
                 state.report.counts["taken"] += 1
                 state.report.counts["conflicts"] += edit.lost
-                plan.ended_conflicts += [plan.promoted[edit.id]] if edit.id in plan.promoted else []
+                if edit.id in plan.promoted:
+                    await self._store.end_conflicts([plan.promoted[edit.id]])
+                    state.report.counts["resolved"] += 1
             elif (section := _section_of(said, edit.id)) is not None:
                 plan.layout[plan.layout.index(edit.id)] = section
         for addition in plan.additions:

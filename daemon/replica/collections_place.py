@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from uuid import UUID, uuid4
 
-from daemon.replica.collections_store import Change, Collection, CollectionsStore, Placed
+from daemon.replica.collections_store import CHANGES_AT_ONCE, Change, Collection, CollectionsStore, Placed
 from daemon.replica.state import State
 from memory.replica_collections import PART_BYTES, PART_SECTIONS, Key, Source, path_of
 from memory.replica_names import key
@@ -57,6 +57,8 @@ class Places:
             await self._store.make(rooms.take_new())
             await self._store.place([number for number, *_ in notes], changed, placed)
             stale |= changed
+            if len(notes) < CHANGES_AT_ONCE:
+                break
         return stale
 
     async def _fill(self, rooms: _Rooms, changes: Iterable[Change]) -> None:

@@ -618,7 +618,7 @@ async def test_killed_anywhere_it_goes_on_without_loss_or_double(
     connection: asyncpg.Connection, root: Path, database: Database
 ) -> None:
     step = 0
-    while step < 90:
+    while step < 70:
         await connection.execute(
             "delete from shared_knowledge; delete from memoryd.replica_collections; delete from memoryd.replica_changes; "
             "delete from memoryd.replica_buried; delete from memoryd.replica_section_conflicts"

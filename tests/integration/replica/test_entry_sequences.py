@@ -24,7 +24,7 @@ from memory.replica_sections import Section, marked, read_sections
 from tests.support.replica import Replicated
 from tests.support.workers import open_database
 
-SEQUENCES = int(os.environ.get("REPLICA_SEQUENCES", "50"))
+SEQUENCES = int(os.environ.get("REPLICA_SEQUENCES", "30"))
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """No power is cut here, so files need no disk."""
 
