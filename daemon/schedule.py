@@ -40,6 +40,7 @@ SWEEP_AUDIT = "select memoryd.sweep_audit($1)"
 EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
 EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
 PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
+PURGE_ENTRIES = "select memoryd.purge_entries($1)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence()"
 
 # These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
@@ -228,10 +229,13 @@ class Upkeep:
             self._log.warning("commands_overdue", commands=failed, hours=self._command_hours)
 
     async def purge_documents(self) -> None:
-        """Deletes for good the documents that people deleted in the replica, when they can be restored no more."""
+        """Deletes for good what people deleted in the replica, when it can be restored no more."""
         purged = await self._database.fetchval(PURGE_DOCUMENTS, DELETED_DAYS)
         if purged:
             self._log.info("documents_purged", documents=purged)
+        entries = await self._database.fetchval(PURGE_ENTRIES, DELETED_DAYS)
+        if entries:
+            self._log.info("entries_purged", entries=entries)
 
     async def sweep(self) -> None:
         """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time."""

@@ -162,8 +162,8 @@ class Settings(BaseSettings):
 
     replica: Path | None = Field(
         None,
-        description="Folder with a file for each document, which people read and change: a path, or gdrive: and the id of a "
-        "folder in Google Drive. Empty: none. docs/replica.md",
+        description="Folder with the documents and what is remembered as files, which people read and change: a path, or "
+        "gdrive: and the id of a folder in Google Drive. Empty: none. docs/replica.md",
     )
     replica_scan_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
         60.0, description="Pause between two scans of the whole replica. Events are acted on at once."

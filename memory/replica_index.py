@@ -16,7 +16,8 @@ from memory.replica_text import one_line
 README_TEXT = """\
 # Documents
 
-This folder is kept by memoryd. Each file is a document that agents search and change. [Index](Index.md) lists them.
+This folder is kept by memoryd. Each file is a document that agents search and change. [Index](Index.md) lists them. Files in
+`knowledge`, `agents`, and `memories.md` and `insights.md` in `users` are different: see below.
 
 - **Edit** a file, and the agents know it within seconds. The title is in the first lines, between the lines `---`. Leave `id`
   as it is.
@@ -26,12 +27,28 @@ This folder is kept by memoryd. Each file is a document that agents search and c
 - A file with **(conflict, ...)** in its name: an agent changed the document while you did. Yours is in the file without it.
   Its first lines say what to do.
 
+# What is remembered
+
+`knowledge/core.md`, `agents/NAME/memories.md`, `users/ID/memories.md` and the files beside them have many entries. Each entry
+is a section: a line that begins with `##`, a line with its id, and its text.
+
+- **Edit** the text of a section, and the agents know it within seconds. Leave the line with the id as it is.
+- **Add** a section, a line `## Title` with text below it, and it becomes an entry. memoryd adds the line with the id.
+- **Delete** a section with its heading, and the entry is deleted. `memoryd restore ID` brings it back, for 30 days.
+- **Move** a section into another file of the same kind, and the entry belongs to that agent, or has that tier.
+- A section with **(conflict, ...)** in its heading: an agent changed the entry while you did. Yours is the section above. The
+  line below the heading says what to do.
+- Within a text, write headings with three `#` or more. Text above the first section is kept, but is no entry.
+
 README.md and Index.md are written by memoryd; what you write into them is lost. Hidden files and links are left alone.
 """
 
 
-def index(files: Iterable[tuple[str, str, bool]]) -> str:
-    """The Index. `files`: of each the path, the title of its document, and whether it is a conflict's."""
+def index(files: Iterable[tuple[str, str, bool]], collections: Iterable[tuple[str, str]] = ()) -> str:
+    """The Index. `files`: of each the path, the title of its document, and whether it is a conflict's.
+
+    `collections`: of each file of entries the path and its title.
+    """
     lines = ["# Index", ""]
     own = sorted(
         (str(PurePosixPath(path).parent), one_line(title), path) for path, title, other in files if not other
@@ -39,6 +56,10 @@ def index(files: Iterable[tuple[str, str, bool]]) -> str:
     for folder, group in groupby(own, key=lambda one: one[0]):
         lines += [f"## {_shown(folder) if folder != '.' else 'Not in a folder'}", ""]
         lines += [f"- [{_shown(title)}](<{quote(path)}>)" for _, title, path in group]
+        lines.append("")
+    if entries := sorted(collections):
+        lines += ["## What is remembered", ""]
+        lines += [f"- [{_shown(title)}](<{quote(path)}>)" for path, title in entries]
         lines.append("")
     if not own:
         lines += ["There are no documents.", ""]

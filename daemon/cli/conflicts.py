@@ -26,9 +26,18 @@ left join memoryd.replica_files f on f.conflict_id = c.id
 where d.status <> 'deleted'
 order by c.made_at desc, c.id
 """
+LIST_ENTRIES = """
+select c.id, c.row_id as entry_id, c.title, f.path, f.path as other_path, c.made_at,
+       extract(epoch from now() - c.made_at)::float8 as seconds
+from memoryd.replica_section_conflicts c
+left join memoryd.replica_sections s on s.source = c.source and s.row_id = c.row_id
+left join memoryd.replica_collections f on f.id = s.collection_id
+where not c.ended
+order by c.made_at desc, c.id
+"""
 KEEP = {
-    "mine": "select memoryd.end_conflicts(array[$1::uuid]) > 0",
-    "theirs": "select memoryd.take_conflict($1)",
+    "mine": "select memoryd.end_conflicts(array[$1::uuid]) > 0 or memoryd.end_section_conflicts(array[$1::uuid]) > 0",
+    "theirs": "select memoryd.take_conflict($1) or memoryd.take_section_conflict($1)",
 }
 
 
@@ -42,11 +51,12 @@ class Keep(StrEnum):
 def conflicts(
     conflict: UUID | None = typer.Argument(None, help="Id of a conflict, to resolve it."),
     keep: Keep | None = typer.Option(
-        None, help="mine: the text in the document's own file. theirs: the one in the file of the conflict."
+        None,
+        help="mine: the text in the document's own file, or in the entry's own section. theirs: the other one.",
     ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """List documents that an agent and a person changed at once. With `--keep` and an id: resolve one."""
+    """List documents and entries that an agent and a person changed at once. With `--keep` and an id: resolve one."""
     with sentences():
         if (conflict is None) != (keep is None):
             raise Failure("To resolve a conflict: memoryd conflicts --keep mine ID, or --keep theirs ID")
@@ -57,11 +67,11 @@ def conflicts(
             raise Failure("There is no conflict with this id. To see them: memoryd conflicts")
 
     async def read(_settings: Settings, database: Database) -> list[Any]:
-        return await database.fetch(LIST)
+        return [*await database.fetch(LIST), *await database.fetch(LIST_ENTRIES)]
 
     if keep is not None:
         with_database(resolve)
-        say("Resolved. The file of the conflict goes within seconds, if a daemon runs.")
+        say("Resolved. The file or section of the conflict goes within seconds, if a daemon runs.")
         return
     rows = with_database(read)
     if json:

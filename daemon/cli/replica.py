@@ -9,6 +9,7 @@ import typer
 from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import age, as_json, number, say, table
+from memory.text import one_line
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
@@ -19,7 +20,13 @@ select r.id, r.leased_until > now() as kept, r.trouble,
        extract(epoch from now() - r.synced_at)::float8 as synced_seconds,
        (select count(*) from memoryd.replica_files f where f.conflict_id is null) as files,
        (select count(*) from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
-        where d.status <> 'deleted') as conflicts,
+        where d.status <> 'deleted')
+       + (select count(*) from memoryd.replica_section_conflicts c where not c.ended) as conflicts,
+       (select count(*) from memoryd.replica_collections c where c.file_hash is not null) as collections,
+       (select count(*) from memoryd.replica_sections s where s.base_hash is not null) as entries,
+       (select count(*) from memoryd.replica_buried) as deleted_sections,
+       (select coalesce(sum(c.missing), 0) from memoryd.replica_collections c
+        where c.missing_since is not null) as waiting_sections,
        (select count(*) from memoryd.replica_tombstones) as deleted,
        (select count(*) from memoryd.replica_files f where f.missing_since is not null) as waiting
 from memoryd.replica r
@@ -31,63 +38,94 @@ where d.status = 'deleted'
 order by t.deleted_at desc, t.document_id
 limit $1
 """
+DELETED_ENTRIES = """
+select b.row_id as id, b.source, left(coalesce(b.row ->> 'title', b.row ->> 'content', b.row ->> 'insight'), 80) as title,
+       extract(epoch from now() - b.deleted_at)::float8 as seconds
+from memoryd.replica_buried b
+order by b.deleted_at desc, b.row_id
+limit $1
+"""
 CONFIRM = """
 with confirmed as (update memoryd.replica set deletions_confirmed_at = clock_timestamp())
-select count(*) from memoryd.replica_files f where f.missing_since is not null
+select (select count(*) from memoryd.replica_files f where f.missing_since is not null) as documents,
+       (select coalesce(sum(c.missing), 0) from memoryd.replica_collections c where c.missing_since is not null) as entries
 """
-REWRITE = "select memoryd.rewrite_replica()"
+REWRITE = "select memoryd.rewrite_replica(), memoryd.rewrite_collections()"
 WAKE = "select memoryd.wake('replica')"
 
 
 def replica(
     confirm_deletions: bool = typer.Option(
-        False, "--confirm-deletions", help="Many files are gone at once: yes, delete their documents."
+        False, "--confirm-deletions", help="Many files or sections are gone at once: yes, delete them."
     ),
     rewrite: bool = typer.Option(
         False,
         "--rewrite",
         help="The files are lost, or the folder is a new one: write what is missing again.",
     ),
-    limit: int = typer.Option(20, min=1, help="How many deleted documents, the newest first."),
+    limit: int = typer.Option(20, min=1, help="How many deleted documents and entries, the newest first."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Show the replica: files, conflicts, documents that people deleted, and deletions that wait for a yes."""
+    """Show the replica: files, conflicts, what people deleted, and deletions that wait for a yes."""
     with sentences():
         if confirm_deletions and rewrite:
             raise Failure(
                 "Choose one: --confirm-deletions deletes documents, --rewrite writes their files again."
             )
 
-    async def work(settings: Settings, database: Database) -> tuple[Any, list[Any], int]:
-        confirmed = 0
+    async def work(settings: Settings, database: Database) -> tuple[Any, list[Any], list[Any], Any]:
+        confirmed = None
         if confirm_deletions:
-            confirmed = await database.fetchval(CONFIRM)
+            confirmed = await database.fetchrow(CONFIRM)
             await database.execute(WAKE)
         if rewrite:
             await database.execute(REWRITE)
         status = dict(await database.fetchrow(STATUS) or {}) | {"folder": settings.replica}
-        return status, await database.fetch(DELETED, limit), confirmed
+        return (
+            status,
+            await database.fetch(DELETED, limit),
+            await database.fetch(DELETED_ENTRIES, limit),
+            confirmed,
+        )
 
-    status, deleted, confirmed = with_database(work)
+    status, deleted, entries, confirmed = with_database(work)
     if json:
-        as_json({**status, "deleted_documents": [dict(row) for row in deleted]})
+        as_json(
+            {
+                **status,
+                "deleted_documents": [dict(row) for row in deleted],
+                "deleted_entries": [dict(row) for row in entries],
+            }
+        )
     elif confirm_deletions:
-        say(f"{number(confirmed, 'document')} will be deleted. memoryd restore brings one back, for 30 days.")
+        both = f"{number(confirmed['documents'], 'document')} and {_entries(confirmed['entries'])}"
+        say(f"{both} will be deleted. memoryd restore brings one back, for 30 days.")
     elif rewrite:
-        say("The daemon compares all files with their documents again, and writes what is missing.")
+        say(
+            "The daemon compares all files with their documents and entries again, and writes what is missing."
+        )
     else:
-        _show(status, deleted)
+        _show(status, deleted, entries)
 
 
-def _show(status: dict[str, Any], deleted: list[Any]) -> None:
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count:,} entries"
+
+
+def _show(status: dict[str, Any], deleted: list[Any], entries: list[Any]) -> None:
     say(f"folder     {status['folder'] or 'none: MEMORYD_REPLICA is not set here'}")
     say(f"kept       {'by a daemon' if status['kept'] else 'by no daemon now'}, {_synced(status)}")
-    say(f"files      {status['files']:,}")
+    say(f"files      {status['files']:,}, and {status['collections']:,} with {_entries(status['entries'])}")
     say(f"conflicts  {status['conflicts']:,}" + ("  -> memoryd conflicts" if status["conflicts"] else ""))
-    say(f"deleted    {status['deleted']:,}")
+    say(f"deleted    {status['deleted']:,}, and {_entries(status['deleted_sections'])}")
     if status["waiting"]:
         say(
             f"waiting    {number(status['waiting'], 'file')} gone at once: nothing is deleted until the files are back, or you "
+            "run memoryd replica --confirm-deletions"
+        )
+    if status["waiting_sections"]:
+        say(
+            f"waiting    {_entries(status['waiting_sections'])} gone at once: none is deleted until they are back, or you "
             "run memoryd replica --confirm-deletions"
         )
     if status["trouble"]:
@@ -97,6 +135,15 @@ def _show(status: dict[str, Any], deleted: list[Any]) -> None:
         table(
             ["deleted document", "when>", "title"],
             [[str(row["id"]), f"{age(row['seconds'])} ago", row["title"]] for row in deleted],
+        )
+    if entries:
+        say()
+        table(
+            ["deleted entry", "when>", "of", "text"],
+            [
+                [str(row["id"]), f"{age(row['seconds'])} ago", row["source"], one_line(row["title"], 60)]
+                for row in entries
+            ],
         )
 
 

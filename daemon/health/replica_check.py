@@ -20,7 +20,11 @@ select r.id, r.leased_until > now() as kept, r.trouble,
        (select count(*) from memoryd.replica_files f where f.conflict_id is null) as files,
        (select count(*) from memoryd.replica_files f where f.missing_since is not null) as waiting,
        (select count(*) from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
-        where d.status <> 'deleted') as conflicts
+        where d.status <> 'deleted')
+       + (select count(*) from memoryd.replica_section_conflicts c where not c.ended) as conflicts,
+       (select count(*) from memoryd.replica_collections c where c.file_hash is not null) as collections,
+       (select coalesce(sum(c.missing), 0) from memoryd.replica_collections c
+        where c.missing_since is not null) as waiting_sections
 from memoryd.replica r
 """
 
@@ -29,20 +33,25 @@ async def check_replica(connection: asyncpg.Connection, settings: Settings) -> C
     """The replica of this database, and its folder where the settings here name one."""
     folder = settings.replica
     [row] = await connection.fetch(READ)
-    if folder is None and not row["files"]:
+    begun = row["files"] > 0 or row["collections"] > 0
+    if folder is None and not begun:
         return Check("replica", "ok", "None is set (MEMORYD_REPLICA).")
     if folder is not None:
-        trouble = await asyncio.to_thread(_trouble, settings, row["id"], begun=row["files"] > 0)
+        trouble = await asyncio.to_thread(_trouble, settings, row["id"], begun=begun)
         if trouble is not None:
             return Check("replica", "problem", *split_advice(trouble))
     elif row["trouble"]:
         return Check("replica", "problem", *split_advice(row["trouble"]))
-    found = f"{row['files']:,} documents are files."
+    found = f"{row['files']:,} documents are files, and what is remembered is {row['collections']:,} files."
     if row["waiting"]:
         advice = "Put the files back, or run: memoryd replica --confirm-deletions"
         return Check(
             "replica", "warning", f"{row['waiting']:,} files are gone at once; nothing is deleted.", advice
         )
+    if row["waiting_sections"]:
+        advice = "Put the sections back, or run: memoryd replica --confirm-deletions"
+        found = f"{row['waiting_sections']:,} entries are gone at once; none is deleted."
+        return Check("replica", "warning", found, advice)
     if row["conflicts"]:
         return Check(
             "replica", "warning", f"{found} {row['conflicts']:,} conflicts.", "Run: memoryd conflicts"

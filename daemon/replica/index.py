@@ -8,6 +8,7 @@ from hashlib import sha256
 from daemon.replica.folder import Folder, Signature
 from daemon.replica.state import State, Writer
 from daemon.replica.store import Store
+from memory.replica_collections import title_of
 from memory.replica_index import README_TEXT, index
 from memory.replica_names import INDEX, README, key
 
@@ -31,7 +32,7 @@ class Index:
             return
         wrote = False
         for path, text in paths.items():
-            content = (text or index(await self._store.contents())).encode()
+            content = (text or await self._text()).encode()
             found = None if now[path] is None else await self._hash(state, path)
             if found == sha256(content).digest():
                 continue
@@ -40,6 +41,10 @@ class Index:
             wrote = True
         # What was written just now is looked at once more.
         self._stale, self._seen = False, {} if wrote else now
+
+    async def _text(self) -> str:
+        entries = await self._store.entries.contents()
+        return index(await self._store.contents(), [(path, title_of(of)) for path, of in entries])
 
     async def _hash(self, state: State, path: str) -> bytes | None:
         if (told := state.listing.files[path].hash) is not None:

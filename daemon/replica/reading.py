@@ -16,6 +16,7 @@ from uuid import UUID
 
 from daemon.replica.folder import Entry, Folder, Listing, Signature
 from memory.replica_names import is_document
+from memory.replica_sections import marked
 from memory.replica_text import Found, read
 
 SETTLE_SECONDS = 1.0
@@ -34,6 +35,8 @@ class Known:
     conflict: UUID | None
     """The conflict that it names."""
     is_text: bool
+    collection: UUID | None = None
+    """The collection of entries that it names."""
 
 
 @dataclass(slots=True)
@@ -96,11 +99,16 @@ class Reading:
 
     def content(self, path: str, known: Known) -> Found | None:
         """What a file says that was read; None if it has changed since, or cannot be read."""
+        data = self.data(path, known)
+        return None if data is None else read(data)
+
+    def data(self, path: str, known: Known) -> bytes | None:
+        """A file that was read; None if it has changed since, or cannot be read."""
         try:
             data = self._folder.read(path)
         except OSError:
             return None
-        return read(data) if sha256(data).digest() == known.hash else None
+        return data if sha256(data).digest() == known.hash else None
 
     def _is_settled(
         self,
@@ -143,6 +151,7 @@ class Reading:
             None if said is None else said.id,
             None if said is None else said.conflict,
             said is not None,
+            marked(data),
         )
         seen[path] = (entry.signature if trusted else ()), known
 

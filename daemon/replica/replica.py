@@ -52,7 +52,7 @@ class Replica:
         self._due = asyncio.Event()
         self._trouble: str | None = None
         self._available, self._unavailable = asyncio.Event(), asyncio.Event()
-        self._asked = 0
+        self._asked, self._asked_entries = 0, 0
         self._left_out = 0, 0
         self._bookmark: str | None = None
 
@@ -156,10 +156,12 @@ class Replica:
             self._log.info("replica_synced", **counts, ms=round(took * 1000))
         if report.asked and report.asked != self._asked:
             self._log.warning("replica_deletions_wait", files=report.asked)
+        if report.asked_entries and report.asked_entries != self._asked_entries:
+            self._log.warning("replica_entries_wait", entries=report.asked_entries)
         left_out = report.refused, report.not_text
         if any(left_out) and left_out != self._left_out:
             self._log.warning("replica_files_left_out", refused=report.refused, not_text=report.not_text)
-        self._asked, self._left_out = report.asked, left_out
+        self._asked, self._asked_entries, self._left_out = report.asked, report.asked_entries, left_out
         # While documents arrive all the time, passes take half of the time at most.
         await asyncio.sleep(min(took, LONGEST_REST_SECONDS))
         return report

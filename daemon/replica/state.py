@@ -12,6 +12,7 @@ from uuid import UUID
 from daemon.replica.folder import Changed, Folder, Listing
 from daemon.replica.reading import Files, Known, Reading
 from daemon.replica.store import Base, Store
+from memory.replica_sections import Sections, read_sections
 from memory.replica_text import Found
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
@@ -30,6 +31,8 @@ class Report:
     """Something has to settle first."""
     asked: int = 0
     """Files that are gone, and a person is asked about."""
+    asked_entries: int = 0
+    """Entries whose sections are gone, and a person is asked about."""
     refused: int = 0
     """Files whose content the database refused."""
     not_text: int = 0
@@ -74,6 +77,12 @@ class Writer:
         said = await asyncio.to_thread(self._reading.content, path, file)
         state.report.again |= said is None
         return said
+
+    async def sections(self, state: State, path: str, file: Known) -> Sections | None:
+        """The sections of a file that was read; None if it has changed since: then there is a further pass."""
+        data = await asyncio.to_thread(self._reading.data, path, file)
+        state.report.again |= data is None
+        return None if data is None else read_sections(data)
 
     async def write(self, state: State, path: str, content: bytes, *, replaces: bytes | None) -> bool:
         """Whether the file is written."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from daemon.db.pool import Database
+from daemon.replica.collections_store import CollectionsStore
 from memory.replica import Row
 from memory.replica_text import Front, Text
 
@@ -182,6 +183,8 @@ class Store:
         self._database = database
         self._daemon = daemon
         self._leased_until = 0.0
+        self.entries = CollectionsStore(database, daemon)
+        """What is remembered, in collections."""
 
     async def lease(self) -> UUID | None:
         """Takes the replica, or renews the lease; its id, or None while another daemon has it."""

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import asyncpg
 
+from daemon.replica.collections import Collections
 from daemon.replica.conflicts import Conflicts
 from daemon.replica.deletions import Deletions
 from daemon.replica.folder import Folder, Listing
@@ -61,11 +62,14 @@ class Sync:
         self._writer = Writer(folder, store, self._reading)
         self._deletions = Deletions(store, settle_seconds=settle_seconds)
         self._conflicts = Conflicts(store, self._writer, Deletions(store, settle_seconds=settle_seconds))
+        self._collections = Collections(
+            store.entries, self._writer, Deletions(store, settle_seconds=settle_seconds)
+        )
         self._index = Index(store, folder, self._writer)
 
     async def prepare(self, replica: UUID) -> None:
         """Makes the folder ready. A folder without the replica's mark is taken only while no file is known."""
-        if not await self._store.files():
+        if not await self._store.files() and not await self._collections.has_files():
             await asyncio.to_thread(self._folder.identify, replica)
         await asyncio.to_thread(self._folder.check, replica)
         await asyncio.to_thread(self._folder.clean)
@@ -83,6 +87,7 @@ class Sync:
             await self._deletions.bury(state, gone)
         await self._conflicts.end_deleted(state, conflicts, conflict_paths)
         await self._add(state, new)
+        await self._collections.run(state)
         await self._index.run(state)
         return state.report
 
@@ -90,7 +95,7 @@ class Sync:
         """What both sides have."""
         known = await self._store.files()
         listing = await asyncio.to_thread(self._list, replica)
-        expected = [base.path for base in known]
+        expected = [*(base.path for base in known), *await self._collections.load()]
         files = await asyncio.to_thread(self._reading.files, listing, expected, _noted_files(known))
         # Once more: if the folder was unmounted meanwhile, nothing is gone.
         await asyncio.to_thread(self._folder.check, replica)
@@ -101,6 +106,7 @@ class Sync:
             {base.conflict: base for base in known if base.conflict is not None},
             {key(path) for path in (*listing.files, *listing.folders, *listing.unread, *expected)},
         )
+        self._collections.claim(state)
         state.report.waits = files.waiting > 0
         state.report.not_text = files.not_text + files.failed + listing.left_out
         return state

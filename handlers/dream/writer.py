@@ -13,8 +13,9 @@ from pgvector import Vector
 from handlers.shared.ports import Store
 from memory.insights import Insight, KnownInsights
 
+# What a person wrote into an insight stays.
 WRITE_INSIGHTS = """
-insert into public.dream_insights
+insert into public.dream_insights as i
     (id, agent_id, user_id, insight, source_memories, category, confidence, embedding, dream_id)
 select coalesce(n.id, gen_random_uuid()), n.agent_id, n.user_id, n.insight,
        array(select jsonb_array_elements_text(n.sources)::uuid), n.category, n.confidence, memoryd.comparable(n.embedding), $9
@@ -22,11 +23,11 @@ from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::jsonb[], $6::tex
      as n(id, agent_id, user_id, insight, sources, category, confidence, embedding)
 on conflict (id) do update
 set agent_id = excluded.agent_id,
-    insight = excluded.insight,
-    category = excluded.category,
+    insight = case when i.last_modified_human is null then excluded.insight else i.insight end,
+    category = case when i.last_modified_human is null then excluded.category else i.category end,
     source_memories = excluded.source_memories,
     confidence = excluded.confidence,
-    embedding = excluded.embedding,
+    embedding = case when i.last_modified_human is null then excluded.embedding else i.embedding end,
     generated_at = now(),
     dream_id = excluded.dream_id
 """

@@ -147,6 +147,7 @@ class Replicated:
             report = await self.once()
             total.counts.update(report.counts)
             total.asked, total.refused, total.error = report.asked, report.refused, report.error
+            total.asked_entries = report.asked_entries
             total.failures, total.waits, total.not_text = report.failures, report.waits, report.not_text
             if not report.again and not any(report.counts.values()):
                 return total

@@ -112,6 +112,13 @@ create or replace trigger memories_updated after update on public.agent_memory
     for each statement execute function memoryd.memories_updated();
 create or replace trigger note_deleted after delete on public.agent_memory
     referencing old table as changed for each statement execute function memoryd.note_write();
+create or replace trigger note_entries_deleted after delete on public.agent_memory
+    referencing old table as old_rows for each statement execute function memoryd.note_entries('memory');
+create or replace trigger note_entries_inserted after insert on public.agent_memory
+    referencing new table as new_rows for each statement execute function memoryd.note_entries('memory');
+create or replace trigger note_entries_updated after update on public.agent_memory
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.note_entries('memory');
 create or replace trigger note_inserted after insert on public.agent_memory
     referencing new table as changed for each statement execute function memoryd.note_write();
 create or replace trigger note_updated after update on public.agent_memory
@@ -206,6 +213,13 @@ create or replace trigger drop_when_off before insert on public.dream_insights
 create or replace trigger forget_embedding before update on public.dream_insights
     for each row when (new.insight is distinct from old.insight)
     execute function memoryd.forget_embedding('embedding');
+create or replace trigger note_entries_deleted after delete on public.dream_insights
+    referencing old table as old_rows for each statement execute function memoryd.note_entries('insight');
+create or replace trigger note_entries_inserted after insert on public.dream_insights
+    referencing new table as new_rows for each statement execute function memoryd.note_entries('insight');
+create or replace trigger note_entries_updated after update on public.dream_insights
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.note_entries('insight');
 create or replace trigger rows_deleted after delete on public.dream_insights
     referencing old table as old_rows for each statement execute function memoryd.rows_deleted('insight');
 create or replace trigger rows_inserted after insert on public.dream_insights
@@ -253,6 +267,8 @@ create or replace trigger requests_updated after update on public.memory_request
 -- public.memory_settings
 create or replace trigger stamp_settings before update on public.memory_settings
     for each row execute function memoryd.stamp_updated_at();
+create or replace trigger note_switched after insert or update or delete on public.memory_settings
+    for each row execute function memoryd.note_switched();
 create or replace trigger settings_changed after update on public.memory_settings
     for each row when ((new.memory_ttl_hours, new.task_memory_ttl_hours)
                        is distinct from (old.memory_ttl_hours, old.task_memory_ttl_hours))
@@ -270,6 +286,13 @@ create or replace trigger forget_embedding before update on public.shared_knowle
     execute function memoryd.forget_embedding('embedding');
 create or replace trigger stamp_knowledge_insert before insert on public.shared_knowledge
     for each row execute function memoryd.stamp_knowledge();
+create or replace trigger note_entries_deleted after delete on public.shared_knowledge
+    referencing old table as old_rows for each statement execute function memoryd.note_entries('knowledge');
+create or replace trigger note_entries_inserted after insert on public.shared_knowledge
+    referencing new table as new_rows for each statement execute function memoryd.note_entries('knowledge');
+create or replace trigger note_entries_updated after update on public.shared_knowledge
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.note_entries('knowledge');
 create or replace trigger rows_deleted after delete on public.shared_knowledge
     referencing old table as old_rows for each statement execute function memoryd.rows_deleted('knowledge');
 create or replace trigger rows_inserted after insert on public.shared_knowledge

@@ -187,6 +187,33 @@ begin
 end
 $$;
 
+-- Deletes what the replica knows of a user's entries, and of others that were made of the user's memories:
+-- what people deleted and could bring back, and texts of conflicts. The daemon that keeps the replica
+-- deletes their files and sections, whatever these say by then. p_ids: all rows that were deleted. It comes
+-- after the rows are deleted.
+create or replace function memoryd.erase_sections(p_user uuid, p_ids uuid[], p_memories uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    buried constant uuid[] := array(
+        select b.row_id from memoryd.replica_buried b where b.user_id = p_user and b.source = 'memory');
+    drawn uuid[];
+begin
+    if buried <> '{}' then
+        with gone as (delete from public.dream_insights i where i.source_memories && buried returning i.id)
+        select array_agg(g.id) into drawn from gone g;
+    end if;
+    update memoryd.replica_collections c set erased = true, stale = true where c.user_id = p_user;
+    update memoryd.replica_sections s set erased = true where s.row_id = any(p_ids || drawn);
+    delete from memoryd.replica_section_conflicts c
+    where c.user_id = p_user or c.row_id = any(p_ids);
+    delete from memoryd.replica_buried b
+    where b.user_id = p_user or b.row ->> 'created_by' = p_user::text
+       or b.row -> 'source_memories' ?| (p_memories || buried)::text[];
+end
+$$;
+
 create or replace function public.erase_user_memory(user_id uuid) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -246,6 +273,7 @@ begin
     perform memoryd.erase_agents(whose, agents, lanes);
     perform memoryd.fold_all_lexeme_changes();
     perform memoryd.erase_copies(whose, hashes);
+    perform memoryd.erase_sections(whose, row_ids, memories);
 
     -- Deletes what the audit trail says of this erasure's own statements, then notes that there was an
     -- erasure, not of which user.

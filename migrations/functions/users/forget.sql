@@ -24,6 +24,25 @@ begin
 end
 $$;
 
+-- Has the sections of memories that are forgotten deleted from the replica, whatever people wrote into them,
+-- and deletes what could bring them back: of end users their own.
+create or replace function memoryd.forget_sections(p_ids uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update memoryd.replica_sections s set erased = true
+    where s.source = 'memory' and s.row_id = any(p_ids)
+      and not exists (select from public.agent_memory m where m.id = s.row_id);
+    delete from memoryd.replica_section_conflicts c
+    where c.source = 'memory' and c.row_id = any(p_ids)
+      and not exists (select from public.agent_memory m where m.id = c.row_id);
+    delete from memoryd.replica_buried b
+    where b.source = 'memory' and b.row_id = any(p_ids)
+      and (memoryd.caller_is_service() or b.user_id = memoryd.caller_id());
+end
+$$;
+
 -- An end user deletes only their own rows: rows of others are treated like rows that do not exist, so they
 -- are not locked, not waited for and not counted.
 create or replace function public.forget(ids uuid[], source text default 'memory') returns bigint
@@ -53,6 +72,9 @@ begin
                    in_table, case forget.source when 'settings' then 'user_id' else 'id' end)
         using forget.ids, memoryd.caller_is_service(), memoryd.caller_id();
     get diagnostics deleted = row_count;
+    if forget.source = 'memory' then
+        perform memoryd.forget_sections(forget.ids);
+    end if;
     return deleted;
 end
 $$;

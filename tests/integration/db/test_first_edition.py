@@ -54,15 +54,15 @@ RENAMED = {
 INDEX = {"lexemes", "sparse_embedding", "prior", "says_when", "code"}
 """Columns that memoryd wrote beside the searched text, and which memoryd.entries replaces."""
 GONE = {
-    "agent_memory": INDEX,
+    "agent_memory": INDEX | {"last_modified_human"},
     # The embedding was that of the message and its neighbours.
     "conversation_messages": INDEX | {"embedding"},
     "memory_chunks": INDEX - {"sparse_embedding"} | {"headings"},
     # New columns; and a document without content is complete: see test_documents_with_content_wait_to_be_cut_after_it.
     "documents": {"access_level", "visibility_tags", "chunked_at", "file_hash", "status"},
     # Their scope is another one now.
-    "shared_knowledge": INDEX | {"scope"},
-    "dream_insights": INDEX | {"scope"},
+    "shared_knowledge": INDEX | {"scope", "last_modified_human"},
+    "dream_insights": INDEX | {"scope", "last_modified_human"},
 }
 TO_INDEX = """
 select s.source, s.id, s.scope from memoryd.searchable s

@@ -126,6 +126,17 @@ async def test_the_same_cluster_seen_again_updates_its_insight(sleeper: asyncpg.
     assert str(changed["dream_id"]) == third["dream_id"]
     assert await sleeper.fetchval("select count(*) from dream_sessions where status = 'completed'") == 3
 
+    # What a person wrote into it stays; what it is drawn from does not.
+    await sleeper.execute(
+        "update dream_insights set insight = 'Change the tape.', last_modified_human = now() where id = $1",
+        changed["id"],
+    )
+    more = await failures(sleeper, 1)
+    await dream(sleeper)
+    kept = await one_row(sleeper, "select * from dream_insights where id = $1", changed["id"])
+    assert kept["insight"] == "Change the tape."
+    assert set(more) < set(kept["source_memories"])
+
 
 async def test_corrected_failures_become_a_pattern(sleeper: asyncpg.Connection) -> None:
     await failures(sleeper, 2)

@@ -1,0 +1,215 @@
+"""The replica of what is remembered: a pass over the files that have a section for each entry.
+
+Promise: as for documents (sync). What a person wrote is in the database in the same transaction as its base; a file is written
+before it is noted; a pass may end at any point, and the next one goes on from what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+from daemon.replica.collections_file import CollectionFile, CollectionFiles
+from daemon.replica.collections_place import Places
+from daemon.replica.collections_store import Collection, CollectionsStore
+from daemon.replica.deletions import Deletions
+from daemon.replica.reading import Known
+from daemon.replica.state import State, Writer
+from memory.replica_collections import AGENTS, key_of
+from memory.replica_names import key, safe, user_of
+from memory.replica_sections import Sections
+
+
+class Collections:
+    """Makes files of entries, and the entries, the same."""
+
+    def __init__(self, store: CollectionsStore, writer: Writer, deletions: Deletions) -> None:
+        self._store = store
+        self._writer = writer
+        self._places = Places(store)
+        self._files = CollectionFiles(store, writer)
+        self._deletions = deletions
+        self._known: dict[UUID, Collection] = {}
+        self._claimed: dict[str, Known] = {}
+
+    async def load(self) -> list[str]:
+        """Reads which collections there are. The paths of their files."""
+        self._known = {one.id: one for one in await self._store.collections()}
+        return [one.path for one in self._known.values()]
+
+    async def has_files(self) -> bool:
+        """Whether a file of entries is known."""
+        await self.load()
+        return any(one.file is not None for one in self._known.values())
+
+    def claim(self, state: State) -> None:
+        """Takes the files of entries out of those that are documents'."""
+        documents = {base.path for base in (*state.bases.values(), *state.conflicts.values())}
+        own = {one.path for one in self._known.values()}
+        self._claimed = {
+            path: known
+            for path, known in state.files.known.items()
+            if path not in documents
+            and known.id is None
+            and known.conflict is None
+            and (path in own or known.collection is not None or key_of(path) is not None)
+        }
+        for path in self._claimed:
+            del state.files.known[path]
+
+    async def run(self, state: State) -> None:
+        """One pass."""
+        collections = self._known
+        files = self._located(state, collections)
+        await self._erase(state, collections, files)
+        await self._begin(state, collections, files)
+        stale = await self._places.run(state, collections)
+        changed = {
+            one.id: found
+            for one in collections.values()
+            if (found := files.get(one.id)) is not None and found[1].hash != one.file
+        }
+        present = await self._adopt(state, collections, changed)
+        gone = {
+            one.id
+            for one in collections.values()
+            if one.file is not None and one.id not in files and one.path not in state.files.unknown
+        }
+        if not self._deletions.are_settled(state, {collections[one].path for one in gone}):
+            present.unreadable |= gone
+        for one in list(collections.values()):
+            path, known = files.get(one.id, (one.path, None))
+            if path in state.files.unknown or one.id in present.unreadable:
+                continue
+            is_moved = one.path != path
+            if one.stale or one.missing or is_moved or one.id in stale | changed.keys() | gone:
+                await self._files.run(state, CollectionFile(replace(one, path=path), known, is_moved))
+
+    def _located(self, state: State, collections: Mapping[UUID, Collection]) -> dict[UUID, tuple[str, Known]]:
+        """Where the file of each collection is: at its path, or wherever a person moved it."""
+        marks: dict[UUID, list[str]] = {}
+        for path, file in sorted(self._claimed.items()):
+            if file.collection is not None:
+                marks.setdefault(file.collection, []).append(path)
+        found: dict[UUID, tuple[str, Known]] = {}
+        for one in collections.values():
+            known = self._claimed.get(one.path)
+            if known is not None and known.collection in (None, one.id):
+                found[one.id] = one.path, known
+                continue
+            if one.path in state.files.unknown:
+                continue
+            for path in marks.get(one.id, ()):
+                if user_of(path) in (None, one.key.user):
+                    found[one.id] = path, self._claimed[path]
+                    break
+        return found
+
+    async def _erase(
+        self,
+        state: State,
+        collections: dict[UUID, Collection],
+        files: dict[UUID, tuple[str, Known]],
+    ) -> None:
+        """Deletes the files of users who were erased, and copies of them, whatever they say by now."""
+        erased = [one for one in collections.values() if one.erased]
+        gone = []
+        for one in erased:
+            own = {path for path, known in self._claimed.items() if known.collection == one.id}
+            own |= {files[one.id][0]} if one.id in files else set()
+            done = one.path not in state.files.unknown
+            for path in sorted(own):
+                removed = await self._writer.remove(
+                    state, path, replaces=self._claimed[path].hash, for_good=True
+                )
+                state.report.counts["removed"] += removed
+                done &= removed
+                if removed:
+                    del self._claimed[path]
+                    state.listing.files.pop(path, None)
+                    state.taken.discard(key(path))
+            if done:
+                gone.append(one.id)
+            files.pop(one.id, None)
+            del collections[one.id]
+        await self._store.forget(gone)
+
+    async def _begin(
+        self,
+        state: State,
+        collections: dict[UUID, Collection],
+        files: dict[UUID, tuple[str, Known]],
+    ) -> None:
+        """Makes collections of files that people put where a collection's file is."""
+        known_paths = {path for path, _ in files.values()}
+        agents = {safe(one.key.agent): one.key.agent for one in collections.values() if one.key.agent}
+        new = []
+        for path, known in self._claimed.items():
+            of = key_of(path)
+            if of is None or path in known_paths or known.collection is not None:
+                continue
+            said = await self._writer.sections(state, path, known)
+            if said is None or not said.sections:
+                continue
+            if path.startswith(f"{AGENTS}/") and of.agent is not None:
+                of = replace(of, agent=agents.get(of.agent, of.agent))
+            part = 1 + max((one.part for one in collections.values() if one.key == of), default=0)
+            one = Collection(uuid4(), of, part, path, None, None)
+            collections[one.id], files[one.id] = one, (path, known)
+            new.append(one)
+        await self._store.make(new)
+
+    async def _adopt(
+        self,
+        state: State,
+        collections: Mapping[UUID, Collection],
+        changed: Mapping[UUID, tuple[str, Known]],
+    ) -> _Present:
+        """Follows sections that people moved from one file into another of the same kind and user."""
+        present = _Present()
+        for id_, (path, known) in changed.items():
+            said = await self._writer.sections(state, path, known)
+            if said is None:
+                present.unreadable.add(id_)
+            else:
+                present.ids[id_] = _ids(said)
+        for id_, ids in present.ids.items():
+            one = collections[id_]
+            adopted = []
+            for entry, there in (await self._store.elsewhere(one.key.source, id_, ids)).items():
+                home = collections.get(there.collection)
+                if home is None or not there.is_written:
+                    continue
+                if home.key.user == one.key.user and self._has_left(state, home, entry, changed, present):
+                    adopted.append(entry)
+            await self._store.adopt(id_, sorted(adopted))
+            state.report.counts["moved"] += len(adopted)
+        return present
+
+    def _has_left(
+        self,
+        state: State,
+        home: Collection,
+        entry: UUID,
+        changed: Mapping[UUID, tuple[str, Known]],
+        present: _Present,
+    ) -> bool:
+        """Whether an entry's own file has its section no more."""
+        if home.id in present.ids:
+            return entry not in present.ids[home.id]
+        return (
+            home.id not in changed and home.path not in state.files.unknown and home.path not in self._claimed
+        )
+
+
+class _Present:
+    """Which entries the files name that were changed."""
+
+    def __init__(self) -> None:
+        self.ids: dict[UUID, set[UUID]] = {}
+        self.unreadable: set[UUID] = set()
+
+
+def _ids(said: Sections) -> set[UUID]:
+    return {one.id for one in said.sections if one.id is not None}

@@ -1,0 +1,250 @@
+"""What has to be done so that a collection's file and its entries become the same, decided entry by entry.
+
+Three hashes of each entry decide, as for documents (memory/replica.py): what section and row had last, both; what the section
+has; and what the row has.
+
+Promise: no text is lost. What one side changed goes to the other. Of what both changed the person's text stands, and the other
+one is kept as a conflict. A section that has no text yet stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from memory.replica import Action, Row, decide
+from memory.replica_collections import Entry, Key, Said, Source, Words, label_for, said_by
+from memory.replica_sections import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """An entry that is known to be, or to have been, in a file."""
+
+    base: bytes | None
+    """What section and row had last, both; None: it was not written yet."""
+    label: str
+    """The label that the section had last."""
+    erased: bool
+    entry: Entry | None
+    """The row; None: it is gone, or not current any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """An entry of another file."""
+
+    collection: UUID
+    is_written: bool
+    """Whether it is in that file."""
+    label: str
+    left: bytes | None
+    """What its section had here when an agent moved it away; None: no agent did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A conflict: the text that lost against an entry's."""
+
+    id: UUID
+    entry: UUID
+    words: Words
+    made: datetime
+    base: bytes | None
+    """What its section had last; None: it was not written yet."""
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A row takes a section's text."""
+
+    id: UUID
+    version: bytes
+    words: Words
+    lost: bool
+    """The row's text was changed too, and becomes a conflict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A section that becomes an entry."""
+
+    place: int
+    """Of the section in the file."""
+    wanted: UUID | None
+    """The id that it names: of an entry that a person deleted, perhaps."""
+    words: Words
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be done."""
+
+    edits: list[Edit] = field(default_factory=list)
+    additions: list[Addition] = field(default_factory=list)
+    removed: dict[UUID, bytes] = field(default_factory=dict)
+    """Entries whose section a person deleted, with the version of the row that was compared."""
+    gone: list[UUID] = field(default_factory=list)
+    """Entries that have neither section nor row any more."""
+    changed_conflicts: list[tuple[UUID, Words]] = field(default_factory=list)
+    ended_conflicts: list[UUID] = field(default_factory=list)
+    promoted: dict[UUID, UUID] = field(default_factory=dict)
+    """Entries that take the text of a conflict, each with the conflict: an edit says the rest."""
+    layout: list[UUID | Section] = field(default_factory=list)
+    """The file: entries by their ids, and sections that stay as they are."""
+    places: dict[int, int] = field(default_factory=dict)
+    """Where in the layout each addition is, by the place of its section."""
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is to be done in the database."""
+        done = self.edits or self.additions or self.removed or self.changed_conflicts
+        return not (done or self.ended_conflicts)
+
+
+def merge(
+    of: Key,
+    sections: Sequence[Section],
+    noted: Mapping[UUID, Noted],
+    conflicts: Mapping[UUID, Other],
+    *,
+    elsewhere: Mapping[UUID, Elsewhere],
+) -> Plan:
+    """`elsewhere`: those entries of other files that sections name here."""
+    return _Merge(of, noted, conflicts, elsewhere).run(sections)
+
+
+class _Merge:
+    def __init__(
+        self,
+        of: Key,
+        noted: Mapping[UUID, Noted],
+        conflicts: Mapping[UUID, Other],
+        elsewhere: Mapping[UUID, Elsewhere],
+    ) -> None:
+        self._of = of
+        self._noted = noted
+        self._conflicts = conflicts
+        self._elsewhere = elsewhere
+        self._plan = Plan()
+        self._seen: set[UUID] = set()
+        self._other_texts: dict[UUID, Words] = {}
+
+    def run(self, sections: Sequence[Section]) -> Plan:
+        named = {one.id for one in sections if one.id is not None and one.conflict is None}
+        missing = [entry for entry in self._noted if entry not in named]
+        known_again = self._by_digest(missing)
+        for place, section in enumerate(sections):
+            said = said_by(section, self._of)
+            if section.conflict is not None:
+                self._conflict(place, section, said)
+            elif not said.body.strip() or (not said.title and self._of.source is Source.KNOWLEDGE):
+                self._unfinished(section)
+            elif (entry := self._entry(section, said, known_again)) is not None:
+                self._compare(place, section, said, entry)
+            elif not self._was_moved_away(section, said):
+                copied = section.id in self._seen or section.id in self._noted
+                self._add(place, section, said, wanted=None if copied else section.id)
+        self._without_section(missing)
+        return self._plan
+
+    def _by_digest(self, missing: Sequence[UUID]) -> dict[bytes, list[UUID]]:
+        """Entries that no section names, by what their sections had: a section may have lost its id."""
+        found: dict[bytes, list[UUID]] = {}
+        for entry in missing:
+            base = self._noted[entry].base
+            if base is not None:
+                found.setdefault(base, []).append(entry)
+        return found
+
+    def _entry(self, section: Section, said: Said, missing: dict[bytes, list[UUID]]) -> UUID | None:
+        """The entry whose section this is."""
+        if section.id is not None:
+            return section.id if section.id in self._noted and section.id not in self._seen else None
+        labels = {self._noted[one].label for ids in missing.values() for one in ids}
+        for label in sorted(labels) if said.label is None else [said.label]:
+            ids = missing.get(said.words(label).digest(), [])
+            if ids:
+                return ids.pop(0)
+        return None
+
+    def _was_moved_away(self, section: Section, said: Said) -> bool:
+        """Whether an agent moved its entry to another file, and no person wrote into it meanwhile."""
+        one = None if section.id is None else self._elsewhere.get(section.id)
+        return one is not None and one.left is not None and said.words(one.label).digest() == one.left
+
+    def _compare(self, place: int, section: Section, said: Said, entry: UUID) -> None:
+        self._seen.add(entry)
+        one = self._noted[entry]
+        if one.entry is None:
+            self._without_row(place, section, said, entry, one)
+            return
+        words, row = said.words(one.label), one.entry
+        match decide(Row.THERE, base=one.base, theirs=words.digest(), ours=row.words.digest()):
+            case Action.TAKE:
+                self._plan.edits.append(Edit(entry, row.version, words, lost=False))
+            case Action.TAKE_BOTH:
+                self._plan.edits.append(Edit(entry, row.version, words, lost=True))
+            case _:
+                pass
+        self._plan.layout.append(entry)
+
+    def _without_row(self, place: int, section: Section, said: Said, entry: UUID, one: Noted) -> None:
+        """What is erased goes, whatever the section says by now; else what a person wrote stays."""
+        self._plan.gone.append(entry)
+        if not one.erased and said.words(one.label).digest() != one.base:
+            self._add(place, section, said)
+
+    def _add(self, place: int, section: Section, said: Said, *, wanted: UUID | None = None) -> None:
+        self._plan.places[place] = len(self._plan.layout)
+        self._plan.layout.append(section)
+        self._plan.additions.append(Addition(place, wanted, said.words(label_for(self._of))))
+
+    def _unfinished(self, section: Section) -> None:
+        if section.id is not None:
+            self._seen.add(section.id)
+            if (one := self._noted.get(section.id)) is not None and one.entry is None:
+                self._plan.gone.append(section.id)
+                return
+        self._plan.layout.append(section)
+
+    def _conflict(self, place: int, section: Section, said: Said) -> None:
+        assert section.conflict is not None
+        one = self._conflicts.get(section.conflict)
+        if one is None or one.id in self._other_texts:
+            if said.body.strip():
+                self._add(place, section, said)
+            return
+        words = said.words(one.words.label)
+        self._other_texts[one.id] = words
+        if one.ended and one.base is not None and words.digest() != one.base:
+            self._add(place, section, said)
+        elif not one.ended and words.digest() != one.words.digest() and said.body.strip():
+            self._plan.changed_conflicts.append((one.id, words))
+
+    def _without_section(self, missing: Sequence[UUID]) -> None:
+        """Entries that have no section now, and conflicts that have none."""
+        for entry in missing:
+            if entry in self._seen:
+                continue
+            one = self._noted[entry]
+            if one.entry is None:
+                self._plan.gone.append(entry)
+            elif one.base is not None and one.base == one.entry.words.digest():
+                self._remove(entry, one.entry)
+        for other in self._conflicts.values():
+            deleted = other.id not in self._other_texts and other.base is not None and not other.ended
+            if deleted and other.entry not in self._plan.removed:
+                self._plan.ended_conflicts.append(other.id)
+
+    def _remove(self, entry: UUID, row: Entry) -> None:
+        """Who deletes an entry's own section and leaves that of a conflict wants the other text."""
+        for other in self._conflicts.values():
+            if other.entry == entry and other.id in self._other_texts and not other.ended:
+                self._plan.edits.append(Edit(entry, row.version, self._other_texts[other.id], lost=False))
+                self._plan.promoted[entry] = other.id
+                self._plan.layout.append(entry)
+                return
+        self._plan.removed[entry] = row.version
