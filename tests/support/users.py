@@ -113,6 +113,8 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
                                               "reasoning": word, "error_message": word})  # fmt: skip
     await add("user_memory_access", {"user_id": user, "user_role": "employee", "allowed_tags": [word],
                                      "allowed_contexts": [word]})  # fmt: skip
+    chat = await insert(connection, "chat_groups", {"platform": "slack"})
+    await add("chat_group_members", {"user_id": user, "chat_id": chat})
     await connection.execute("insert into memory_settings (user_id, memory_ttl_hours) values ($1, 500)", user)
     return ids
 
