@@ -21,11 +21,9 @@ alter table public.chat_group_members force row level security;
 alter table memoryd.entries add column group_scope bigint;
 alter table memoryd.spare_entries add column group_scope bigint;
 comment on column memoryd.entries.group_scope is
-    'Of a message in a group chat: the scope of the group, in which it has an entry, too. '
-    'Null: there is none, or this is that entry.';
+    'Of a message in a group chat: the group''s scope, where it has a second entry; null: it has none.';
 comment on column memoryd.spare_entries.group_scope is
-    'Of a message in a group chat: the scope of the group, in which it has an entry, too. '
-    'Null: there is none, or this is that entry.';
+    'Of a message in a group chat: the group''s scope, where it has a second entry; null: it has none.';
 
 -- Messages that are in a group already get their entries there in the background.
 insert into memoryd.jobs (topic, ref, payload)

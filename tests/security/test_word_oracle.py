@@ -27,7 +27,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVE, FAY = UUID(int=0xE), UUID(int=0xF)
 """Ann asks; of Bob's words none is hers to find; Eve is granted what is shared; Fay is a member of a group, not of Bob's."""
 
-THERE, SHARED, FRESH, GROUPED, NOWHERE = "zorblat", "murvano", "vexorit", "grobkin", "wibnixo"
+THERE, SHARED, FRESH, GROUPED, NOWHERE = "zorblat", "murvano", "vexorit", "yorbant", "wibnixo"
 """A word of Bob's own, one of what he shares, one whose rows are not counted yet, one of his group, and one of no row."""
 
 ROWS = """
@@ -60,7 +60,7 @@ insert into chat_groups (id, platform) values (md5('bobs')::uuid, 'web'), (md5('
 insert into chat_group_members (chat_id, user_id) values (md5('bobs')::uuid, '{bob}'), (md5('fays')::uuid, '{fay}');
 insert into conversation_messages (session_id, chat_id, user_id, role, content)
 select md5(g)::uuid, md5(g)::uuid, case g when 'bobs' then '{bob}'::uuid end, 'user',
-       case g when 'bobs' then 'grobkin' else 'bread' end || ' and row ' || n
+       case g when 'bobs' then 'yorbant' else 'bread' end || ' and row ' || n
 from generate_series(1, 100) n, unnest('{{bobs,fays}}'::text[]) g;
 """
 
@@ -79,7 +79,7 @@ async def full(server: Server, template: str) -> AsyncIterator[str]:
             )
             fresh = await column(opened, UNINDEXED, "memory")
             assert len(await index_rows(opened, "memory", fresh, embedding=embedding(1.0))) == 50
-            await opened.execute("select memoryd.learn_words('{zorblat,murvano,vexorit,grobkin}')")
+            await opened.execute("select memoryd.learn_words('{zorblat,murvano,vexorit,yorbant}')")
             await opened.execute("vacuum analyze")
         yield url
 

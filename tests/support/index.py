@@ -48,7 +48,7 @@ with grouped as (
     select s.*, s.scope as home, g.scope as group_scope
     from memoryd.searchable s left join grouped g on g.source = s.source and g.id = s.id
     union all
-    select s.*, g.scope, null
+    select s.*, g.scope, g.scope
     from memoryd.searchable s join grouped g on g.source = s.source and g.id = s.id
     where g.scope is not null
 )

@@ -44,11 +44,14 @@ begin
 end
 $$;
 
--- Whether an entry is to be found here, and not by its copy in the scope of a group that is searched too
--- (p_scopes null: all are). Inlined.
-create or replace function memoryd.is_found_here(p_group_scope bigint, p_scopes bigint[]) returns boolean
+-- Of the two entries of a message in a group only one is to be found: in these scopes the group's, if the
+-- group's scope is among them; in a search of all scopes (null) the message's own. Inlined.
+create or replace function memoryd.is_found_here(p_scope bigint, p_group_scope bigint, p_scopes bigint[])
+returns boolean
 language sql immutable parallel safe
-return p_group_scope is null or coalesce(p_group_scope <> all (p_scopes), false);
+return p_group_scope is null
+    or case when p_scopes is null then p_scope <> p_group_scope
+            else p_scope = p_group_scope or p_group_scope <> all (p_scopes) end;
 
 -- Those of p_scopes that the caller may search: an end user their own, those of their groups, and 0, which is
 -- shared. All but the last are theirs as a whole. A privileged caller may search all, and p_scopes null means

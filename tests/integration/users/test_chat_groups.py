@@ -10,13 +10,16 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.acceptance.test_documents import ROOT, sql_blocks
+from tests.acceptance.test_documents import sql_blocks
 from tests.support.acting import ANN, BOB, CAT, DAN, acting_as
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.index import entries, index_rows, stale
 from tests.support.isolation import index_world
 from tests.support.refusals import refused
+from tests.support.repository import ROOT
 from tests.support.rows import column, embedding, insert, remember, say
+from tests.support.schemas import connected
+from tests.support.statistics import miscounted
 from tests.support.waiting import ANSWERED, IDLE, until
 
 GARDEN, KITCHEN = UUID(int=0x6A), UUID(int=0x17)
@@ -44,6 +47,14 @@ async def leave(connection: asyncpg.Connection, chat: UUID, user: UUID) -> None:
     await connection.execute("delete from chat_group_members where chat_id = $1 and user_id = $2", chat, user)
 
 
+async def exact(connection: asyncpg.Connection) -> None:
+    """Checks that each message has exactly the entries that it should have, and that their words are counted right."""
+    while await connection.fetchval("select memoryd.fold_lexeme_changes()"):
+        pass
+    assert await stale(connection) == []
+    assert await miscounted(connection) == []
+
+
 async def talk(connection: asyncpg.Connection, *, indexed: bool = True) -> dict[str, UUID]:
     """Two groups with what is said there, and lines of Ann's and Dan's alone. Returns the ids of the lines."""
     for chat, name in ((GARDEN, "garden"), (KITCHEN, "kitchen")):
@@ -59,7 +70,7 @@ async def talk(connection: asyncpg.Connection, *, indexed: bool = True) -> dict[
     said["stranger"] = await say(connection, uuid4(), "a stranger's lantern", user_id=DAN)
     if indexed:
         await index_world(connection)
-        assert await stale(connection) == []
+        await exact(connection)
     return said
 
 
@@ -133,9 +144,22 @@ async def test_a_member_writes_nothing_of_others(connection: asyncpg.Connection)
             "delete from chat_group_members where chat_id = $1",
         ):
             assert (await refused(connection, statement, KITCHEN))[0] == "42501"
-    assert set(await column(connection, "select content from conversation_messages")) >= {
-        LINES["bob"][2], LINES["agent"][2],
-    }  # fmt: skip
+    kept = {LINES["bob"][2], LINES["agent"][2], "guard the lantern"}
+    assert set(await column(connection, "select content from conversation_messages")) >= kept
+
+
+async def test_a_member_locks_nothing_of_others(connection: asyncpg.Connection, database_url: str) -> None:
+    said = await talk(connection)
+    async with connected(database_url) as owner:
+        for strength in ("update", "no key update", "share", "key share"):
+            async with acting_as(connection, ANN):
+                lock = f"select id from conversation_messages where chat_id is not null for {strength}"
+                assert await column(connection, lock) == [said["ann"]]
+                for table in ("chat_groups", "chat_group_members"):
+                    assert (await refused(connection, f"select id from {table} for {strength}"))[0] == "42501"
+                free = "select id from conversation_messages where chat_id is not null for update skip locked"
+                others = {said[who] for who in ("bob", "agent", "cook", "prompt")}
+                assert set(await column(owner, free)) == others
 
 
 async def test_who_leaves_sees_nothing_more_at_once(connection: asyncpg.Connection) -> None:
@@ -153,8 +177,8 @@ async def test_who_leaves_sees_nothing_more_at_once(connection: asyncpg.Connecti
 
 
 async def snapshot(connection: asyncpg.Connection) -> Sequence[tuple[object, ...]]:
-    """All entries, and that none is out of date."""
-    assert await stale(connection) == []
+    """All entries; none is out of date."""
+    await exact(connection)
     return await entries(connection)
 
 
@@ -179,13 +203,13 @@ async def test_a_message_that_moves_is_found_where_it_is(connection: asyncpg.Con
         "update conversation_messages set role = 'assistant' where id = $1", said["prompt"]
     )
     await connection.execute("update conversation_messages set role = 'system' where id = $1", said["agent"])
-    assert await stale(connection) == []
+    await exact(connection)
     gardens = [LINES["ann"][2], "my own lantern", "guard the lantern"]
     assert await found(connection, ANN) == sorted(gardens)
     assert await found(connection, BOB) == sorted([*gardens, LINES["bob"][2]])
     assert await found(connection, CAT) == sorted([*gardens, LINES["bob"][2], LINES["cook"][2]])
     await connection.execute("delete from chat_groups where id = $1", GARDEN)
-    assert await stale(connection) == []
+    await exact(connection)
     assert await column(connection, "select user_id from chat_group_members") == [CAT]
     assert await found(connection, ANN) == sorted([LINES["ann"][2], "my own lantern"])
     assert await found(connection, CAT) == sorted([LINES["bob"][2], LINES["cook"][2]])
@@ -240,7 +264,7 @@ async def test_a_shared_line_of_a_group_is_found_once(connection: asyncpg.Connec
     await connection.execute("update conversation_messages set access_level = 1 where id = $1", said["bob"])
     await insert(connection, "user_memory_access", {"user_id": ANN, "access_level": 1})
     await insert(connection, "user_memory_access", {"user_id": DAN, "access_level": 1})
-    assert await stale(connection) == []
+    await exact(connection)
     assert await found(connection, ANN) == sorted(GARDENS | {"my own lantern"})
     assert await found(connection, BOB) == sorted(GARDENS)
     assert await found(connection, CAT) == sorted(GARDENS | {LINES["cook"][2]})
@@ -274,7 +298,7 @@ async def test_an_erasure_takes_a_members_lines_from_all(connection: asyncpg.Con
     await talk(connection)
     async with acting_as(connection, BOB):
         await connection.execute("select erase_user_memory(memoryd.caller_id())")
-    assert await stale(connection) == []
+    await exact(connection)
     assert await found(connection, ANN) == sorted([*(GARDENS - {LINES["bob"][2]}), "my own lantern"])
     assert await column(connection, "select user_id from chat_group_members where user_id = $1", BOB) == []
     assert await found(connection, BOB) == []
@@ -339,7 +363,7 @@ async def test_a_thousand_members_find_what_one_of_them_said(connection: asyncpg
     await connection.execute(CROWD, GARDEN)
     await connection.execute(CROWD_SAYS, GARDEN)
     await index_world(connection)
-    assert await stale(connection) == []
+    await exact(connection)
     written = "select count(*) from memoryd.entries"
     assert await connection.fetchval(written) == 2000
     members = await column(
@@ -380,7 +404,7 @@ async def test_a_daemon_indexes_messages_for_the_members(
 ) -> None:
     await talk(connection, indexed=False)
     await until(connection, IDLE)
-    assert await stale(connection) == []
+    await exact(connection)
     assert await connection.fetchval("select count(*) from memoryd.unindexed") == 0
     request = {
         "kind": "recall",
@@ -397,7 +421,7 @@ async def test_a_daemon_indexes_messages_for_the_members(
     answer = await connection.fetchval("select result from memory_requests where id = $1", asked)
     assert sorted(one["content"] for one in json.loads(answer)) == sorted(GARDENS - {LINES["ann"][2]})
     await until(connection, IDLE)
-    assert await stale(connection) == []
+    await exact(connection)
 
 
 AS_BEFORE = """
@@ -419,5 +443,5 @@ async def test_messages_of_before_the_upgrade_are_indexed_for_the_members(
     assert await connection.fetchval("select count(*) from memoryd.jobs") == len(LINES)
     await daemons.start()
     await until(connection, IDLE)
-    assert await stale(connection) == []
+    await exact(connection)
     assert await found(connection, BOB) == sorted(GARDENS)
