@@ -75,7 +75,7 @@ grant execute on function
     memoryd.text_hash(public.dream_insights),
     memoryd.sources, memoryd.states_of, memoryd.scope_of, memoryd.kind_weight, memoryd.recency,
     memoryd.dimensions, memoryd.searched_dimensions, memoryd.comparable,
-    memoryd.scopes_asked, memoryd.group_scope, memoryd.group_scopes, memoryd.rows_in, memoryd.find,
+    memoryd.asks_unowned, memoryd.group_scope, memoryd.rows_in, memoryd.find,
     memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
     memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.search,

@@ -413,7 +413,8 @@ begin
     from memoryd.rank_passages(
         caller, access, sources, scopes,
         memoryd.candidates(caller, access, sources, scopes, question, p_embedding, reach),
-        question, p_embedding, p_user, asked.unowned, p_agent, p_filter, p_count, asked.groups) h;
+        question, p_embedding, p_user, memoryd.asks_unowned(caller, p_agent, p_user), p_agent, p_filter,
+        p_count, asked.groups) h;
 end
 $$;
 
@@ -541,7 +542,7 @@ declare
     condition constant jsonb := coalesce(p_filter, '{}');
     -- They count only without an embedding.
     asked_keywords constant text[] := case when p_embedding is null then public.extract_keywords(p_query) end;
-    asked record;
+    unowned constant boolean := memoryd.asks_unowned(caller, p_agent, p_user);
 begin
     perform memoryd.check_search(p_embedding, p_count, p_sources, condition);
     -- An end user without an id finds nothing. Nothing is found of a user who has switched memory off.
@@ -549,7 +550,6 @@ begin
        or memoryd.memory_is_off(coalesce(p_user, caller.user_id)) then
         return;
     end if;
-    select * into asked from memoryd.scopes_asked(caller, p_agent, p_user);
     return query
     with ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
@@ -578,7 +578,7 @@ begin
                0.2 * l.strength
         from linked g
         cross join lateral memoryd.linked_rows(
-            g.ids, asked_keywords, p_user, asked.unowned, p_agent, condition) m
+            g.ids, asked_keywords, p_user, unowned, p_agent, condition) m
         join links l on l.id = m.id
     ), best as materialized (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as rank

@@ -26,8 +26,7 @@ end
 $$;
 
 -- The scopes of the group chats that a user is a member of. Where the current context is a group chat (its
--- id), that one alone: what is said in one group does not come up in another. It reads with the caller's
--- rights: an end user who asks for somebody else is told of no group.
+-- id), that one alone: what is said in one group does not come up in another.
 create or replace function memoryd.group_scopes(p_user uuid) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -83,11 +82,15 @@ begin
 end
 $$;
 
--- The scopes that a question goes to (null: all), which of them are of groups, and whether it goes only to
--- rows without an owner.
+-- Whether a question goes only to rows without an owner. Inlined.
+create or replace function memoryd.asks_unowned(p_caller memoryd.caller, p_agent text, p_user uuid)
+returns boolean
+language sql immutable parallel safe
+return (p_caller).privileged and p_user is null and p_agent is not null;
+
+-- The scopes that a question goes to (null: all), and which of them are of groups.
 create or replace function memoryd.scopes_asked(
-    p_caller memoryd.caller, p_agent text, p_user uuid,
-    out scopes bigint[], out groups bigint[], out unowned boolean)
+    p_caller memoryd.caller, p_agent text, p_user uuid, out scopes bigint[], out groups bigint[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -105,7 +108,6 @@ begin
             then array[memoryd.scope_of(p_user, null)] || groups
         when p_agent is not null
             then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0] end;
-    unowned := (p_caller).privileged and p_user is null and p_agent is not null;
 end
 $$;
 

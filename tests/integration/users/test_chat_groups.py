@@ -257,6 +257,8 @@ async def test_in_the_context_of_one_group_no_other_group_is_searched(connection
         there = f"select content from recall_in_context('{context}', 'lantern', match_count => 100)"
         own = {LINES["cook"][2]}
         assert await found(connection, CAT, there if context else RECALL) == sorted(lines | own), context
+        # Who knows the id of a group and is no member of it finds what there is without the group.
+        assert await found(connection, DAN, there if context else RECALL) == ["a stranger's lantern"], context
 
 
 async def test_a_shared_line_of_a_group_is_found_once(connection: asyncpg.Connection) -> None:
