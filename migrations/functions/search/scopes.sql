@@ -26,7 +26,7 @@ end
 $$;
 
 -- The scopes of the group chats that a user is a member of. Where the current context is a group chat (its
--- id), that one alone: what is said in one group does not come up in another.
+-- id), that one alone: what others say in one group does not come up in another.
 create or replace function memoryd.group_scopes(p_user uuid) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

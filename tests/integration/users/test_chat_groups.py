@@ -280,6 +280,8 @@ async def test_nothing_is_recalled_of_a_member_with_memory_off(connection: async
     await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
     assert await found(connection, ANN) == sorted([*(GARDENS - {LINES["bob"][2]}), "my own lantern"])
     assert await found(connection, BOB) == []
+    async with acting_as(connection, ANN):
+        assert set(await column(connection, "select content from load_context($1)", GARDEN)) == GARDENS
     await say(connection, GARDEN, "one more lantern of Bob's", user_id=BOB, chat_id=GARDEN)
     await say(connection, GARDEN, "one more lantern of Ann's", user_id=ANN, chat_id=GARDEN)
     await connection.execute("update memory_settings set memory_enabled = true")
