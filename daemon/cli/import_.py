@@ -78,8 +78,9 @@ def import_(
     )
     if not any(any(c.values()) for c in counts.values()):
         say("The file holds no rows.")
-    if counts.get("user_memory_access", {}).get("imported"):
-        remark("What this user may read of others' is as the file says: see user_memory_access.")
+    granted = [t for t in ("user_memory_access", "chat_group_members") if counts.get(t, {}).get("imported")]
+    if granted:
+        remark(f"What this user may read of others' is as the file says: see {' and '.join(granted)}.")
 
 
 async def _import(database: Database, given: Export, user: UUID, *, name: str) -> dict[str, dict[str, int]]:

@@ -24,7 +24,14 @@ where s.source = $1 and s.id = any($2)
                    where e.scope = s.scope and e.id = s.id and e.source = s.source and e.passage = 0
                      and e.text_hash = s.text_hash)
        or exists (select from memoryd.entries e
-                  where e.scope = s.scope and e.id = s.id and e.source = s.source and e.code is null))
+                  where e.scope = s.scope and e.id = s.id and e.source = s.source and e.code is null)
+       -- A message in a group chat has entries in the group's scope, too.
+       or ($1 = 'conversation'
+           and exists (select from public.conversation_messages m
+                       where m.id = s.id and m.chat_id is not null and m.role <> 'system'
+                         and (select count(*) = 0 or bool_or(e.code is null) from memoryd.entries e
+                              where e.scope = memoryd.group_scope(m.chat_id, m.role) and e.id = m.id
+                                and e.source = $1))))
 """  # noqa: S608 - our own number
 
 WRITE = "select * from memoryd.write_entries($1, $2, $3, $4, $5, $6, $7)"

@@ -49,3 +49,10 @@ return hashtextextended(memoryd.searched_text(p_row), 0);
 create or replace function memoryd.sources() returns text[]
 language sql immutable parallel safe
 return array['memory', 'conversation', 'document', 'knowledge', 'insight'];
+
+-- A message in a group chat is searched in two scopes: in that of its user (or agent), and, for the members
+-- of the group, in the group's own. This is the second of the two: null where the message is in no group, and
+-- for messages of role system, which are the agents'.
+create or replace function memoryd.group_scope(p_chat uuid, p_role text) returns bigint
+language sql immutable parallel safe
+return case when p_role <> 'system' then hashtextextended('group ' || p_chat::text, 0) end;

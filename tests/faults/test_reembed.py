@@ -12,10 +12,12 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from tests.support.acting import ANN, BOB, CAT, acting_as
 from tests.support.commands import Commands
 from tests.support.daemons import Daemons
+from tests.support.index import stale
 from tests.support.reembedding import DIFFERENT, MODEL, ROWS, HeldServer, dimensions, settled
-from tests.support.rows import embedding, remember
+from tests.support.rows import embedding, insert, remember, say
 from tests.support.schemas import connected
 from tests.support.sources import one_of_each
 from tests.support.statistics import miscounted
@@ -123,6 +125,43 @@ async def test_recall_answers_while_the_model_is_changed_and_changed_back(
         1,
         ["There is nothing to undo: no other model's embeddings are kept."],
     )
+
+
+async def test_members_of_a_group_find_its_messages_by_either_model(
+    connection: asyncpg.Connection, daemons: Daemons, memoryd: Commands, models: HeldServer
+) -> None:
+    daemon = await daemons.start(**reaching(models))
+    chats = [await insert(connection, "chat_groups", {"platform": "slack"}) for _ in range(2)]
+    for chat, user in ((chats[0], ANN), (chats[0], BOB), (chats[1], CAT)):
+        await insert(connection, "chat_group_members", {"chat_id": chat, "user_id": user})
+    first = await say(connection, chats[0], "the ferry leaves at noon", user_id=ANN, chat_id=chats[0])
+    await say(connection, chats[0], "the ferry is late", user_id=BOB, chat_id=chats[0])
+
+    async def found(user: UUID) -> int:
+        async with acting_as(connection, user):
+            found: int = await connection.fetchval("select count(*) from recall('ferry')")
+            return found
+
+    async def seen() -> list[int]:
+        await settled(connection)
+        assert await stale(connection) == []
+        return [await found(user) for user in (ANN, BOB, CAT)]
+
+    assert await seen() == [2, 2, 0]
+    assert (await memoryd("reembed", *MODEL, **reaching(models))).code == 0
+    await daemon.event("embedder_followed", now="openai/test", dimensions=8)
+    assert await seen() == [2, 2, 0]
+    # What changes now is changed in both.
+    await connection.execute("update conversation_messages set chat_id = $2 where id = $1", first, chats[1])
+    await say(connection, chats[0], "the ferry has left", user_id=BOB, chat_id=chats[0])
+    assert await seen() == [3, 2, 1]
+    assert not await connection.fetchval(DIFFERENT)
+    after = len(daemon.lines)
+    assert (await memoryd("reembed", "--undo")).code == 0
+    await daemon.event("embedder_followed", after=after, now="local/wordllama-256")
+    assert await seen() == [3, 2, 1]
+    assert not await connection.fetchval(DIFFERENT)
+    assert await miscounted(connection) == []
 
 
 async def test_a_killed_build_goes_on_where_it_was(

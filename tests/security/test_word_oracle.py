@@ -24,11 +24,11 @@ from tests.support.templates import copied
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-EVE = UUID(int=0xE)
-"""Ann asks; of Bob's words none is hers to find; Eve is granted what is shared."""
+EVE, FAY = UUID(int=0xE), UUID(int=0xF)
+"""Ann asks; of Bob's words none is hers to find; Eve is granted what is shared; Fay is a member of a group, not of Bob's."""
 
-THERE, SHARED, FRESH, NOWHERE = "zorblat", "murvano", "vexorit", "wibnixo"
-"""A word of Bob's own, one of what he shares, one whose rows are not counted yet, and one that is in no row."""
+THERE, SHARED, FRESH, GROUPED, NOWHERE = "zorblat", "murvano", "vexorit", "yorbant", "wibnixo"
+"""A word of Bob's own, one of what he shares, one whose rows are not counted yet, one of his group, and one of no row."""
 
 ROWS = """
 insert into agent_memory (agent_id, user_id, content)
@@ -55,6 +55,13 @@ insert into shared_knowledge (tier, category, title, content, created_by)
 select 'core', 'team', 'x', 'zorblat and row ' || n, 'alice' from generate_series(1, 100) n;
 
 insert into user_memory_access (user_id, access_level, visibility_scope) values ('{eve}', 5, 'all');
+
+insert into chat_groups (id, platform) values (md5('bobs')::uuid, 'web'), (md5('fays')::uuid, 'web');
+insert into chat_group_members (chat_id, user_id) values (md5('bobs')::uuid, '{bob}'), (md5('fays')::uuid, '{fay}');
+insert into conversation_messages (session_id, chat_id, user_id, role, content)
+select md5(g)::uuid, md5(g)::uuid, case g when 'bobs' then '{bob}'::uuid end, 'user',
+       case g when 'bobs' then 'yorbant' else 'bread' end || ' and row ' || n
+from generate_series(1, 100) n, unnest('{{bobs,fays}}'::text[]) g;
 """
 
 
@@ -63,7 +70,7 @@ async def full(server: Server, template: str) -> AsyncIterator[str]:
     """A database with rows of all of them, indexed and counted, and some that are not counted yet."""
     async with copied(server, template) as url:
         async with connected(url) as opened:
-            await opened.execute(ROWS.format(ann=ANN, bob=BOB, eve=EVE))
+            await opened.execute(ROWS.format(ann=ANN, bob=BOB, eve=EVE, fay=FAY))
             await index_world(opened)
             await opened.execute(
                 "insert into agent_memory (agent_id, user_id, content) "
@@ -72,7 +79,7 @@ async def full(server: Server, template: str) -> AsyncIterator[str]:
             )
             fresh = await column(opened, UNINDEXED, "memory")
             assert len(await index_rows(opened, "memory", fresh, embedding=embedding(1.0))) == 50
-            await opened.execute("select memoryd.learn_words('{zorblat,murvano,vexorit}')")
+            await opened.execute("select memoryd.learn_words('{zorblat,murvano,vexorit,yorbant}')")
             await opened.execute("vacuum analyze")
         yield url
 
@@ -144,14 +151,17 @@ PROBES = {
 
 
 @pytest.mark.parametrize("probe", PROBES)
-@pytest.mark.parametrize("word", [THERE, SHARED, FRESH])
+@pytest.mark.parametrize(
+    ("user", "word"),
+    [(ANN, THERE), (ANN, SHARED), (ANN, FRESH), (ANN, GROUPED), (FAY, THERE), (FAY, GROUPED)],
+)
 async def test_a_word_of_another_user_costs_as_much_as_an_unknown_word(
-    asker: asyncpg.Connection, probe: str, word: str
+    asker: asyncpg.Connection, probe: str, user: UUID, word: str
 ) -> None:
     costs = []
     for one in (word, NOWHERE, word):
         # Where nothing is put on record, nothing depends on the page that a record comes to stand on.
-        async with asker.transaction(readonly=True), acting_as(asker, ANN):
+        async with asker.transaction(readonly=True), acting_as(asker, user):
             costs.append(await cost(asker, PROBES[probe], one))
     assert costs[0] == costs[1] == costs[2]
 
@@ -192,13 +202,14 @@ from (select memoryd.question(u.caller, $1, memoryd.open_scopes(u.caller, null),
 
 
 async def test_a_question_without_scopes_reveals_no_words(asker: asyncpg.Connection) -> None:
-    for user in (ANN, EVE, None):
+    for user in (ANN, EVE, FAY, None):
         told = [
             tuple(await asker.fetchrow(QUESTION, f"{word} row", user) or ())
-            for word in (FRESH, THERE, NOWHERE)
+            for word in (FRESH, THERE, GROUPED, NOWHERE)
         ]
-        assert str(told[0]).replace(FRESH, "x") == str(told[2]).replace(NOWHERE, "x")
-        assert str(told[1]).replace(THERE, "x") == str(told[2]).replace(NOWHERE, "x")
+        assert str(told[0]).replace(FRESH, "x") == str(told[3]).replace(NOWHERE, "x")
+        assert str(told[1]).replace(THERE, "x") == str(told[3]).replace(NOWHERE, "x")
+        assert str(told[2]).replace(GROUPED, "x") == str(told[3]).replace(NOWHERE, "x")
 
 
 async def test_functions_open_to_users_take_words_and_scopes_but_no_index_keys(
@@ -218,6 +229,15 @@ async def test_functions_open_to_users_take_words_and_scopes_but_no_index_keys(
         ("rows_in", "p_scopes"),
         ("similarities", "p_scopes"),
     }
+
+
+async def test_a_group_is_open_to_its_members(asker: asyncpg.Connection) -> None:
+    for user, count in ((BOB, 100), (FAY, 0), (ANN, 0), (EVE, 0), (None, 0)):
+        async with acting_as(asker, user):
+            rows = await asker.fetch(
+                "select * from recall($1, match_count => 200, sources => '{conversation}')", GROUPED
+            )
+            assert len([row for row in rows if GROUPED in row["content"]]) == count
 
 
 async def test_shared_scopes_are_open_to_users_with_any_grant(asker: asyncpg.Connection) -> None:

@@ -15,8 +15,8 @@ from uuid import UUID
 
 import asyncpg
 
-ANN, BOB, CAT = UUID(int=0xA), UUID(int=0xB), UUID(int=0xC)
-"""Three end users."""
+ANN, BOB, CAT, DAN = UUID(int=0xA), UUID(int=0xB), UUID(int=0xC), UUID(int=0xD)
+"""Four end users."""
 
 NOBODY = json.dumps({"role": "authenticated"})
 """Claims of a valid token that names no user."""

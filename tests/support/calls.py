@@ -29,21 +29,23 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "association", "check_min_score", "by_source", "check_match", "check_search", "embedding_to_match",
-        "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight", "list_fits", "ms_since",
-        "one_line", "recency", "refuse",
+        "agent_id_fits", "asks_unowned", "association", "check_min_score", "by_source", "check_match", "check_search",
+        "embedding_to_match", "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight",
+        "list_fits", "ms_since", "group_scope", "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """Computed only from the arguments."""
 
+_GROUPS = "array(select memoryd.group_scope(c, 'user') from unnest(<chat_groups>) c)"
 _SCOPES = (
     "null",
     "array[0::bigint]",
     "array[memoryd.scope_of('<other>', null)]",
     "array[memoryd.scope_of(null, 'alice'), memoryd.scope_of(null, '_shared'), 0]",
     "array[memoryd.scope_of('<me>', null), memoryd.scope_of('<other>', null), 0, 0]",
+    _GROUPS,
 )
 _EACH_SCOPE = (
     "null",
@@ -52,6 +54,9 @@ _EACH_SCOPE = (
     "memoryd.scope_of('<other>', null)",
     "memoryd.scope_of(null, 'alice')",
     "memoryd.scope_of(null, '_shared')",
+    f"({_GROUPS})[1]",
+    f"({_GROUPS})[2]",
+    f"({_GROUPS})[3]",
 )
 _ASKED = (
     "'<words>'",
@@ -224,11 +229,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in _USERS
         ),
         "memoryd.owns_session": _each("memoryd.owns_session(i.id)", "conversation_sessions"),
-        "memoryd.scopes_asked": tuple(
-            f"select * from memoryd.scopes_asked({caller}::memoryd.caller, 'alice', {user})"
-            for user in _USERS
-            for caller in _CALLERS
-        ),
         "memoryd.rows_in": tuple(
             f"select memoryd.rows_in({scopes}, '{source}')" for scopes in _SCOPES for source in SOURCES
         ),

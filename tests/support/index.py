@@ -42,33 +42,46 @@ where e.code is null and ($1::text is null or s.source = $1)
 """Ids of rows (of a source; null: of all) of which an entry is missing, or an entry's embedding."""
 
 STALE = """
+with grouped as (
+    select m.id, 'conversation' as source, memoryd.group_scope(m.chat_id, m.role) as scope from conversation_messages m
+), places as (
+    select s.*, s.scope as home, g.scope as group_scope
+    from memoryd.searchable s left join grouped g on g.source = s.source and g.id = s.id
+    union all
+    select s.*, g.scope, g.scope
+    from memoryd.searchable s join grouped g on g.source = s.source and g.id = s.id
+    where g.scope is not null
+)
 select coalesce(s.source, e.source) as source, coalesce(s.id, e.id) as id
-from memoryd.searchable s
+from places s
 full join (
-    select t.source, t.id, array_agg(distinct t.scope) as scopes, array_agg(t.passage order by t.passage) as passages,
+    select t.source, t.id, t.scope, array_agg(t.passage order by t.passage) as passages,
            array_agg(distinct t.text_hash) as hashes, bool_and(t.code is not null) as embedded
     from memoryd.entries t
-    group by t.source, t.id
-) e on e.source = s.source and e.id = s.id
-left join memoryd.entries f on f.source = s.source and f.id = s.id and f.passage = 0
+    group by t.source, t.id, t.scope
+) e on e.source = s.source and e.id = s.id and e.scope = s.home
+left join memoryd.entries f on f.source = s.source and f.id = s.id and f.scope = s.home and f.passage = 0
 where s.id is null or e.id is null
-   or e.scopes <> array[s.scope] or e.hashes <> array[s.text_hash] or not e.embedded
+   or e.hashes <> array[s.text_hash] or not e.embedded
    or e.passages <> array(select n::smallint from generate_series(0, cardinality(e.passages) - 1) n)
    or (f.owner_id, f.agent_id, f.access_level, f.visibility_tags, f.is_current, f.expires_at, f.session_id,
-       f.position, f.speaker, f.created_at, f.weight)
+       f.position, f.speaker, f.created_at, f.weight, f.group_scope)
       is distinct from
       (s.owner_id, s.agent_id, s.access_level, s.visibility_tags, s.is_current, s.expires_at, s.session_id,
-       s.position, s.speaker, s.created_at, s.weight::real)
+       s.position, s.speaker, s.created_at, s.weight::real, s.group_scope)
    or (f.grants_metadata ->> 'context' is distinct from s.row_metadata ->> 'context')
 """
-"""Rows whose entries are not exactly what they should be, once nothing is left to do; and entries of no row."""
+"""Rows whose entries are not exactly what they should be, once nothing is left to do; and entries of no row.
+
+A message in a group chat has its entries in two scopes.
+"""
 
 CONTENTS = """
 select source, id, passage, scope, lexemes::text, weights::text, length, says_when, asks, owner_id, agent_id,
        access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id, position, speaker,
        created_at, weight, text_hash
 from memoryd.entries
-order by source, id, passage
+order by source, id, scope, passage
 """
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.support.acting import ANN, BOB
+from tests.support.acting import ANN, BOB, DAN
 from tests.support.index import UNINDEXED, index_rows
 from tests.support.rows import column, embedding, insert
 
@@ -107,6 +107,20 @@ def _own_or_shared(world: World, user: UUID | None, row: Row) -> bool:
     return _own(world, user, row) or grants(world.grant(user), row)
 
 
+def _member(world: World, user: UUID | None, chat: Any) -> bool:
+    members = world.tables["chat_group_members"].values()
+    return user is not None and any(m["chat_id"] == chat and m["user_id"] == str(user) for m in members)
+
+
+def _own_or_of_group(world: World, user: UUID | None, row: Row) -> bool:
+    return _own(world, user, row) or _member(world, user, row["chat_id"])
+
+
+def _message(world: World, user: UUID | None, row: Row) -> bool:
+    line = row["role"] != "system" and _member(world, user, row["chat_id"])
+    return line or _own_or_shared(world, user, row)
+
+
 def _both_ends(world: World, user: UUID | None, row: Row) -> bool:
     mine = world.readable(user, "agent_memory")
     return row["memory_id"] in mine and row["related_memory_id"] in mine
@@ -118,7 +132,9 @@ def _anchored(world: World, user: UUID | None, row: Row) -> bool:
 
 def _spoken_in(world: World, user: UUID | None, row: Row) -> bool:
     seen = world.readable(user, "conversation_messages")
-    return any(world.tables["conversation_messages"][m]["chat_id"] == row["id"] for m in seen)
+    return _member(world, user, row["id"]) or any(
+        world.tables["conversation_messages"][m]["chat_id"] == row["id"] for m in seen
+    )
 
 
 def _shared_own(world: World, user: UUID | None, row: Row) -> bool:
@@ -141,10 +157,11 @@ READS: Mapping[str, Callable[[World, UUID | None, Row], bool]] = MappingProxyTyp
         "agent_memory": _own,
         "agent_sessions": _own,
         "agents": _never,
+        "chat_group_members": _own,
         "chat_groups": _spoken_in,
-        "conversation_history": _own_or_shared,
-        "conversation_messages": _own_or_shared,
-        "conversation_sessions": _own,
+        "conversation_history": _message,
+        "conversation_messages": _message,
+        "conversation_sessions": _own_or_of_group,
         "documents": _own,
         "dream_insights": _own,
         "dream_sessions": _never,
@@ -181,7 +198,10 @@ async def read_world(connection: asyncpg.Connection) -> World:
 
 
 async def build_world(connection: asyncpg.Connection) -> World:
-    """Indexed rows of ANN, BOB and no user in every table. ANN is granted level 1, tag red, context work; BOB nothing."""
+    """Indexed rows of ANN, BOB and no user in every table. ANN is granted level 1, tag red, context work; BOB nothing.
+
+    DAN has no rows, and is a member of BOB's group chat.
+    """
     memories = {owner: await _rows_of(connection, owner) for owner in OWNERS}
     for one, other in ((ANN, BOB), (BOB, ANN), (ANN, None), (BOB, None)):
         await insert(connection, "memory_associations", _link(memories[one], memories[other]))
@@ -264,6 +284,11 @@ async def _rows_of(connection: asyncpg.Connection, owner: UUID | None) -> UUID:
         await insert(connection, "memory_chunks", openness | chunk)
     chatted: dict[str, object] = {"role": "user", "content": f"Secret chat of {mark}"}
     await insert(connection, "conversation_messages", own | chatted | {"chat_id": chat, "session_id": group})
+    prompt: dict[str, object] = {"role": "system", "content": f"Secret prompt of {mark}"}
+    await insert(connection, "conversation_messages", own | prompt | {"chat_id": chat, "session_id": group})
+    if owner == BOB:
+        for member in (BOB, DAN):
+            await insert(connection, "chat_group_members", {"chat_id": chat, "user_id": member})
     return one
 
 

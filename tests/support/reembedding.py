@@ -26,8 +26,8 @@ DIFFERENT = """
 select count(*) from memoryd.entries e
 full join memoryd.spare_entries s using (scope, id, source, passage)
 where e.text_hash is distinct from s.text_hash or e.lexemes is distinct from s.lexemes
-   or (e.owner_id, e.agent_id, e.is_current, e.expires_at) is distinct from
-      (s.owner_id, s.agent_id, s.is_current, s.expires_at)
+   or (e.owner_id, e.agent_id, e.is_current, e.expires_at, e.group_scope) is distinct from
+      (s.owner_id, s.agent_id, s.is_current, s.expires_at, s.group_scope)
 """
 
 

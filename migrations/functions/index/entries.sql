@@ -6,6 +6,23 @@ language sql immutable parallel safe
 return case when p_metadata ? 'context' then jsonb_build_object('context', p_metadata -> 'context')
             else '{}' end;
 
+-- The scopes of the groups of these rows, in their order: null where a row is in none.
+create or replace function memoryd.groups_of(p_source text, p_ids uuid[]) returns bigint[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_source <> 'conversation' then
+        return array_fill(null::bigint, array[cardinality(p_ids)]);
+    end if;
+    return array(
+        select memoryd.group_scope(m.chat_id, m.role)
+        from unnest(p_ids) with ordinality as r(id, place)
+        left join public.conversation_messages m on m.id = r.id
+        order by r.place);
+end
+$$;
+
 -- Brings what the entries of these rows say of their rows up to date: scope, rights, times, places. p_scopes:
 -- the scopes that the entries have had until now.
 create or replace function memoryd.refresh_entries(p_source text, p_ids uuid[], p_scopes bigint[])
@@ -37,7 +54,7 @@ begin
 end
 $$;
 
--- Deletes the entries of these rows, each with its scope.
+-- Deletes the entries of these rows, each with its scope. A message in a group has entries in two scopes.
 create or replace function memoryd.delete_entries(p_source text, p_ids uuid[], p_scopes bigint[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -49,6 +66,41 @@ begin
     delete from memoryd.unindexed u
     using unnest(p_ids, p_scopes) as r(id, scope)
     where u.scope = r.scope and u.id = r.id and u.source = p_source;
+end
+$$;
+
+-- Writes the entries of messages in the scopes of their groups: copies of those that they have by themselves.
+create or replace function memoryd.copy_to_groups(p_ids uuid[], p_scopes bigint[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    insert into memoryd.entries (
+        scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, says_when,
+        asks, owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
+        session_id, position, speaker, role, created_at, weight, text_hash, given_outdated, group_scope)
+    select e.group_scope, e.source, e.id, e.passage, e.embedding, e.language, e.lexemes, e.weights, e.length,
+           e.row_length, e.says_when, e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags,
+           e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position, e.speaker, e.role,
+           e.created_at, e.weight, e.text_hash, e.given_outdated, e.group_scope
+    from unnest(p_ids, p_scopes) as r(id, scope)
+    join memoryd.entries e on e.scope = r.scope and e.id = r.id and e.source = 'conversation'
+    where e.group_scope is not null;
+end
+$$;
+
+-- Writes them again after the messages have changed, with the groups that the messages have now. Those of
+-- before are deleted.
+create or replace function memoryd.refresh_copies(p_ids uuid[], p_scopes bigint[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    update memoryd.entries e set group_scope = r.group_scope
+    from unnest(p_ids, p_scopes, memoryd.groups_of('conversation', p_ids)) as r(id, scope, group_scope)
+    where e.scope = r.scope and e.id = r.id and e.source = 'conversation'
+      and e.group_scope is distinct from r.group_scope;
+    perform memoryd.copy_to_groups(p_ids, p_scopes);
 end
 $$;
 
@@ -159,6 +211,7 @@ language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
+    groups constant bigint[] := memoryd.groups_of(p_source, p_ids);
     -- Their embedding was given for a model of before.
     outdated constant uuid[] := array(
         select u.id from unnest(p_ids, p_scopes) as r(id, scope)
@@ -169,7 +222,7 @@ declare
         join memoryd.entries e on e.scope = r.scope and e.id = r.id and e.source = p_source
         where e.given_outdated);
 begin
-    perform memoryd.delete_entries(p_source, p_ids, p_scopes);
+    perform memoryd.delete_entries(p_source, p_ids || p_ids, p_scopes || groups);
     with passages as materialized (
         select p.id, p.text, p.embedding, p.place,
                (row_number() over (partition by p.id order by p.place) - 1)::smallint as passage
@@ -180,9 +233,10 @@ begin
                case when p.passage = 0 and p.id <> all (outdated) then s.given_embedding end as given,
                s.text_hash, s.owner_id, s.agent_id, s.access_level,
                s.visibility_tags, s.row_metadata, s.is_current, s.expires_at, s.session_id, s.position,
-               s.speaker, s.role, s.created_at, s.weight
+               s.speaker, s.role, s.created_at, s.weight, g.scope as group_scope
         from passages p
         join memoryd.searchable s on s.source = p_source and s.id = p.id
+        join unnest(p_ids, groups) as g(id, scope) on g.id = p.id
     ), columns as (
         select array_agg(d.text order by d.number) as texts,
                array_agg(case when d.session_id is not null then d.created_at end order by d.number) as dates,
@@ -192,17 +246,20 @@ begin
     insert into memoryd.entries (
         scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, says_when,
         asks, owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
-        session_id, position, speaker, role, created_at, weight, text_hash, given_outdated)
+        session_id, position, speaker, role, created_at, weight, text_hash, given_outdated, group_scope)
     select d.scope, d.source, d.id, d.passage, l2_normalize(coalesce(d.given, d.embedding))::halfvec,
            w.language, w.lexemes, w.weights, w.length, sum(w.length) over (partition by d.id),
            memoryd.says_when(d.text), memoryd.asks(d.text),
            d.owner_id, d.agent_id, d.access_level, d.visibility_tags,
            memoryd.grants_metadata(d.row_metadata), d.is_current, d.expires_at,
            d.session_id, d.position, d.speaker, d.role, d.created_at, d.weight, d.text_hash,
-           d.id = any(outdated)
+           d.id = any(outdated), d.group_scope
     from columns c
     cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
     join described d on d.number = w.place;
+    if array_remove(groups, null) <> '{}' then
+        perform memoryd.copy_to_groups(p_ids, p_scopes);
+    end if;
 end
 $$;
 

@@ -23,14 +23,14 @@ begin
             scope, source, id, passage, language, lexemes, weights, length, row_length, says_when, asks,
             owner_id,
             agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id,
-            position, speaker, role, created_at, weight, text_hash,
+            position, speaker, role, created_at, weight, text_hash, group_scope,
             given_outdated)
         select
             n.scope, n.source, n.id, n.passage, n.language, n.lexemes, n.weights, n.length, n.row_length,
             n.says_when,
             n.asks, n.owner_id, n.agent_id, n.access_level, n.visibility_tags, n.grants_metadata,
             n.is_current, n.expires_at, n.session_id, n.position, n.speaker, n.role, n.created_at,
-            n.weight, n.text_hash,
+            n.weight, n.text_hash, n.group_scope,
             true
         from new_rows n
         on conflict do nothing;
@@ -40,7 +40,8 @@ begin
         set scope = n.scope, owner_id = n.owner_id, agent_id = n.agent_id, access_level = n.access_level,
             visibility_tags = n.visibility_tags, grants_metadata = n.grants_metadata,
             is_current = n.is_current, expires_at = n.expires_at, session_id = n.session_id,
-            position = n.position, role = n.role, created_at = n.created_at, weight = n.weight
+            position = n.position, role = n.role, created_at = n.created_at, weight = n.weight,
+            group_scope = n.group_scope
         from old_rows o
         join new_rows n on n.id = o.id and n.source = o.source and n.passage = o.passage
         where s.scope = o.scope and s.id = o.id and s.source = o.source and s.passage = o.passage;
@@ -140,13 +141,14 @@ begin
         scope, source, id, passage, language, lexemes, weights, length, row_length, says_when, asks,
             owner_id,
         agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id,
-        position, speaker, role, created_at, weight, text_hash,
+        position, speaker, role, created_at, weight, text_hash, group_scope,
         given_outdated, embedding)
     select
         e.scope, e.source, e.id, e.passage, e.language, e.lexemes, e.weights, e.length, e.row_length,
         e.says_when,
         e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.grants_metadata, e.is_current,
         e.expires_at, e.session_id, e.position, e.speaker, e.role, e.created_at, e.weight, e.text_hash,
+        e.group_scope,
         true, l2_normalize(p.embedding)::halfvec
     from unnest(p_scopes, p_ids, p_sources, p_passages, p_hashes, p_embeddings)
         as p(scope, id, source, passage, text_hash, embedding)
@@ -167,9 +169,11 @@ create or replace function memoryd.index_again(p_source text, p_ids uuid[], p_sc
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    groups constant bigint[] := memoryd.groups_of(p_source, p_ids);
 begin
-    perform memoryd.delete_entries(p_source, p_ids, p_scopes);
-    perform memoryd.index_rows(p_source, p_ids, p_scopes, '{}', p_ids);
+    perform memoryd.delete_entries(p_source, p_ids || p_ids, p_scopes || groups);
+    perform memoryd.index_rows(p_source, p_ids, p_scopes, '{}', p_ids, groups);
 end
 $$;
 
@@ -196,13 +200,14 @@ begin
         scope, source, id, passage, language, lexemes, weights, length, row_length, says_when, asks,
             owner_id,
         agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id,
-        position, speaker, role, created_at, weight, text_hash,
+        position, speaker, role, created_at, weight, text_hash, group_scope,
         given_outdated)
     select
         e.scope, e.source, e.id, e.passage, e.language, e.lexemes, e.weights, e.length, e.row_length,
         e.says_when,
         e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.grants_metadata, e.is_current,
         e.expires_at, e.session_id, e.position, e.speaker, e.role, e.created_at, e.weight, e.text_hash,
+        e.group_scope,
         true
     from memoryd.entries e
     where not exists (

@@ -27,9 +27,10 @@ set search_path = pg_catalog, pg_temp
 as $$ select case when memoryd.caller_is_privileged() then interval '0' else interval '4 milliseconds' end $$;
 
 -- Notes that rows wait to be indexed, and queues a job for each. p_given: those that came with an embedding;
--- p_changed: those that had entries before.
+-- p_changed: those that had entries before; p_groups: of messages the scopes of their groups.
 create or replace function memoryd.index_rows(
-    p_source text, p_ids uuid[], p_scopes bigint[], p_given uuid[], p_changed uuid[] default '{}')
+    p_source text, p_ids uuid[], p_scopes bigint[], p_given uuid[], p_changed uuid[] default '{}',
+    p_groups bigint[] default '{}')
 returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -39,9 +40,11 @@ declare
     began constant timestamptz := clock_timestamp();
 begin
     insert into memoryd.unindexed as u (scope, source, id, changed, given)
-    select r.scope, p_source, r.id, r.id = any(p_changed),
+    select distinct h.scope, p_source, r.id, r.id = any(p_changed),
            coalesce(r.id = any(p_given), false)
-    from unnest(p_ids, p_scopes) as r(id, scope)
+    from unnest(p_ids, p_scopes, p_groups) as r(id, scope, group_scope)
+    cross join lateral (values (r.scope), (r.group_scope)) as h(scope)
+    where h.scope is not null
     on conflict (scope, id, source) do update
     set changed = u.changed or excluded.changed, given = excluded.given;
     insert into memoryd.jobs (topic, ref, payload, fair_at)
@@ -65,6 +68,12 @@ begin
         perform memoryd.index_rows(
             tg_argv[0], array_agg(n.id), array_agg(n.scope),
             array_agg(n.id) filter (where n.dense_embedding is not null))
+        from new_rows n having count(*) > 0;
+    elsif tg_argv[0] = 'conversation' then
+        perform memoryd.index_rows(
+            tg_argv[0], array_agg(n.id), array_agg(n.scope),
+            array_agg(n.id) filter (where n.embedding is not null), '{}',
+            array_agg(memoryd.group_scope(n.chat_id, n.role)))
         from new_rows n having count(*) > 0;
     else
         perform memoryd.index_rows(
@@ -105,6 +114,16 @@ begin
               on e.scope = r.scope and e.id = r.id and e.source = tg_argv[0] and e.passage = 0) s
     where s.hash is not null and (not s.has_entry or s.hash <> s.text_hash);
     perform memoryd.refresh_entries(tg_argv[0], ids, scopes);
+    if tg_argv[0] = 'conversation' then
+        perform memoryd.delete_entries(
+            tg_argv[0], array_agg(o.id), array_agg(memoryd.group_scope(o.chat_id, o.role)))
+        from old_rows o where o.chat_id is not null having count(*) > 0;
+        perform memoryd.refresh_copies(array_agg(n.id), array_agg(n.scope))
+        from new_rows n
+        join old_rows o on o.id = n.id
+        where coalesce(n.chat_id, o.chat_id) is not null and n.id <> all (coalesce(reworded, '{}'))
+        having count(*) > 0;
+    end if;
     if reworded is not null then
         perform memoryd.delete_entries(tg_argv[0], array_agg(r.id), array_agg(r.scope))
         from unnest(ids, scopes) as r(id, scope) where r.id = any(reworded);
@@ -114,7 +133,7 @@ begin
             tg_argv[0], array_agg(n.id), array_agg(n.scope),
             array(select t.id from memoryd.searchable t
                   where t.source = tg_argv[0] and t.id = any(reworded) and t.given_embedding is not null),
-            coalesce(indexed, '{}'))
+            coalesce(indexed, '{}'), memoryd.groups_of(tg_argv[0], array_agg(n.id)))
         from new_rows n where n.id = any(reworded);
     end if;
     return null;
@@ -129,6 +148,11 @@ as $$
 begin
     perform memoryd.delete_entries(tg_argv[0], array_agg(o.id), array_agg(o.scope))
     from old_rows o having count(*) > 0;
+    if tg_argv[0] = 'conversation' then
+        perform memoryd.delete_entries(
+            tg_argv[0], array_agg(o.id), array_agg(memoryd.group_scope(o.chat_id, o.role)))
+        from old_rows o where o.chat_id is not null having count(*) > 0;
+    end if;
     return null;
 end
 $$;

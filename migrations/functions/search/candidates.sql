@@ -25,7 +25,7 @@ begin
         return null;
     end if;
     rows := case when p_scopes is null then index.rows
-                 else memoryd.count_all_rows(p_caller, p_scopes) end;
+                 else memoryd.count_all_rows(p_caller, memoryd.counted_scopes(p_caller, p_scopes)) end;
     return case when rows > 250 * sqrt(index.rows)
                 then least(index.lists, ceil(index.lists * 25000.0 / rows))::integer end;
 end
@@ -49,6 +49,7 @@ begin
         'select array(
              select e.ctid from memoryd.entries e
              where ($1 is null or e.scope = any($1)) and e.source = any($6)
+               and memoryd.is_found_here(e.scope, e.group_scope, $1)
                and memoryd.may_find($2, $3, e.scope, e.owner_id, e.access_level, e.visibility_tags,
                                     e.grants_metadata)
              order by (e.embedding::halfvec(%1$s)) <=> $4::halfvec(%1$s) limit $5)',
@@ -127,6 +128,7 @@ begin
         cross join lateral (
             select e.ctid as place, e.embedding <=> sought as distance from memoryd.entries e
             where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
+              and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
             offset 0) t
         order by t.distance
         limit keep);
@@ -154,6 +156,7 @@ begin
             (select e.ctid as place, e.weights, e.length from memoryd.entries e
              where memoryd.search_terms(e.scope, e.lexemes) && terms
                and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
+               and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
                and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
                                     e.visibility_tags, e.grants_metadata)
              limit 20 * p_reach)
@@ -164,6 +167,7 @@ begin
                  select e.ctid as place, e.weights, e.length from memoryd.entries e
                  where memoryd.search_terms(e.scope, e.lexemes) @> pairs[pair:pair + 1]
                    and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
+                   and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
                    and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
                                         e.visibility_tags, e.grants_metadata)
                  limit 500
@@ -190,6 +194,7 @@ begin
             on t.session_id = m.session_id and t.position between m.position - 3 and m.position + 3
         where m.ctid = any(p_passages) and m.session_id is not null
           and (p_scopes is null or t.scope = any(p_scopes))
+          and memoryd.is_found_here(t.scope, t.group_scope, p_scopes)
           and memoryd.may_find(p_caller, p_access, t.scope, t.owner_id, t.access_level, t.visibility_tags,
                                t.grants_metadata));
 end

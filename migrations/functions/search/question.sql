@@ -42,7 +42,7 @@ $$;
 
 -- The languages that a question is looked up in: its own, and the four that most rows of the counted scopes
 -- are in. The first is the one that it most likely is in: its own if the scopes have it. Of the scopes of
--- others an end user's question learns nothing: theirs is the one that is counted.
+-- others an end user's question learns nothing: each scope that is counted is read by itself.
 create or replace function memoryd.languages_asked(
     p_caller memoryd.caller, p_query text, p_counted bigint[])
 returns text[]
@@ -51,7 +51,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     own constant text := memoryd.language_of(p_query, memoryd.allowed_languages());
-    mine constant bigint := p_counted[1];
     spoken text[];
 begin
     if (p_caller).privileged then
@@ -63,9 +62,14 @@ begin
             limit 4);
     else
         spoken := array(
-            select substr(s.lexeme, 2) from memoryd.lexeme_statistics s
-            where (s.scope, s.lexeme) > (mine, '=') and (s.scope, s.lexeme) < (mine, '>')
-            order by s.rows desc, s.lexeme
+            select substr(t.lexeme, 2)
+            from unnest(p_counted) as c(scope)
+            cross join lateral (
+                select s.lexeme, s.rows from memoryd.lexeme_statistics s
+                where (s.scope, s.lexeme) > (c.scope, '=') and (s.scope, s.lexeme) < (c.scope, '>')
+                offset 0) t
+            group by t.lexeme
+            order by sum(t.rows) desc, t.lexeme
             limit 4);
     end if;
     if spoken = '{}' then
@@ -161,10 +165,24 @@ as $$
     where n.similarity >= 0.3
 $$;
 
+-- Whether a lexeme occurs in one of these scopes, each of which is looked up by itself.
+create or replace function memoryd.is_counted(p_lexeme text, p_scopes bigint[]) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (
+        select from unnest(p_scopes) as c(scope)
+        cross join lateral (
+            select from memoryd.lexeme_statistics s where s.scope = c.scope and s.lexeme = p_lexeme
+            offset 0) s);
+end
+$$;
+
 -- The lexemes to look for, for each one asked: itself, and the nearest eight that occur in the counted
--- scopes. `mine` is the one scope of an end user. It is compared as one value: for an array of scopes,
--- Postgres 16 looks up only the word and filters the scopes afterwards. This reads a page more if other
--- users have the word, and the time would show it.
+-- scopes. `own` and `others` are the scopes of an end user and of their groups. Each is compared as one
+-- value: for an array of scopes, Postgres 16 looks up only the word and filters the scopes afterwards. This
+-- reads a page more if other users have the word, and the time would show it.
 create or replace function memoryd.near_lexemes(
     p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb)
 returns table (asked text, lexeme text, similarity real)
@@ -174,7 +192,8 @@ as $$
 #variable_conflict use_column
 declare
     privileged constant boolean := (p_caller).privileged;
-    mine constant bigint := case when not privileged then p_counted[1] end;
+    own constant bigint := case when not privileged then p_counted[1] end;
+    others constant bigint[] := case when not privileged then p_counted[2:] else '{}' end;
 begin
     return query
     select a.lexeme, a.lexeme, 1::real from unnest(p_asked) as a(lexeme)
@@ -190,13 +209,15 @@ begin
         where (privileged and exists (select from memoryd.lexeme_statistics s
                                       where s.scope = any(p_counted) and s.lexeme = n.neighbour offset 0))
            or exists (select from memoryd.lexeme_statistics s
-                      where s.scope = mine and s.lexeme = n.neighbour offset 0)
+                      where s.scope = own and s.lexeme = n.neighbour offset 0)
+           or (others <> '{}' and memoryd.is_counted(n.neighbour, others))
         limit 8
     ) n
-    -- A word is in the lexicon because a row contains it. An end user may learn this only of their own
-    -- rows.
+    -- A word is in the lexicon because a row contains it. An end user may learn this only of rows that
+    -- they may read.
     where privileged or exists (select from memoryd.lexeme_statistics s
-                                where s.scope = mine and s.lexeme = a.lexeme offset 0)
+                                where s.scope = own and s.lexeme = a.lexeme offset 0)
+       or (others <> '{}' and memoryd.is_counted(a.lexeme, others))
     union all
     select n.lexeme, n.neighbour, n.similarity
     from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
@@ -215,7 +236,7 @@ as $$
 #variable_conflict use_column
 declare
     privileged constant boolean := (p_caller).privileged;
-    mine constant bigint := case when not privileged then p_counted[1] end;
+    mine constant bigint[] := case when not privileged then p_counted else '{}' end;
 begin
     return query
     select w.lexeme, s.scope, s.rows
@@ -224,8 +245,12 @@ begin
         select s.scope, s.rows from memoryd.lexeme_statistics s
         where privileged and s.scope = any(p_counted) and s.lexeme = w.lexeme
         union all
-        select s.scope, s.rows from memoryd.lexeme_statistics s
-        where s.scope = mine and s.lexeme = w.lexeme
+        select t.scope, t.rows
+        from unnest(mine) as c(scope)
+        cross join lateral (
+            select s.scope, s.rows from memoryd.lexeme_statistics s
+            where s.scope = c.scope and s.lexeme = w.lexeme
+            offset 0) t
         offset 0
     ) s;
 end
@@ -237,15 +262,17 @@ returns double precision
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    mine constant bigint := p_counted[1];
 begin
     if (p_caller).privileged then
         return (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
                 where s.scope = any(p_counted) and s.lexeme >= '#' and s.lexeme < '$');
     end if;
-    return (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
-            where (s.scope, s.lexeme) >= (mine, '#') and (s.scope, s.lexeme) < (mine, '$'));
+    return (select coalesce(sum(t.rows), 0)
+            from unnest(p_counted) as c(scope)
+            cross join lateral (
+                select s.rows from memoryd.lexeme_statistics s
+                where (s.scope, s.lexeme) >= (c.scope, '#') and (s.scope, s.lexeme) < (c.scope, '$')
+                offset 0) t);
 end
 $$;
 

@@ -74,23 +74,23 @@ return p_is_current
 -- embedding the nearest 64. They are weighed here.
 create or replace function memoryd.fresh_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_embedding vector)
-returns table (source text, id uuid, embedding vector, weights sparsevec, length integer, asks boolean,
-               says_when boolean, owner_id uuid, agent_id text, is_current boolean, expires_at timestamptz,
-               session_id uuid, "position" integer, speaker text, role text, created_at timestamptz,
-               weight double precision)
+    p_groups bigint[], p_embedding vector)
+returns table (source text, id uuid, scope bigint, embedding vector, weights sparsevec, length integer,
+               asks boolean, says_when boolean, owner_id uuid, agent_id text, is_current boolean,
+               expires_at timestamptz, session_id uuid, "position" integer, speaker text, role text,
+               created_at timestamptz, weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 begin
     return query
     with waiting as materialized (
-        (select u.source, u.id from memoryd.unindexed u
+        (select u.source, u.id, u.scope from memoryd.unindexed u
          where (p_scopes is null or u.scope = any(p_scopes)) and u.source = any(p_sources)
          limit 200)
         union
-        (select g.source, g.id
-         from (select u.source, u.id from memoryd.unindexed u
+        (select g.source, g.id, g.scope
+         from (select u.source, u.id, u.scope from memoryd.unindexed u
                where u.given and (p_scopes is null or u.scope = any(p_scopes))
                  and u.source = any(p_sources) and p_embedding is not null
                limit 4000) g
@@ -100,12 +100,14 @@ begin
          order by r.given_embedding <=> p_embedding
          limit 64)
     ), fresh as materialized (
-        select s.*, left(s.searched_text, 8192) as text, row_number() over () as place
-        from waiting w
+        select s.*, w.scope as found_in, left(s.searched_text, 8192) as text, row_number() over () as place
+        from (-- A message in a group waits in two scopes.
+              select distinct on (n.source, n.id) n.* from waiting n
+              order by n.source, n.id, n.scope = any(p_groups) desc) w
         cross join lateral (
             select t.* from memoryd.searchable t
             where t.source = w.source and t.id = w.id
-              and memoryd.may_find(p_caller, p_access, t.scope, t.owner_id, t.access_level,
+              and memoryd.may_find(p_caller, p_access, w.scope, t.owner_id, t.access_level,
                                    t.visibility_tags, t.row_metadata)
         ) s
     ), columns as (
@@ -114,7 +116,7 @@ begin
                array_agg(f.speaker order by f.place) as speakers
         from fresh f
     )
-    select f.source, f.id, f.given_embedding, w.weights, w.length, memoryd.asks(f.text),
+    select f.source, f.id, f.found_in, f.given_embedding, w.weights, w.length, memoryd.asks(f.text),
            memoryd.says_when(f.text), f.owner_id,
            f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.role, f.created_at,
            f.weight
@@ -125,11 +127,12 @@ end
 $$;
 
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
--- any), for this agent, with these metadata.
+-- any) or of these groups, for this agent, with these metadata; and in groups nothing of members who have
+-- switched memory off.
 create or replace function memoryd.read_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
-    p_agent text, p_filter jsonb)
+    p_groups bigint[], p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid,
+    p_unowned boolean, p_agent text, p_filter jsonb)
 returns table (number bigint, place tid, source text, id uuid, weights sparsevec, similarity double precision,
                length integer, row_length integer, asks boolean, says_when boolean, session_id uuid,
                "position" integer, speaker text, role text, created_at timestamptz, weight double precision)
@@ -143,19 +146,22 @@ begin
     select row_number() over (), r.place, r.source, r.id,
            r.weights, 1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
            r.session_id, r.position, r.speaker, r.role, r.created_at, r.weight
-    from (select e.ctid as place, e.source, e.id, e.weights, e.embedding, e.length, e.row_length, e.asks,
-                 e.says_when, e.owner_id,
+    from (select e.ctid as place, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
+                 e.asks, e.says_when, e.owner_id,
                  e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
                  e.speaker, e.role, e.created_at, e.weight::double precision as weight
           from memoryd.entries e
           where e.ctid = any(p_places)
           union all
-          select null, f.source, f.id, f.weights, l2_normalize(f.embedding)::halfvec, f.length, f.length,
-                 f.asks, f.says_when, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current, f.expires_at,
-                 f.session_id, f.position,
+          select null, f.source, f.id, f.scope, f.weights, l2_normalize(f.embedding)::halfvec, f.length,
+                 f.length, f.asks, f.says_when, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current,
+                 f.expires_at, f.session_id, f.position,
                  f.speaker, f.role, f.created_at, f.weight
-          from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_embedding) f) r
-    where memoryd.is_asked_for(r.owner_id, r.agent_id, r.is_current, p_user, p_unowned, p_agent)
+          from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_embedding) f) r
+    where memoryd.is_asked_for(
+              r.owner_id, r.agent_id, r.is_current, case when r.scope <> all (p_groups) then p_user end,
+              p_unowned, p_agent)
+      and (r.scope <> all (p_groups) or not memoryd.memory_is_off(r.owner_id))
       and (r.expires_at is null or r.expires_at > now())
       and memoryd.in_context(r.grants_metadata)
       and (p_filter = '{}' or exists (
@@ -276,11 +282,12 @@ end
 $$;
 
 -- The candidates in order, with the parts of the relevance of each: see the head of this file. A row is as
--- good as its best passage. The p_count rows with the highest relevance x weight.
+-- good as its best passage. The p_count rows with the highest relevance x weight. p_groups: those of p_scopes
+-- that are of groups.
 create or replace function memoryd.rank_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
-    p_agent text, p_filter jsonb, p_count bigint)
+    p_agent text, p_filter jsonb, p_count bigint, p_groups bigint[] default '{}')
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
                named double precision, timed double precision, session double precision,
@@ -298,7 +305,7 @@ begin
     return query
     with read as materialized (
         select r.*, coalesce(greatest(0, nullif(r.similarity, 'NaN')), 0) as near
-        from memoryd.read_passages(p_caller, p_access, p_sources, p_scopes, p_places, p_question,
+        from memoryd.read_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_places, p_question,
                                    p_embedding, p_user, p_unowned, p_agent, p_filter) r
     ), lexical as (
         select l.*
@@ -408,7 +415,8 @@ begin
     from memoryd.rank_passages(
         caller, access, sources, scopes,
         memoryd.candidates(caller, access, sources, scopes, question, p_embedding, reach),
-        question, p_embedding, p_user, asked.unowned, p_agent, p_filter, p_count) h;
+        question, p_embedding, p_user, memoryd.asks_unowned(caller, p_agent, p_user), p_agent, p_filter,
+        p_count, asked.groups) h;
 end
 $$;
 
@@ -536,7 +544,7 @@ declare
     condition constant jsonb := coalesce(p_filter, '{}');
     -- They count only without an embedding.
     asked_keywords constant text[] := case when p_embedding is null then public.extract_keywords(p_query) end;
-    asked record;
+    unowned constant boolean := memoryd.asks_unowned(caller, p_agent, p_user);
 begin
     perform memoryd.check_search(p_embedding, p_count, p_sources, condition);
     -- An end user without an id finds nothing. Nothing is found of a user who has switched memory off.
@@ -544,7 +552,6 @@ begin
        or memoryd.memory_is_off(coalesce(p_user, caller.user_id)) then
         return;
     end if;
-    select * into asked from memoryd.scopes_asked(caller, p_agent, p_user);
     return query
     with ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
@@ -573,7 +580,7 @@ begin
                0.2 * l.strength
         from linked g
         cross join lateral memoryd.linked_rows(
-            g.ids, asked_keywords, p_user, asked.unowned, p_agent, condition) m
+            g.ids, asked_keywords, p_user, unowned, p_agent, condition) m
         join links l on l.id = m.id
     ), best as materialized (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as rank

@@ -25,9 +25,36 @@ begin
 end
 $$;
 
--- Those of p_scopes that the caller may search: an end user their own, and 0, which is shared. A privileged
--- caller may search all, and p_scopes null means all. A search by support is put on record before anything
--- is looked up.
+-- The scopes of the group chats that a user is a member of. Where the current context is a group chat (its
+-- id), that one alone: what others say in one group does not come up in another.
+create or replace function memoryd.group_scopes(p_user uuid) returns bigint[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    here constant text := lower(memoryd.current_context());
+begin
+    return array(
+        select memoryd.group_scope(m.chat_id, 'user')
+        from public.chat_group_members m
+        where m.user_id = p_user
+          and (here is null or here !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+               or m.chat_id::text = here));
+end
+$$;
+
+-- Of the two entries of a message in a group only one is to be found: in these scopes the group's, if the
+-- group's scope is among them; in a search of all scopes (null) the message's own. Inlined.
+create or replace function memoryd.is_found_here(p_scope bigint, p_group_scope bigint, p_scopes bigint[])
+returns boolean
+language sql immutable parallel safe
+return p_group_scope is null
+    or case when p_scopes is null then p_scope <> p_group_scope
+            else p_scope = p_group_scope or p_group_scope <> all (p_scopes) end;
+
+-- Those of p_scopes that the caller may search: an end user their own, those of their groups, and 0, which is
+-- shared. All but the last are theirs as a whole. A privileged caller may search all, and p_scopes null means
+-- all. A search by support is put on record before anything is looked up.
 create or replace function memoryd.open_scopes(p_caller memoryd.caller, p_scopes bigint[]) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -46,32 +73,46 @@ begin
     end if;
     return case when p_scopes is null or mine = any(p_scopes)
                 then array[mine] else '{}' end
+        || case when p_scopes is null then memoryd.group_scopes((p_caller).user_id)
+                when p_scopes <@ array[mine, 0] then '{}'
+                else array(select g from unnest(memoryd.group_scopes((p_caller).user_id)) g
+                           where g = any(p_scopes)) end
         || case when (p_scopes is null or 0 = any(p_scopes)) and memoryd.has_shared((p_caller).user_id)
                 then array[0::bigint] else '{}' end;
 end
 $$;
 
--- The scopes that a question goes to (null: all), and whether only to rows without an owner.
+-- Whether a question goes only to rows without an owner. Inlined.
+create or replace function memoryd.asks_unowned(p_caller memoryd.caller, p_agent text, p_user uuid)
+returns boolean
+language sql immutable parallel safe
+return (p_caller).privileged and p_user is null and p_agent is not null;
+
+-- The scopes that a question goes to (null: all), and which of them are of groups.
 create or replace function memoryd.scopes_asked(
-    p_caller memoryd.caller, p_agent text, p_user uuid, out scopes bigint[], out unowned boolean)
+    p_caller memoryd.caller, p_agent text, p_user uuid, out scopes bigint[], out groups bigint[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    groups := case
+        when (p_caller).privileged or coalesce(p_user = (p_caller).user_id, true)
+            then memoryd.group_scopes(coalesce(p_user, case when not (p_caller).privileged
+                                                            then (p_caller).user_id end))
+        else '{}' end;
     scopes := case
-        -- An end user's own, and what is shared with them.
+        -- An end user's own, those of their groups, and what is shared with them.
         when not (p_caller).privileged
-            then array[memoryd.scope_of(coalesce(p_user, (p_caller).user_id), null), 0]
+            then array[memoryd.scope_of(coalesce(p_user, (p_caller).user_id), null)] || groups || 0::bigint
         when p_user is not null
-            then array[memoryd.scope_of(p_user, null)]
+            then array[memoryd.scope_of(p_user, null)] || groups
         when p_agent is not null
             then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0] end;
-    unowned := (p_caller).privileged and p_user is null and p_agent is not null;
 end
 $$;
 
 -- The scopes in which words are counted. How common a word is in what others share would tell what they
--- share: so for an end user only their own rows count.
+-- share: so for an end user only their own rows and those of their groups count, all of which they may read.
 create or replace function memoryd.counted_scopes(p_caller memoryd.caller, p_scopes bigint[]) returns bigint[]
 language sql immutable parallel safe
 return case when (p_caller).privileged then p_scopes else array_remove(p_scopes, 0) end;
@@ -106,7 +147,7 @@ begin
 end
 $$;
 
--- The same, for clients to call: for an end user it counts only their own rows.
+-- The same, for clients to call: for an end user it counts only their own rows and those of their groups.
 create or replace function memoryd.rows_in(p_scopes bigint[], p_source text) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

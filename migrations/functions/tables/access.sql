@@ -27,7 +27,7 @@ begin
         execute format('revoke all on
             public.agents, public.agent_commands, public.agent_memory, public.shared_memory,
             public.memory_associations, public.memory_queries, public.dream_sessions,
-            public.dream_insights, public.memory_requests, public.chat_groups,
+            public.dream_insights, public.memory_requests, public.chat_groups, public.chat_group_members,
             public.conversation_sessions, public.conversation_messages,
             public.conversation_history, public.documents, public.memory_chunks,
             public.user_memory_access, public.shared_knowledge, public.agent_sessions,
@@ -171,17 +171,32 @@ create policy admin_read on public.memory_requests for select to memoryd_admin
     using (memoryd.note_admin_read('memory_requests', user_id));
 
 -- public.chat_groups
--- Users read the group chats of which they may read a message.
+-- Users read the group chats that they are members of, and those of which they may read a message.
 grant select, insert, update, delete on public.chat_groups to memoryd_service;
 create policy service on public.chat_groups to memoryd_service using (true) with check (true);
 grant select on public.chat_groups to memoryd_user;
 create policy in_it_read on public.chat_groups for select to memoryd_user
     using (exists (select from public.conversation_messages m where m.chat_id = chat_groups.id));
+create policy member_read on public.chat_groups for select to memoryd_user
+    using (id = any(array(select m.chat_id from public.chat_group_members m
+                          where m.user_id = (select memoryd.caller_id()))));
 grant select on public.chat_groups to memoryd_admin;
 create policy admin_read on public.chat_groups for select to memoryd_admin using (true);
 
+-- public.chat_group_members
+-- Who is a member of which group chat: what the policies group_read ask. Users read their own rows: so their
+-- ids tell nobody who else is in a group and has not said anything there yet.
+grant select, insert, update, delete on public.chat_group_members to memoryd_service;
+create policy service on public.chat_group_members to memoryd_service using (true) with check (true);
+grant select on public.chat_group_members to memoryd_user;
+create policy own_read on public.chat_group_members for select to memoryd_user
+    using (user_id = (select memoryd.caller_id()));
+grant select on public.chat_group_members to memoryd_admin;
+create policy admin_read on public.chat_group_members for select to memoryd_admin
+    using (memoryd.note_admin_read('chat_group_members', user_id));
+
 -- public.conversation_sessions
--- A user cannot put a session into a group chat.
+-- Users read their own sessions and those of their groups. A user cannot put a session into a group chat.
 grant select, insert, update, delete on public.conversation_sessions to memoryd_service;
 create policy service on public.conversation_sessions to memoryd_service using (true) with check (true);
 grant
@@ -192,14 +207,18 @@ grant
 create policy own on public.conversation_sessions to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()));
+create policy group_read on public.conversation_sessions for select to memoryd_user
+    using (chat_id = any(array(select m.chat_id from public.chat_group_members m
+                               where m.user_id = (select memoryd.caller_id()))));
 grant select on public.conversation_sessions to memoryd_admin;
 create policy admin_read on public.conversation_sessions for select to memoryd_admin
     using (memoryd.note_admin_read('conversation_sessions', user_id));
 
 -- public.conversation_messages
--- Users read their own messages, and those that are shared with them by level and tags. They cannot share
--- messages, and a message that is shared stays as it is: its user may delete it, not change it. Messages of
--- role system tell an agent what it is: users do not write them.
+-- Users read their own messages, those of the group chats that they are members of, and those that are shared
+-- with them by level and tags. They cannot share messages, and a message that is shared stays as it is: its
+-- user may delete it, not change it. Messages of role system tell an agent what it is: users do not write
+-- them, and members of a group do not read them.
 grant select, insert, update, delete on public.conversation_messages to memoryd_service;
 create policy service on public.conversation_messages to memoryd_service using (true) with check (true);
 grant
@@ -221,6 +240,10 @@ create policy shared_read on public.conversation_messages for select to memoryd_
     using (access_level is not null
            and memoryd.grants_access(
                (select memoryd.caller_access()), access_level, visibility_tags, metadata));
+create policy group_read on public.conversation_messages for select to memoryd_user
+    using (role <> 'system'
+           and chat_id = any(array(select m.chat_id from public.chat_group_members m
+                                   where m.user_id = (select memoryd.caller_id()))));
 grant select on public.conversation_messages to memoryd_admin;
 create policy admin_read on public.conversation_messages for select to memoryd_admin
     using (memoryd.note_admin_read('conversation_messages', user_id));

@@ -79,7 +79,7 @@ begin
                 'agent_execution_logs', 'memory_queries', 'agent_commands', 'memory_queries',
                 'memory_associations', 'dream_insights', 'agent_memory', 'conversation_messages',
                 'memory_chunks', 'documents', 'shared_knowledge', 'agent_sessions', 'user_memory_access',
-                'memory_settings', 'memory_requests'])
+                'chat_group_members', 'memory_settings', 'memory_requests'])
              with ordinality as o(name, place)
         join memoryd.user_tables() u using (name)
         order by o.place

@@ -64,7 +64,7 @@ as $$
 $$;
 
 -- Which rows (t) of a table's file are imported for a user ($2): those that belong to the user's own
--- conversations, memories, documents and runs.
+-- conversations, memories, documents and runs, and memberships of groups that there are.
 create or replace function memoryd.import_condition(p_table text) returns text
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -86,6 +86,8 @@ as $$
             't.session_id is null
              or exists (select from public.agent_sessions s where s.id = t.session_id and s.user_id = $2)'
         when 'memory_requests' then 't.status <> ''pending'''
+        when 'chat_group_members' then
+            'exists (select from public.chat_groups c where c.id = t.chat_id)'
         else 'true' end
 $$;
 

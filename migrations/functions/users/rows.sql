@@ -52,6 +52,7 @@ as $$
     select v.name, v.exported, coalesce(v.erased, v.exported)
     from (values
         ('user_memory_access', 't.user_id = $1', null),
+        ('chat_group_members', 't.user_id = $1', null),
         ('agent_sessions', 't.user_id = $1', null),
         ('conversation_sessions', 't.user_id = $1', null),
         ('conversation_messages', 't.id in (select memoryd.messages_of($1))', null),

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 BIG = {
     "jobs", "lanes", "agents", "agent_memory", "agent_commands", "memory_associations", "memory_queries", "memory_requests",
     "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
-    "shared_knowledge", "lexeme_statistics", "lexicon", "lexeme_neighbours", "entries", "unindexed",
+    "shared_knowledge", "chat_group_members", "lexeme_statistics", "lexicon", "lexeme_neighbours", "entries", "unindexed",
 }  # fmt: skip
 
 # Their jobs come with the rows: 30,000 to index, 2,000 contexts, 5,000 requests of 50 users, 16,000 captures in 500 lanes.
@@ -76,6 +76,13 @@ from generate_series(1, 10000) n;
 insert into conversation_messages (session_id, user_id, message_index, role, speaker, content)
 select md5('s' || n / 40)::uuid, md5('u' || n / 400)::uuid, n % 40, 'user', 'Ann ' || n % 3, 'we talked about server ' || n
 from generate_series(1, 20000) n;
+
+insert into chat_groups (id, platform) select md5('g' || n)::uuid, 'web' from generate_series(1, 2) n;
+insert into chat_group_members (chat_id, user_id)
+select md5('g1')::uuid, md5('u' || n)::uuid from generate_series(7, 5000) n;
+insert into conversation_messages (session_id, user_id, chat_id, message_index, role, content)
+select md5('g' || 1 + n % 2)::uuid, md5('u' || n / 400)::uuid, md5('g' || 1 + n % 2)::uuid, n, 'user', 'group, server ' || n
+from generate_series(1, 10000) n;
 
 insert into documents (id, title, content) select md5('d' || n)::uuid, 'notes ' || n, 'x' from generate_series(1, 5000) n;
 insert into memory_chunks (document_id, chunk_index, chunk_text, access_level)
@@ -243,6 +250,8 @@ CALLS = {
     "recall of a user by meaning": "select * from recall('server', null, md5('u7')::uuid, array_fill(0.1, array[256])::vector)",
     "recall as a user": "select memoryd.answer_as_user('recall', null, md5('u7')::uuid, 'server', '{}', null, null)",
     "recall as a user of no rows": "select memoryd.answer_as_user('recall', null, md5('x')::uuid, 'log', '{}', null, null)",
+    "recall as a member": "select memoryd.answer_as_user('recall', null, md5('u4000')::uuid, 'server', '{}', null, null)",
+    "recall for a member": "select * from recall('x', null, md5('u4000')::uuid, array_fill(0.1, array[256])::vector)",
     "cleanup_expired_memory": "select cleanup_expired_memory(100)",
     "mark_useful": ONE_QUERY,
     "claim_lanes": "select * from memoryd.claim_lanes('capture', 64, 256, interval '30 seconds')",
@@ -270,6 +279,22 @@ async def test_what_a_user_has_pending_is_counted_by_an_index(busy: asyncpg.Conn
     await busy.execute("update agents set open_to_users = true where agent_id = 'agent 1'")
     async with acting_as(busy, UUID(int=7)):
         assert await read_whole(busy, OF_A_USER[name]) == set()
+
+
+OF_A_MEMBER = {
+    "messages of a session": "select * from load_context(md5('g1')::uuid)",
+    "the newest messages": "select content from conversation_messages order by created_at desc limit 10",
+    "all messages": "select message_text from conversation_history",
+    "groups": "select id from chat_groups",
+    "sessions": "select id from conversation_sessions",
+}
+
+
+@pytest.mark.parametrize("name", OF_A_MEMBER)
+async def test_a_member_of_a_group_reads_no_big_table_whole(busy: asyncpg.Connection, name: str) -> None:
+    user = await busy.fetchval("select md5('u4000')::uuid")
+    async with acting_as(busy, user):
+        assert await read_whole(busy, OF_A_MEMBER[name]) == set()
 
 
 async def read_whole(busy: asyncpg.Connection, sql: str) -> set[str]:

@@ -14,7 +14,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, CAT, becoming
+from tests.support.acting import ANN, BOB, CAT, DAN, becoming
 from tests.support.isolation import (
     MARKS,
     READS,
@@ -30,7 +30,7 @@ from tests.support.verbs import DDL, writes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-USERS: tuple[UUID | None, ...] = (ANN, BOB, CAT, None)
+USERS: tuple[UUID | None, ...] = (ANN, BOB, CAT, DAN, None)
 HIDDEN = {("agent_commands", "context")}
 """What the agents know is in a command's context: no user's."""
 ACTORS = (("memoryd_user", ANN), ("memoryd_user", None), ("memoryd_admin", ANN), ("stranger", ANN))

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.acting import ANN, BOB, CAT
+from tests.support.acting import ANN, BOB, CAT, DAN
 from tests.support.calls import CALLS, EXECUTABLE, PURE, WORDS
 from tests.support.isolation import MARKS, READS, key_of
 from tests.support.lookalikes import ENTER, MAKE, TRAPPED
@@ -97,7 +97,7 @@ async def test_a_role_without_grants_calls_nothing(place: Place) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_function_returns_only_the_callers_own_rows(place: Place, name: str) -> None:
-    for user in (ANN, BOB, CAT, None):
+    for user in (ANN, BOB, CAT, DAN, None):
         calls = [written(call, place, user) for call in CALLS[name]]
         hidden = [
             mark for owner, mark in MARKS.items() if owner != user and mark not in await shown(place, user)

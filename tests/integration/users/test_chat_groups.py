@@ -1,0 +1,451 @@
+"""Members of a group chat see its messages, in tables and by recall; nobody else does, and who leaves no longer does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tests.acceptance.test_documents import sql_blocks
+from tests.support.acting import ANN, BOB, CAT, DAN, acting_as
+from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.index import entries, index_rows, stale
+from tests.support.isolation import index_world
+from tests.support.refusals import refused
+from tests.support.repository import ROOT
+from tests.support.rows import column, embedding, insert, remember, say
+from tests.support.schemas import connected
+from tests.support.statistics import miscounted
+from tests.support.waiting import ANSWERED, IDLE, until
+
+GARDEN, KITCHEN = UUID(int=0x6A), UUID(int=0x17)
+"""Ann, Bob and Cat are members of the garden; Cat also of the kitchen. Dan is a member of none."""
+
+LINES = {
+    "ann": (ANN, GARDEN, "the tulips stand by the lantern"),
+    "bob": (BOB, GARDEN, "the lantern needs a new candle"),
+    "agent": (None, GARDEN, "I ordered candles for the lantern"),
+    "cook": (CAT, KITCHEN, "the lantern hangs over the stove"),
+}
+GARDENS = {LINES[who][2] for who in ("ann", "bob", "agent")}
+RECALL = "select content from recall('lantern', match_count => 100)"
+FOR_USER = "select content from recall('lantern', user_id => $1, match_count => 100)"
+
+
+async def join(connection: asyncpg.Connection, chat: UUID, *users: UUID) -> None:
+    """Makes users members of a group."""
+    for user in users:
+        await insert(connection, "chat_group_members", {"chat_id": chat, "user_id": user})
+
+
+async def leave(connection: asyncpg.Connection, chat: UUID, user: UUID) -> None:
+    """Ends a membership."""
+    await connection.execute("delete from chat_group_members where chat_id = $1 and user_id = $2", chat, user)
+
+
+async def exact(connection: asyncpg.Connection) -> None:
+    """Checks that each message has exactly the entries that it should have, and that their words are counted right."""
+    while await connection.fetchval("select memoryd.fold_lexeme_changes()"):
+        pass
+    assert await stale(connection) == []
+    assert await miscounted(connection) == []
+
+
+async def talk(connection: asyncpg.Connection, *, indexed: bool = True) -> dict[str, UUID]:
+    """Two groups with what is said there, and lines of Ann's and Dan's alone. Returns the ids of the lines."""
+    for chat, name in ((GARDEN, "garden"), (KITCHEN, "kitchen")):
+        await insert(connection, "chat_groups", {"id": chat, "platform": "telegram", "group_name": name})
+    await join(connection, GARDEN, ANN, BOB, CAT)
+    await join(connection, KITCHEN, CAT)
+    said = {}
+    for who, (user, chat, text) in LINES.items():
+        role = "user" if user else "assistant"
+        said[who] = await say(connection, chat, text, user_id=user, chat_id=chat, role=role)
+    said["prompt"] = await say(connection, GARDEN, "guard the lantern", chat_id=GARDEN, role="system")
+    said["alone"] = await say(connection, uuid4(), "my own lantern", user_id=ANN)
+    said["stranger"] = await say(connection, uuid4(), "a stranger's lantern", user_id=DAN)
+    if indexed:
+        await index_world(connection)
+        await exact(connection)
+    return said
+
+
+async def found(connection: asyncpg.Connection, user: UUID | None, sql: str = RECALL) -> list[str]:
+    """What a call brings to an end user, in the order of the texts: each line once, or the test sees it."""
+    async with acting_as(connection, user):
+        return sorted(map(str, await column(connection, sql)))
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+async def test_recall_brings_a_groups_lines_to_its_members(
+    connection: asyncpg.Connection, *, indexed: bool
+) -> None:
+    await talk(connection, indexed=indexed)
+    assert await found(connection, ANN) == sorted(GARDENS | {"my own lantern"})
+    assert await found(connection, BOB) == sorted(GARDENS)
+    assert await found(connection, CAT) == sorted(GARDENS | {LINES["cook"][2]})
+    assert await found(connection, DAN) == ["a stranger's lantern"]
+    assert await found(connection, None) == []
+    explained = "select content from explain_recall('lantern', match_count => 100)"
+    assert await found(connection, BOB, explained) == sorted(GARDENS)
+
+
+async def test_who_serves_a_user_gets_what_the_user_would(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    for role in ("memoryd_service", "memoryd_admin"):
+        for user in (ANN, BOB, CAT, DAN):
+            async with acting_as(connection, None, role=role):
+                got = sorted(map(str, await column(connection, FOR_USER, user)))
+            assert got == await found(connection, user), user
+        async with acting_as(connection, None, role=role):
+            everything = sorted(map(str, await column(connection, RECALL)))
+        texts = {text for _, _, text in LINES.values()}
+        assert everything == sorted(texts | {"my own lantern", "a stranger's lantern", "guard the lantern"})
+
+
+async def test_members_read_the_groups_rows(connection: asyncpg.Connection) -> None:
+    said = await talk(connection)
+    gardens = {said[who] for who in ("ann", "bob", "agent")}
+    for user, messages, chats in (
+        (ANN, gardens | {said["alone"]}, {GARDEN}),
+        (BOB, gardens, {GARDEN}),
+        (CAT, gardens | {said["cook"]}, {GARDEN, KITCHEN}),
+        (DAN, {said["stranger"]}, set()),
+        (None, set(), set()),
+    ):
+        async with acting_as(connection, user):
+            assert set(await column(connection, "select id from conversation_messages")) == messages
+            assert set(await column(connection, "select id from conversation_history")) == messages
+            assert set(await column(connection, "select id from chat_groups")) == chats
+            sessions = "select id from conversation_sessions where chat_id is not null"
+            assert set(await column(connection, sessions)) == chats
+            assert set(await column(connection, "select chat_id from chat_group_members")) == chats
+            context = await column(connection, "select content from load_context($1)", GARDEN)
+            assert set(context) == (GARDENS if GARDEN in chats else set())
+
+
+async def test_a_member_writes_nothing_of_others(connection: asyncpg.Connection) -> None:
+    said = await talk(connection)
+    async with acting_as(connection, ANN):
+        change = "update conversation_messages set content = 'poison' where id = $1"
+        assert await connection.execute(change, said["ann"]) == "UPDATE 1"
+        assert await connection.execute(change, said["bob"]) == "UPDATE 0"
+        assert await connection.execute("update conversation_sessions set title = 'x'") == "UPDATE 1"
+        assert await connection.fetchval("select forget($1, 'message')", list(said.values())) == 2
+        assert await connection.fetchval("select forget(array[$1::uuid], 'session')", GARDEN) == 0
+        for statement in (
+            "insert into chat_group_members (chat_id, user_id) values ($1, memoryd.caller_id())",
+            "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'x')",
+            "update chat_group_members set chat_id = $1",
+            "delete from chat_group_members where chat_id = $1",
+        ):
+            assert (await refused(connection, statement, KITCHEN))[0] == "42501"
+    kept = {LINES["bob"][2], LINES["agent"][2], "guard the lantern"}
+    assert set(await column(connection, "select content from conversation_messages")) >= kept
+
+
+async def test_a_member_locks_nothing_of_others(connection: asyncpg.Connection, database_url: str) -> None:
+    said = await talk(connection)
+    async with connected(database_url) as owner:
+        for strength in ("update", "no key update", "share", "key share"):
+            async with acting_as(connection, ANN):
+                lock = f"select id from conversation_messages where chat_id is not null for {strength}"
+                assert await column(connection, lock) == [said["ann"]]
+                for table in ("chat_groups", "chat_group_members"):
+                    assert (await refused(connection, f"select id from {table} for {strength}"))[0] == "42501"
+                free = "select id from conversation_messages where chat_id is not null for update skip locked"
+                others = {said[who] for who in ("bob", "agent", "cook", "prompt")}
+                assert set(await column(owner, free)) == others
+
+
+async def test_who_leaves_sees_nothing_more_at_once(connection: asyncpg.Connection) -> None:
+    said = await talk(connection)
+    await leave(connection, GARDEN, ANN)
+    await leave(connection, GARDEN, CAT)
+    async with acting_as(connection, ANN):
+        seen = set(await column(connection, "select id from conversation_messages"))
+    assert seen == {said["ann"], said["alone"]}
+    assert await found(connection, ANN) == sorted(["my own lantern", LINES["ann"][2]])
+    assert await found(connection, CAT) == [LINES["cook"][2]]
+    assert await found(connection, BOB) == sorted(GARDENS)
+    await join(connection, GARDEN, CAT)
+    assert await found(connection, CAT) == sorted(GARDENS | {LINES["cook"][2]})
+
+
+async def snapshot(connection: asyncpg.Connection) -> Sequence[tuple[object, ...]]:
+    """All entries; none is out of date."""
+    await exact(connection)
+    return await entries(connection)
+
+
+async def test_members_come_and_go_without_a_new_index(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    before = await snapshot(connection)
+    await leave(connection, GARDEN, ANN)
+    await join(connection, GARDEN, DAN)
+    assert await connection.fetchval("select count(*) from memoryd.unindexed") == 0
+    assert await snapshot(connection) == before
+
+
+async def test_a_message_that_moves_is_found_where_it_is(connection: asyncpg.Connection) -> None:
+    said = await talk(connection)
+    await connection.execute(
+        "update conversation_messages set chat_id = $2 where id = $1", said["bob"], KITCHEN
+    )
+    await connection.execute(
+        "update conversation_messages set chat_id = $2 where id = $1", said["alone"], GARDEN
+    )
+    await connection.execute(
+        "update conversation_messages set role = 'assistant' where id = $1", said["prompt"]
+    )
+    await connection.execute("update conversation_messages set role = 'system' where id = $1", said["agent"])
+    await exact(connection)
+    gardens = [LINES["ann"][2], "my own lantern", "guard the lantern"]
+    assert await found(connection, ANN) == sorted(gardens)
+    assert await found(connection, BOB) == sorted([*gardens, LINES["bob"][2]])
+    assert await found(connection, CAT) == sorted([*gardens, LINES["bob"][2], LINES["cook"][2]])
+    await connection.execute("delete from chat_groups where id = $1", GARDEN)
+    await exact(connection)
+    assert await column(connection, "select user_id from chat_group_members") == [CAT]
+    assert await found(connection, ANN) == sorted([LINES["ann"][2], "my own lantern"])
+    assert await found(connection, CAT) == sorted([LINES["bob"][2], LINES["cook"][2]])
+
+
+async def test_changed_words_are_found_by_the_members(connection: asyncpg.Connection) -> None:
+    said = await talk(connection)
+    change = "update conversation_messages set content = 'the hedgehog sleeps' where id = $1"
+    await connection.execute(change, said["bob"])
+    hedgehog = "select content from recall('hedgehog lantern candle', match_count => 100)"
+    rest = sorted([*(GARDENS - {LINES["bob"][2]}), "the hedgehog sleeps", "my own lantern"])
+    assert await found(connection, ANN, hedgehog) == rest
+    await index_rows(connection, "conversation", [said["bob"]], embedding=embedding(1.0))
+    assert await snapshot(connection)
+    assert await found(connection, ANN, hedgehog) == rest
+    assert await found(connection, DAN, hedgehog) == ["a stranger's lantern"]
+    await connection.execute("delete from conversation_messages where id = $1", said["bob"])
+    assert await snapshot(connection)
+    assert await found(connection, ANN, hedgehog) == sorted(
+        [*(GARDENS - {LINES["bob"][2]}), "my own lantern"]
+    )
+
+
+async def test_in_the_context_of_one_group_no_other_group_is_searched(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    await say(
+        connection,
+        uuid4(),
+        "the lantern of the office",
+        user_id=BOB,
+        chat_id=GARDEN,
+        metadata='{"context": "office"}',
+    )
+    await index_world(connection)
+    office = {"the lantern of the office"}
+    for context, lines in (
+        (str(GARDEN), GARDENS),
+        (str(GARDEN).upper(), GARDENS),
+        (str(KITCHEN), set()),
+        (str(uuid4()), set()),
+        ("office", GARDENS | office),
+        ("garden", GARDENS),
+        (None, GARDENS | office),
+    ):
+        there = f"select content from recall_in_context('{context}', 'lantern', match_count => 100)"
+        own = {LINES["cook"][2]}
+        assert await found(connection, CAT, there if context else RECALL) == sorted(lines | own), context
+        # Who knows the id of a group and is no member of it finds what there is without the group.
+        assert await found(connection, DAN, there if context else RECALL) == ["a stranger's lantern"], context
+
+
+async def test_a_shared_line_of_a_group_is_found_once(connection: asyncpg.Connection) -> None:
+    said = await talk(connection)
+    await connection.execute("update conversation_messages set access_level = 1 where id = $1", said["bob"])
+    await insert(connection, "user_memory_access", {"user_id": ANN, "access_level": 1})
+    await insert(connection, "user_memory_access", {"user_id": DAN, "access_level": 1})
+    await exact(connection)
+    assert await found(connection, ANN) == sorted(GARDENS | {"my own lantern"})
+    assert await found(connection, BOB) == sorted(GARDENS)
+    assert await found(connection, CAT) == sorted(GARDENS | {LINES["cook"][2]})
+    assert await found(connection, DAN) == sorted([LINES["bob"][2], "a stranger's lantern"])
+    await leave(connection, GARDEN, BOB)
+    assert await found(connection, BOB) == [LINES["bob"][2]]
+
+
+async def test_nothing_is_recalled_of_a_member_with_memory_off(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
+    assert await found(connection, ANN) == sorted([*(GARDENS - {LINES["bob"][2]}), "my own lantern"])
+    assert await found(connection, BOB) == []
+    async with acting_as(connection, ANN):
+        assert set(await column(connection, "select content from load_context($1)", GARDEN)) == GARDENS
+    await say(connection, GARDEN, "one more lantern of Bob's", user_id=BOB, chat_id=GARDEN)
+    await say(connection, GARDEN, "one more lantern of Ann's", user_id=ANN, chat_id=GARDEN)
+    await connection.execute("update memory_settings set memory_enabled = true")
+    assert await found(connection, BOB) == sorted([*GARDENS, "one more lantern of Ann's"])
+
+
+async def test_a_members_own_retention_ends_their_lines_for_all(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    await connection.execute("update conversation_messages set created_at = now() - interval '1 hour'")
+    await connection.execute(
+        "insert into memory_settings (user_id, conversation_retention_minutes) values ($1, 10)", BOB
+    )
+    await connection.execute("select memoryd.expire_conversations(null)")
+    assert await found(connection, ANN) == sorted([*(GARDENS - {LINES["bob"][2]}), "my own lantern"])
+
+
+async def test_an_erasure_takes_a_members_lines_from_all(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    async with acting_as(connection, BOB):
+        await connection.execute("select erase_user_memory(memoryd.caller_id())")
+    await exact(connection)
+    assert await found(connection, ANN) == sorted([*(GARDENS - {LINES["bob"][2]}), "my own lantern"])
+    assert await column(connection, "select user_id from chat_group_members where user_id = $1", BOB) == []
+    assert await found(connection, BOB) == []
+    words = "select count(*) from memoryd.lexeme_statistics where lexeme = 'need'"
+    assert await connection.fetchval(words) == 0
+
+
+async def test_an_export_says_of_which_groups_a_user_is_a_member(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    exported = "select export_user_memory($1) -> 'tables' ->> 'chat_group_members'"
+    rows = await connection.fetchval(exported, CAT)
+    assert str(GARDEN) in rows
+    assert str(KITCHEN) in rows
+    assert str(ANN) not in rows
+    await connection.execute("select erase_user_memory($1)", CAT)
+    await connection.execute("delete from chat_groups where id = $1", KITCHEN)
+    back = "select memoryd.import_rows($1, $2, 'chat_group_members', $3)"
+    assert await connection.fetchval(back, CAT, CAT, rows) == 1
+    assert await connection.fetchval(back, CAT, CAT, rows) == 0
+    assert await found(connection, CAT) == sorted(GARDENS)
+
+
+async def test_memories_of_members_stay_their_own(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    await remember(connection, "the lantern was my mother's", user_id=BOB)
+    await index_world(connection)
+    assert await found(connection, ANN) == sorted(GARDENS | {"my own lantern"})
+    async with acting_as(connection, ANN):
+        assert await connection.fetchval("select build_context('alice', 'lantern')") == ""
+
+
+async def test_the_example_in_the_documents_finds_what_it_says(connection: asyncpg.Connection) -> None:
+    """Beside each question stands what it finds."""
+    statements = sql_blocks("docs/sql.md")
+    begin = next(n for n, one in enumerate(statements) if "'garden'" in one)
+    asked = 0
+    async with connection.transaction():
+        for statement in statements[begin:]:
+            answered = await connection.fetch(statement)
+            if "-- finds" in statement:
+                told = statement.partition("-- finds ")[2].splitlines()[0]
+                assert sorted(str(row[0]) for row in answered) == sorted(told.split("; "))
+                asked += 1
+            if asked == 2:
+                break
+    assert asked == 2
+
+
+# --- Many members, many messages, many at once.
+
+CROWD = """
+insert into chat_group_members (chat_id, user_id) select $1, md5('member ' || n)::uuid from generate_series(1, 1000) n;
+"""
+CROWD_SAYS = """
+insert into conversation_messages (session_id, user_id, chat_id, role, content)
+select $1, md5('member ' || n)::uuid, $1, 'user', 'member ' || n || ' saw lantern number ' || n from generate_series(1, 1000) n;
+"""
+
+
+async def test_a_thousand_members_find_what_one_of_them_said(connection: asyncpg.Connection) -> None:
+    await insert(connection, "chat_groups", {"id": GARDEN, "platform": "telegram"})
+    await connection.execute(CROWD, GARDEN)
+    await connection.execute(CROWD_SAYS, GARDEN)
+    await index_world(connection)
+    await exact(connection)
+    written = "select count(*) from memoryd.entries"
+    assert await connection.fetchval(written) == 2000
+    members = await column(
+        connection, "select md5('member ' || n)::uuid from generate_series(1, 1000, 250) n"
+    )
+    asked = "select content from recall('Who saw lantern number 777?', match_count => 1)"
+    for member in members:
+        assert await found(connection, UUID(str(member)), asked) == ["member 777 saw lantern number 777"]
+    assert await found(connection, ANN, asked) == []
+
+
+async def test_who_comes_and_goes_while_others_recall_sees_all_or_nothing(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """What a recall brings is what one moment's membership allows: all messages of the group, or none."""
+    said = await talk(connection)
+    assert said
+    done = asyncio.Event()
+
+    async def come_and_go() -> None:
+        for _ in range(40):
+            await join(second, GARDEN, DAN)
+            await leave(second, GARDEN, DAN)
+        done.set()
+
+    going = asyncio.create_task(come_and_go())
+    seen: set[tuple[str, ...]] = set()
+    while not done.is_set() or len(seen) < 1:
+        seen.add(tuple(await found(connection, DAN)))
+    await going
+    alone, together = ("a stranger's lantern",), tuple(sorted(GARDENS | {"a stranger's lantern"}))
+    assert seen <= {alone, together}
+    assert await found(connection, DAN) == list(alone)
+
+
+async def test_a_daemon_indexes_messages_for_the_members(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
+    await talk(connection, indexed=False)
+    await until(connection, IDLE)
+    await exact(connection)
+    assert await connection.fetchval("select count(*) from memoryd.unindexed") == 0
+    request = {
+        "kind": "recall",
+        "user_id": BOB,
+        "query": "lantern",
+        "options": '{"sources": ["conversation"]}',
+    }
+    asked = await insert(connection, "memory_requests", request)
+    await until(connection, ANSWERED, asked)
+    answer = await connection.fetchval("select result from memory_requests where id = $1", asked)
+    assert sorted(one["content"] for one in json.loads(answer)) == sorted(GARDENS)
+    # The answer is a copy of what others said: an erasure takes it from there.
+    await connection.execute("select erase_user_memory($1)", ANN)
+    answer = await connection.fetchval("select result from memory_requests where id = $1", asked)
+    assert sorted(one["content"] for one in json.loads(answer)) == sorted(GARDENS - {LINES["ann"][2]})
+    await until(connection, IDLE)
+    await exact(connection)
+
+
+AS_BEFORE = """
+delete from memoryd.entries e using conversation_messages m
+where e.source = 'conversation' and e.id = m.id and e.scope = memoryd.group_scope(m.chat_id, m.role);
+update memoryd.entries set group_scope = null;
+"""
+
+
+async def test_messages_of_before_the_upgrade_are_indexed_for_the_members(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await talk(connection)
+    await connection.execute(AS_BEFORE)
+    assert await found(connection, BOB) == [LINES["bob"][2]]
+    upgrade = (ROOT / "migrations" / "schema" / "0024_chat_group_members.sql").read_text("utf-8")
+    await connection.execute("delete from memoryd.jobs")
+    await connection.execute(upgrade[upgrade.index("insert into memoryd.jobs") :])
+    assert await connection.fetchval("select count(*) from memoryd.jobs") == len(LINES)
+    await daemons.start()
+    await until(connection, IDLE)
+    await exact(connection)
+    assert await found(connection, BOB) == sorted(GARDENS)
