@@ -213,7 +213,7 @@ def _translated(error: Exception) -> DriveError:
     from google.auth.exceptions import GoogleAuthError, TransportError  # noqa: PLC0415
     from requests import exceptions  # noqa: PLC0415
 
-    if isinstance(error, exceptions.Timeout):
+    if isinstance(error, exceptions.Timeout) or isinstance(error.__cause__, exceptions.Timeout):
         return DriveError(errno.ETIMEDOUT, "Google Drive does not answer.", passes=True)
     if isinstance(error, exceptions.ChunkedEncodingError | exceptions.ContentDecodingError):
         return misunderstood()

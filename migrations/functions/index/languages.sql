@@ -292,7 +292,8 @@ begin
         -- Else words of another language stand in a text that has no stemmer. They decide.
         end if;
     end if;
-    sample := regexp_replace(lower(sample), '[\x01-\x60\x7b-\x7f’“”«»।]+', ' ', 'g');
+    -- Digits are left in, so that of an id or a hash no piece looks like a word: "e" is one in six languages.
+    sample := regexp_replace(lower(sample), '[\x01-\x2f\x3a-\x60\x7b-\x7f’“”«»।]+', ' ', 'g');
     select string_agg(by_word ->> w.word, '') into hits from string_to_table(sample, ' ') as w(word);
     if beyond_ascii > 0 and by_script is null then
         select concat(hits, string_agg(by_word ->> ('.' || w.sign), '')) into hits

@@ -58,6 +58,9 @@ LANGUAGE_OF: Sequence[tuple[str, str]] = (
     ("我喜欢用React写的页面", "english"),
     ("A difference of Δ 3 in the test", "english"),
     ("The café in Zürich was closed", "english"),
+    # Pieces of an id are no words.
+    ("umbrella of ac8a054a-0a2b-40a4-8b90-041127e71af9", "english"),
+    ("Commit 5e1a7e2de9 broke release 4e2e", "english"),
     ("", "english"),
     ("😀😀😀", "english"),
     ("12345 67", "english"),
