@@ -58,23 +58,25 @@ class Part:
     """Whether a text is indexed as one passage."""
 
 
-NO_MORE_WORDS = Edit(
-    "rank_passages", "coalesce(0.3 * w.more / nullif(max(w.more) over (), 0), 0)", "0::float8"
-)
+NO_MORE_WORDS = Edit("rank_passages", "coalesce(0.3 * h.more / nullif(m.more, 0), 0)", "0::float8")
 
 PARTS = (
     Part("nothing"),
     Part(
         "lexical, from the sum",
         [
-            Edit("rank_passages", "coalesce(l.lexical / nullif(max(l.lexical) over (), 0), 0)", "0::float8"),
+            Edit("rank_passages", "coalesce(s.lexical / h.lexical, 0) as part", "0::float8 as part"),
             NO_MORE_WORDS,
         ],
     ),
     Part("words of the best", [NO_MORE_WORDS]),
     Part(
         "dense, from the sum",
-        [Edit("rank_passages", "coalesce(0.5 * r.near / nullif(max(r.near) over (), 0), 0)", "0::float8")],
+        [
+            Edit(
+                "rank_passages", "coalesce(0.5 * s.near / h.near, 0) as dense_part", "0::float8 as dense_part"
+            )
+        ],
     ),
     Part("embeddings wholly", [Edit("embed_question", "or memoryd.embed('') is null", "or true")]),
     Part(
@@ -98,23 +100,23 @@ PARTS = (
         [
             Edit(
                 "rank_passages",
-                "case when h.speaker = any(speakers) or h.role = asked_role then 0.5 else 0 end",
+                "case when t.speaker = any(speakers) or t.role = asked_role then 0.5 else 0 end",
                 "0",
             )
         ],
     ),
-    Part("roles alone", [Edit("rank_passages", "or h.role = asked_role then 0.5", "then 0.5")]),
+    Part("roles alone", [Edit("rank_passages", "or t.role = asked_role then 0.5", "then 0.5")]),
     Part(
         "says little (prior)",
-        [Edit("rank_passages", "-0.5 * 5 / (5 + h.row_length) * case when h.asks then 2 else 1 end", "0")],
+        [Edit("rank_passages", "-0.5 * 5 / (5 + t.row_length) * case when t.asks then 2 else 1 end", "0")],
     ),
     Part(
         "session",
         [
             Edit(
                 "rank_passages",
-                "0.3 * max(s.total) over (partition by coalesce(s.session_id, s.id))",
-                "0::float8",
+                "0.23 * (max(s.total) over w - s.total) as more_of",
+                "0::float8 as more_of",
             )
         ],
     ),

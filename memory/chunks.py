@@ -26,7 +26,7 @@ NAME_CHARACTERS = 200
 BEFORE_WORDS = 16
 """Of what the paragraph before a chunk says: so that "it", at a chunk's beginning, has something to mean."""
 
-_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(\S[^\n]*)$", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|!?\[([^\]]*)\]\([^)]*\)")
 
@@ -82,7 +82,8 @@ def _outline(text: str, code: Sequence[tuple[int, int]]) -> Iterator[tuple[int, 
         while at < len(code) and code[at][1] <= heading.start():
             at += 1
         if at == len(code) or heading.start() < code[at][0]:
-            yield heading.start(), len(heading[1]), _plain(heading[2][:NAME_CHARACTERS])
+            words = heading[2].rstrip(" \t").rstrip("#").rstrip(" \t")
+            yield heading.start(), len(heading[1]), _plain(words[:NAME_CHARACTERS])
 
 
 def _own_headings(piece: str) -> int:

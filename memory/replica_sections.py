@@ -18,7 +18,7 @@ from uuid import UUID
 
 from memory.replica_text import one_line, plain
 
-_BEGINS = re.compile(r"##(?:[ \t]+(.*?))?[ \t]*")
+_BEGINS = re.compile(r"##(?:[ \t](.*))?")
 """A line that begins a section. Deeper headings do not, and neither does the one title of the file."""
 _SAID = re.compile(r"<!--[ \t]*((?:id|conflict|category):.*)-->[ \t]*")
 _LOOKS_SO = re.compile(r"\\*(?:##(?:[ \t]|$)|<!--[ \t]*(?:id|conflict|category):)")
@@ -63,7 +63,7 @@ def mark(collection: UUID) -> str:
 
 def marked(data: bytes) -> UUID | None:
     """The collection that a file names."""
-    for line in data[:_MARK_BYTES].decode("utf-8-sig", "ignore").splitlines():
+    for line in data[:_MARK_BYTES].decode("utf-8-sig", "ignore").replace("\r", "\n").split("\n"):
         if _BEGINS.fullmatch(line):
             return None
         if match := _MARK.fullmatch(line.strip()):

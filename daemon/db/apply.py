@@ -27,11 +27,12 @@ _VARIABLE = re.compile(r"(?<!:):(dimensions|vector_schema)\b")
 LOCK_MILLISECONDS = 100
 """How long an upgrade waits for the tables that it locks. Whoever comes meanwhile waits behind it, so it is short."""
 IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
-# Views first, and those above others before them: whoever reads a view locks it, then what is under it. Locked the other way
-# round, each would wait for the other.
+# In the order in which readers lock, or each would wait for the other. recall() begins with these three tables: whoever has
+# to wait there holds nothing else. Then views, and those above others before them: whoever reads a view locks it, then what is
+# under it.
 _TABLES_AND_VIEWS = """
 select string_agg(format('%I.%I', n.nspname, c.relname), ', '
-                  order by c.relkind = 'r',
+                  order by array_position(array['logins', 'memory_settings', 'settings']::name[], c.relname), c.relkind = 'r',
                            array_position(array['searchable', 'searchable_by_users']::name[], c.relname),
                            n.nspname, c.relname)
 from pg_class c

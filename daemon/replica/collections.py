@@ -116,17 +116,16 @@ class Collections:
         erased = [one for one in collections.values() if one.erased]
         gone = []
         for one in erased:
-            own = {path for path, known in self._claimed.items() if known.collection == one.id}
-            own |= {files[one.id][0]} if one.id in files else set()
-            done = one.path not in state.files.unknown
+            there = self._claimed | state.files.unread
+            own = {path for path, known in there.items() if known.collection == one.id}
+            own |= {files[one.id][0]} if one.id in files else {one.path} & state.files.unread.keys()
+            done = one.path in own or one.path not in state.files.unknown
             for path in sorted(own):
-                removed = await self._writer.remove(
-                    state, path, replaces=self._claimed[path].hash, for_good=True
-                )
+                removed = await self._writer.remove(state, path, replaces=there[path].hash, for_good=True)
                 state.report.counts["removed"] += removed
                 done &= removed
                 if removed:
-                    del self._claimed[path]
+                    self._claimed.pop(path, None)
                     state.listing.files.pop(path, None)
                     state.taken.discard(key(path))
             if done:

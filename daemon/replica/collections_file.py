@@ -106,8 +106,12 @@ class CollectionFiles:
             return True
         confirmed = one.confirmed
         is_whole = file.known is None or (file.known.collection is None and len(removed) == len(noted))
-        recent = await self._store.recently_buried(one.id, RECENT_SECONDS)
-        is_much = is_whole or ask_first(len(removed) + recent, of=len(noted) + recent)
+        recent, everywhere, known = await self._store.recently_buried(one.id, RECENT_SECONDS)
+        is_much = (
+            is_whole
+            or ask_first(len(removed) + recent, of=len(noted) + recent)
+            or ask_first(len(removed) + everywhere, of=known + everywhere)
+        )
         if is_much and not confirmed:
             await self._store.ask(one.id, len(removed))
             state.report.asked_entries += len(removed)

@@ -78,8 +78,10 @@ ADD = "select a.place, a.id from memoryd.add_entries($1, $2, $3, $4, $5, $6, $7,
 ADOPT = "select memoryd.adopt_entries($1, $2, $3)"
 BURY = "select b from memoryd.bury_entries($1, $2, $3, $4, $5, $6) b"
 RECENT = """
-select count(*) from memoryd.replica_buried b
-where b.collection_id = $1 and not b.confirmed and b.deleted_at > now() - make_interval(secs => $2)
+select count(*) filter (where b.collection_id = $1) as here, count(*) as everywhere,
+       (select count(*) from memoryd.replica_sections) as known
+from memoryd.replica_buried b
+where b.collection_id is not null and not b.confirmed and b.deleted_at > now() - make_interval(secs => $2)
 """
 ASK = "select memoryd.ask_entries($1, $2, $3)"
 CHANGE_CONFLICTS = "select memoryd.change_section_conflicts($1, $2, $3, $4)"
@@ -261,9 +263,10 @@ class CollectionsStore:
         args = self._daemon, source.value, collection, ids, versions, confirmed
         return len(await self._database.fetch(BURY, *args))
 
-    async def recently_buried(self, collection: UUID, seconds: float) -> int:
+    async def recently_buried(self, collection: UUID, seconds: float) -> tuple[int, int, int]:
         """How many of its entries were deleted since, without a person being asked."""
-        return int(await self._database.fetchval(RECENT, collection, seconds))
+        (row,) = await self._database.fetch(RECENT, collection, seconds)
+        return row["here"], row["everywhere"], row["known"]
 
     async def ask(self, collection: UUID, missing: int) -> None:
         """Asks a person whether so many of its entries are to be deleted."""

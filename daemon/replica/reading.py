@@ -16,7 +16,7 @@ from uuid import UUID
 
 from daemon.replica.folder import Entry, Folder, Listing, Signature
 from memory.replica_names import is_document
-from memory.replica_sections import marked
+from memory.replica_sections import marked, read_sections
 from memory.replica_text import Found, read
 
 SETTLE_SECONDS = 1.0
@@ -44,6 +44,8 @@ class Files:
     """The files of a replica as they are now."""
 
     known: dict[str, Known] = field(default_factory=dict)
+    unread: dict[str, Known] = field(default_factory=dict)
+    """Files that are no text."""
     unknown: set[str] = field(default_factory=set)
     """There is a file, but what it says is not known: it waits, cannot be read, or is no text."""
     waiting: int = 0
@@ -91,6 +93,7 @@ class Reading:
                     found.known[path] = known
                 else:
                     found.not_text += 1
+                    found.unread[path] = known
                     found.unknown.add(path)
         self._seen = {path: one for path, one in seen.items() if one[0]}
         self._changing = changing
@@ -145,15 +148,20 @@ class Reading:
             found.failed += 1
             found.unknown.add(path)
             return
-        said = read(data)
+        said, collection = read(data), marked(data)
         known = Known(
             sha256(data).digest(),
             None if said is None else said.id,
             None if said is None else said.conflict,
-            said is not None,
-            marked(data),
+            said is not None or (collection is not None and _has_sections(data)),
+            collection,
         )
         seen[path] = (entry.signature if trusted else ()), known
+
+
+def _has_sections(data: bytes) -> bool:
+    """A file of entries may be longer than a document: rows that change make it longer after they were placed."""
+    return b"\0" not in data and read_sections(data) is not None
 
 
 def _is_trusted(entry: Entry, now: float) -> bool:

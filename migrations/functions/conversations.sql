@@ -301,3 +301,19 @@ begin
     get diagnostics sessions = row_count;
 end
 $$;
+
+-- Refuses that a user changes who said a message that others read: in a group chat it would look like
+-- somebody else's.
+create or replace function memoryd.keep_speaker() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not memoryd.caller_is_service() then
+        raise exception 'role and speaker of a message in a group chat cannot be changed'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Change its content, or delete it. Only memoryd_service changes who said it.';
+    end if;
+    return new;
+end
+$$;

@@ -158,6 +158,21 @@ begin
 end
 $$;
 
+-- Locks documents. Returns those that still have these versions (updated_at).
+create or replace function memoryd.lock_unchanged(p_documents uuid[], p_versions timestamptz[])
+returns uuid[]
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from public.documents d where d.id = any(p_documents) order by d.id for no key update;
+    return array(
+        select d.id from public.documents d
+        join unnest(p_documents, p_versions) as n(document, version)
+          on n.document = d.id and n.version = d.updated_at);
+end
+$$;
+
 -- Takes what people wrote into files. A row that has another version than p_versions is left as it is: its id
 -- is not returned, and it is compared again. p_lost: whether the row's text, which another change made, is
 -- kept as a conflict. Sets the base to p_bases, and compares once more, so that the front matter is written.
@@ -172,11 +187,7 @@ declare
     taken uuid[];
 begin
     perform memoryd.hold_replica(p_daemon);
-    perform from public.documents d where d.id = any(p_documents) order by d.id for no key update;
-    taken := array(
-        select d.id from public.documents d
-        join unnest(p_documents, p_versions) as n(document, version)
-          on n.document = d.id and n.version = d.updated_at);
+    taken := memoryd.lock_unchanged(p_documents, p_versions);
     insert into memoryd.replica_conflicts (document_id, title, content, front_matter)
     select d.id, d.title, d.content, memoryd.front_matter(d.metadata)
     from public.documents d
@@ -247,11 +258,7 @@ declare
     buried uuid[];
 begin
     perform memoryd.hold_replica(p_daemon);
-    perform from public.documents d where d.id = any(p_documents) order by d.id for no key update;
-    buried := array(
-        select d.id from public.documents d
-        join unnest(p_documents, p_versions) as n(document, version)
-          on n.document = d.id and n.version = d.updated_at);
+    buried := memoryd.lock_unchanged(p_documents, p_versions);
     update public.documents d set status = 'deleted', last_modified_human = now(), replica_path = null
     where d.id = any(buried);
     insert into memoryd.replica_tombstones (document_id, confirmed)

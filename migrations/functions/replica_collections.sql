@@ -479,6 +479,19 @@ begin
 end
 $$;
 
+-- Whether the row of an entry is there, shown in the replica or not.
+create or replace function memoryd.row_exists(p_source text, p_id uuid) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return case p_source
+        when 'memory' then exists (select from public.agent_memory m where m.id = p_id)
+        when 'insight' then exists (select from public.dream_insights i where i.id = p_id)
+        else exists (select from public.shared_knowledge k where k.id = p_id) end;
+end
+$$;
+
 -- Notes what a collection's file and its entries have now. p_versions: of the rows that were compared.
 -- p_conflicts: those that have a section now. p_gone: entries that have neither row nor section any more.
 create or replace function memoryd.note_collection(
@@ -491,8 +504,11 @@ as $$
 begin
     perform memoryd.hold_replica(p_daemon);
     update memoryd.replica_collections c
-    set path = p_path, preamble = p_preamble, file_hash = p_file, stale = false, missing = 0,
-        missing_since = null
+    set path = p_path, preamble = p_preamble, file_hash = p_file, missing = 0,
+        missing_since = null,
+        -- A conflict that ended while its section was written: the section has to go.
+        stale = exists (select from memoryd.replica_section_conflicts x
+                        where x.id = any(p_conflicts) and x.ended)
     where c.id = p_collection;
     update memoryd.replica_sections s
     set label = n.label, base_hash = n.base, row_version = n.version
@@ -503,7 +519,13 @@ begin
     delete from memoryd.replica_section_conflicts c
     using memoryd.replica_sections s
     where s.collection_id = p_collection and c.source = s.source and c.row_id = s.row_id
-      and (c.ended or c.row_id = any(p_gone));
+      and (c.ended and c.id <> all (p_conflicts)
+           or (c.row_id = any(p_gone) and not memoryd.row_exists(c.source, c.row_id)));
+    -- Of a user who has switched memory off, the rows stay, and so do the texts of their conflicts.
+    update memoryd.replica_section_conflicts c set base_hash = null
+    from memoryd.replica_sections s
+    where s.collection_id = p_collection and c.source = s.source and c.row_id = s.row_id
+      and c.row_id = any(p_gone);
     delete from memoryd.replica_sections s where s.collection_id = p_collection and s.row_id = any(p_gone);
     update memoryd.replica_sections s set left_collection = null, left_hash = null
     where s.left_collection = p_collection;

@@ -34,6 +34,12 @@ def test_every_word_of_a_long_text_is_in_a_chunk(text: str) -> None:
     assert "".join(cut.split()) == "".join(text.split())
 
 
+def test_a_heading_with_much_space_in_it_takes_no_time() -> None:
+    """A pattern that tries each way to cut it would take hours."""
+    text = "# a" + " " * 30_000 + "b ##  \n\nOwls."
+    assert {chunk.headings for chunk in chunks(text, title="Owls")} <= {(), ("a b",), ("a",)}
+
+
 def test_no_emoji_is_cut_in_two() -> None:
     found = [piece for _, piece in segments(TEXTS["emoji"], headings=[], code=[])]
     assert {piece.replace(FAMILY, "") for piece in found} == {""}

@@ -335,7 +335,8 @@ begin
         group by r.lexeme
     )
     select w.lexeme, w.asked, w.similarity, w.weight, c.scope, c.rows,
-           sum(c.rows) over (order by w.weight desc, w.lexeme, c.scope)
+           sum(c.rows) over (partition by c.scope is not distinct from p_counted[1]
+                             order by w.weight desc, w.lexeme, c.scope)
     from weighed w
     left join counts c on c.lexeme = w.lexeme;
 end
@@ -433,29 +434,32 @@ declare
 begin
     with keys as materialized (
         select * from memoryd.weigh_lexemes(p_caller, p_asked, p_counted, p_near, all_rows)
+    ), biggest as materialized (
+        select b.scope from keys b where b.similarity = 1 order by b.rows desc nulls last, b.scope limit 1
     ), common as materialized (
-        -- Words asked for that lead to too many rows by themselves: the five rarest of them, in the scope
-        -- with the most rows.
-        select k.lexeme, k.scope, k.rows, row_number() over (order by k.rows, k.lexeme) as place
-        from keys k
-        where k.similarity = 1 and k.upto > budget
-          and k.scope = (select b.scope from keys b where b.similarity = 1
-                         order by b.rows desc nulls last, b.scope limit 1)
-        order by k.rows, k.lexeme
-        limit 5
+        -- Words asked for that lead to too many rows by themselves: the five rarest of them, in the caller's
+        -- own scope and in the one with the most rows.
+        select r.*
+        from (select k.lexeme, k.scope, k.rows,
+                     row_number() over (partition by k.scope order by k.rows, k.lexeme) as place
+              from keys k
+              where k.similarity = 1 and k.upto > budget
+                and (k.scope = p_counted[1] or k.scope = (select b.scope from biggest b))) r
+        where r.place <= 5
     ), pairs as materialized (
         -- rows: how many rows would contain both words if the words were independent of each other.
         select e.one, e.other, e.scope, row_number() over w as place, sum(e.rows) over w as upto
         from (select a.lexeme as one, b.lexeme as other, a.scope, a.rows * (b.rows / all_rows) as rows
-              from common a join common b on a.place < b.place) e
-        window w as (order by e.rows, e.one, e.other)
+              from common a join common b on a.scope = b.scope and a.place < b.place) e
+        window w as (partition by e.scope order by e.rows, e.one, e.other)
     ), singles as (
         select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
         from (select k.lexeme, k.scope from keys k
               where k.scope is not null
                 and (k.upto <= budget
                      -- A word that stands alone makes no pair, however common it is.
-                     or (k.similarity = 1 and (select count(distinct c.lexeme) from common c) < 2))
+                     or (k.similarity = 1 and (select count(*) from common c where c.scope = k.scope) < 2
+                         and (k.scope = p_counted[1] or k.scope = (select b.scope from biggest b))))
               union all
               -- In scopes that are not counted, every word.
               select a, s from unnest(p_asked) a, unnest(p_scopes) s where s <> all (p_counted)
@@ -463,8 +467,8 @@ begin
               select u.lexeme, u.scope
               from unnest(p_uncounted, p_uncounted_scopes) as u(lexeme, scope)) t
     ), twos as (
-        select array_agg(t.lexeme order by p.place, t.second) as lexemes,
-               array_agg(p.scope order by p.place, t.second) as scopes
+        select array_agg(t.lexeme order by p.scope, p.place, t.second) as lexemes,
+               array_agg(p.scope order by p.scope, p.place, t.second) as scopes
         from pairs p
         cross join lateral (values (p.one, false), (p.other, true)) as t(lexeme, second)
         where p.place <= 6 and (p.place = 1 or p.upto <= budget)
@@ -489,6 +493,29 @@ begin
     cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.found) p;
     made.average_length := memoryd.average_length(p_counted, all_rows);
     return made;
+end
+$$;
+
+-- The lexemes asked for in these scopes, of which the first is the asker's own. A name that only speakers in
+-- the others have (members of a group chat) takes no word out of the question that rows of the first have:
+-- otherwise who is called "Lantern" there would keep others from finding their own rows about lanterns.
+create or replace function memoryd.asked_in_scopes(
+    p_query text, p_languages text[], p_speakers text[], p_names text[], p_counted bigint[]) returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    asked constant text[] := memoryd.asked_lexemes(p_query, p_languages, p_speakers);
+begin
+    -- Scope 0 is one of an agent's.
+    if p_speakers is null or coalesce(cardinality(p_counted), 0) < 2 or 0 = any(p_counted) then
+        return asked;
+    end if;
+    return array(
+        select a
+        from unnest(memoryd.asked_lexemes(
+            p_query, p_languages, memoryd.speakers_named(p_names, p_counted[1:1]))) a
+        where a = any(asked) or memoryd.is_counted(a, p_counted[1:1]));
 end
 $$;
 
@@ -518,15 +545,17 @@ declare
     text constant text := left(p_query, 8192);
     scopes constant bigint[] := coalesce(p_scopes, memoryd.biggest_scopes());
     counted constant bigint[] := memoryd.counted_scopes(p_caller, scopes);
-    speakers constant text[] := memoryd.speakers_named((memoryd.name_lexemes(text))[1:200], counted);
+    names constant text[] := (memoryd.name_lexemes(text))[1:200];
+    speakers constant text[] := memoryd.speakers_named(names, counted);
     languages constant text[] := memoryd.languages_asked(p_caller, text, counted);
-    asked constant text[] := memoryd.asked_lexemes(text, languages, speakers);
+    in_scopes constant bigint[] := case when p_scopes is not null then counted end;
+    asked constant text[] := memoryd.asked_in_scopes(text, languages, speakers, names, in_scopes);
     uncounted constant record := memoryd.uncounted_lexemes(asked, counted, p_scopes is null);
     made memoryd.question;
 begin
     made := memoryd.weigh_question(
-        p_caller, asked, memoryd.asked_lexemes(text, languages[1:1], speakers), scopes, counted, p_near,
-        uncounted.lexemes, uncounted.scopes);
+        p_caller, asked, memoryd.asked_in_scopes(text, languages[1:1], speakers, names, in_scopes), scopes,
+        counted, p_near, uncounted.lexemes, uncounted.scopes);
     made.asked := asked;
     made.speakers := speakers;
     made.asks_when :=

@@ -155,6 +155,10 @@ create or replace trigger drop_when_off before insert on public.conversation_mes
 create or replace trigger forget_embedding before update on public.conversation_messages
     for each row when (new.content is distinct from old.content)
     execute function memoryd.forget_embedding('embedding');
+create or replace trigger keep_speaker before update on public.conversation_messages
+    for each row when (old.chat_id is not null
+                       and (new.role, new.speaker) is distinct from (old.role, old.speaker))
+    execute function memoryd.keep_speaker();
 create or replace trigger place_message before insert on public.conversation_messages
     for each row execute function memoryd.place_message();
 create or replace trigger note_deleted after delete on public.conversation_messages

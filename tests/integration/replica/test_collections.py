@@ -653,3 +653,48 @@ async def test_killed_anywhere_it_goes_on_without_loss_or_double(
         assert shown == sorted([*(tuple(row) for row in rows), ("Fought", "Theirs.")]), step
         assert await connection.fetchval("select count(*) from memoryd.replica_buried") == 1
         step += 1 + step // 10
+
+
+async def test_a_file_of_an_erased_user_goes_though_it_is_no_text(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await remember(connection, "likes trains", kind="fact", user_id=USER)
+    await replicated.settle()
+    file = root / path_of_user("memories")
+    file.write_bytes(file.read_bytes() + "Ein Zug fährt\n".encode("latin-1"))
+    await replicated.settle()
+    await connection.execute("select erase_user_memory($1)", USER)
+    await replicated.settle()
+    assert not file.exists()
+
+
+async def test_many_sections_that_are_gone_from_many_files_are_asked_about(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    agents = [f"agent {n}" for n in range(8)]
+    for agent in agents:
+        for n in range(5):
+            await remember(connection, f"fact {n}", kind="fact", agent_id=agent)
+    await replicated.settle()
+    for agent in agents:
+        file = root / f"agents/{agent}/memories.md"
+        file.write_text(file.read_text("utf-8").partition("\n## ")[0] + "\n", "utf-8")
+    report = await replicated.settle()
+    assert report.asked_entries > 0
+    assert await connection.fetchval("select count(*) from agent_memory") >= 28
+
+
+async def test_texts_of_conflicts_stay_while_memory_is_off(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await remember(connection, "likes trains", kind="fact", user_id=USER)
+    await replicated.settle()
+    edit(root, path_of_user("memories"), "likes trains", "likes night trains")
+    await connection.execute("update agent_memory set content = 'likes planes'")
+    await replicated.settle()
+    assert sorted(bodies(root, path_of_user("memories"))) == ["likes night trains", "likes planes"]
+    await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", USER)
+    await replicated.settle()
+    await connection.execute("update memory_settings set memory_enabled = true")
+    await replicated.settle()
+    assert sorted(bodies(root, path_of_user("memories"))) == ["likes night trains", "likes planes"]

@@ -449,3 +449,48 @@ async def test_messages_of_before_the_upgrade_are_indexed_for_the_members(
     await until(connection, IDLE)
     await exact(connection)
     assert await found(connection, BOB) == sorted(GARDENS)
+
+
+async def test_a_member_cannot_speak_as_somebody_else(connection: asyncpg.Connection) -> None:
+    said = await talk(connection)
+    async with acting_as(connection, BOB):
+        for change in ("role = 'assistant'", "speaker = 'Ann'"):
+            assert (
+                await refused(
+                    connection, f"update conversation_messages set {change} where id = $1", said["bob"]
+                )
+            )[0] == "42501"
+        await connection.execute(
+            "update conversation_messages set content = 'gone' where id = $1", said["bob"]
+        )
+    async with acting_as(connection, ANN):
+        own = "update conversation_messages set speaker = 'Annie' where id = $1"
+        assert await connection.execute(own, said["alone"]) == "UPDATE 1"
+
+
+async def test_a_members_name_hides_no_rows_of_others(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    await remember(connection, "the lantern stands in the cellar", user_id=ANN)
+    await connection.execute("update conversation_messages set speaker = 'Lantern' where user_id = $1", BOB)
+    await index_world(connection)
+    asked = "select content from recall('where does the lantern stand', sources => '{memory}')"
+    assert await found(connection, ANN, asked) == ["the lantern stands in the cellar"]
+
+
+async def test_a_busy_group_hides_no_row_of_ones_own(connection: asyncpg.Connection) -> None:
+    """However the hash of the group's scope sorts beside that of the user's."""
+    users = [uuid4() for _ in range(6)]
+    await insert(connection, "chat_groups", {"id": GARDEN, "platform": "telegram", "group_name": "garden"})
+    await join(connection, GARDEN, *users)
+    for user in users:
+        await remember(connection, "a lantern and a stove", user_id=user)
+    await connection.execute(
+        "insert into conversation_messages (session_id, chat_id, user_id, role, content) "
+        "select $1, $1, $2, 'user', 'lantern and stove ' || n from generate_series(1, 700) n",
+        GARDEN,
+        BOB,
+    )
+    await index_world(connection)
+    asked = "select content from recall('lantern stove', sources => '{memory}')"
+    for user in users:
+        assert await found(connection, user, asked) == ["a lantern and a stove"]
