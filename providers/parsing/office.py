@@ -26,8 +26,8 @@ except ImportError:
     library = None
 
 MISSING = (
-    "DOCX, PPTX and XLSX are read by a package that is not installed. Install memoryd with its extra office (docs/documents.md), start memoryd again, and "
-    "drop the file again; or save it as PDF and drop that."
+    "DOCX, PPTX and XLSX are read by a package that is not installed. Install memoryd with its extra office "
+    "(docs/documents.md), start memoryd again, and drop the file again; or save it as PDF and drop that."
 )
 FORMATS = "application/vnd.openxmlformats-officedocument."
 MIME = {

@@ -49,7 +49,9 @@ def open_account(key_file: Path | None) -> Account:
         from google.auth.transport import requests as _requests  # noqa: F401, PLC0415 - it needs a package of its own
         from google.oauth2 import service_account  # noqa: PLC0415
     except ImportError:
-        raise ValueError("Google Drive needs further packages: install memoryd with its extra gdrive (docs/replica.md).") from None
+        raise ValueError(
+            "Google Drive needs further packages: install memoryd with its extra gdrive (docs/replica.md)."
+        ) from None
     if key_file is None:
         raise ValueError(
             f"{SETTING} is not set: it must be the key file (JSON) of the service account that keeps the replica in "
