@@ -100,12 +100,13 @@ PARTS = (
         [
             Edit(
                 "rank_passages",
-                "case when t.speaker = any(speakers) or t.role = asked_role then 0.5 else 0 end",
+                "case when t.speaker = any((p_question).speakers) or t.role = (p_question).role then 0.5\n"
+                "                    else 0 end",
                 "0",
             )
         ],
     ),
-    Part("roles alone", [Edit("rank_passages", "or t.role = asked_role then 0.5", "then 0.5")]),
+    Part("roles alone", [Edit("rank_passages", "or t.role = (p_question).role then 0.5", "then 0.5")]),
     Part(
         "says little (prior)",
         [Edit("rank_passages", "-0.5 * 5 / (5 + t.row_length) * case when t.asks then 2 else 1 end", "0")],

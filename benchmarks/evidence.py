@@ -34,9 +34,12 @@ from providers.local_embedder import LocalEmbedder
 
 CUTS = (5, 10, 20)
 RECALL = "select id from recall($1, user_id => $2, match_count => $3)"
+SAY = "insert into conversation_messages (session_id, user_id, role, content) values ($1, $2, 'user', $3)"
+RECALL_IN_CHAT = "select id from recall_with($4::jsonb, $1, user_id => $2, match_count => $3)"
 
 Ask = Callable[[str, uuid.UUID], Awaitable[Sequence[Any]]]
 Figures = dict[str, float]
+Way = Callable[[str, Sequence[Body]], Awaitable[tuple[list[float], "Tally"]]]
 
 
 @dataclass(slots=True)
@@ -75,13 +78,10 @@ class Result:
     by_ranking: dict[str, Figures]
 
 
-async def measure(url: str, texts: Sequence[dict[str, Any]], *, through_daemon: bool) -> Result:
+async def measure(url: str, texts: Sequence[dict[str, Any]], *, way: Way) -> Result:
     """Writes a set and asks its questions."""
     bodies, seconds = await write(url, texts)
-    if through_daemon:
-        times, recall = await ask_through_daemon(url, bodies)
-    else:
-        times, recall = await ask_in_sql(url, bodies)
+    times, recall = await way(url, bodies)
     connection = await asyncpg.connect(url)
     tallies = {name: Tally() for name in RANKINGS}
     for body in bodies:
@@ -104,6 +104,22 @@ async def ask_in_sql(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tal
     connection = await asyncpg.connect(url)
     statement = await connection.prepare(RECALL)
     asked = await ask(bodies, lambda text, user: statement.fetch(text, user, max(CUTS)))
+    await connection.close()
+    return asked
+
+
+async def ask_in_chat(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
+    """Asks every question as a chatbot does: in a new conversation of its user, where it is a message before it is asked."""
+    connection = await asyncpg.connect(url)
+    statement = await connection.prepare(RECALL_IN_CHAT)
+    sessions = {body.user: uuid.uuid4() for body in bodies}
+
+    async def one(text: str, user: uuid.UUID) -> Sequence[Any]:
+        await connection.execute(SAY, sessions[user], user, text)
+        options = json.dumps({"exclude_session": str(sessions[user])})
+        return list(await statement.fetch(text, user, max(CUTS), options))
+
+    asked = await ask(bodies, one)
     await connection.close()
     return asked
 
@@ -190,11 +206,17 @@ def main() -> None:
         action="store_true",
         help="ask as the daemon asks for `memoryd recall` and memory_requests",
     )
+    made.add_argument(
+        "--chat",
+        action="store_true",
+        help="ask as a chatbot does: the questions are messages of a new conversation, which is left out",
+    )
     options = made.parse_args()
+    way = ask_through_daemon if options.through_daemon else ask_in_chat if options.chat else ask_in_sql
     results = {}
     with database(options.database_url) as url:
         for name, texts in read(options.data).items():
-            results[name] = asyncio.run(measure(url, texts, through_daemon=options.through_daemon))
+            results[name] = asyncio.run(measure(url, texts, way=way))
             print_result(name, results[name])
     print_all(results)
     lines = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_module
+from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -15,9 +17,18 @@ if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
 
+TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 RECALLED = ("source", "id", "content", "score", "similarity", "metadata", "created_at")
 RELEVANCE_PARTS = ("lexical", "dense", "prior", "named", "timed", "session")
 SCORE_PARTS = ("relevance", "weight", "recency", "association")
+
+
+class Role(StrEnum):
+    """The roles of messages."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
 
 
 def recall(  # noqa: PLR0913, PLR0917 - the options of a command
@@ -35,6 +46,27 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     min_score: float = typer.Option(
         0.0, min=0.0, max=1.0, help="Leave out what fits worse; 0.35 cuts most of what does not belong."
     ),
+    exclude_session: UUID | None = typer.Option(
+        None, help="Leave out this conversation, such as the one that is going on."
+    ),
+    exclude_last: int | None = typer.Option(
+        None, min=1, help="Of --exclude-session leave out only this many of the newest messages."
+    ),
+    since: datetime | None = typer.Option(
+        None, formats=TIMES, help="Only what was written since this time (UTC, if it names no offset)."
+    ),
+    until: datetime | None = typer.Option(
+        None, formats=TIMES, help="Only what was written before this time."
+    ),
+    role: list[Role] | None = typer.Option(
+        None, help="Of conversations only messages of this role; several are possible."
+    ),
+    speaker: list[str] | None = typer.Option(
+        None, help="Of conversations only messages of this speaker; several are possible."
+    ),
+    around: int = typer.Option(
+        0, min=0, max=10, help="Show messages with this many of those before and after them."
+    ),
     explain: bool = typer.Option(
         False, "--explain", help="Show what each part of the search contributed to each result."
     ),
@@ -46,6 +78,18 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     compares it with the best sum, and says how well the best fits at all; score = min(1, relevance x weight + recency +
     association).
     """
+
+    given = {
+        "context": context,
+        "min_score": min_score,
+        "exclude_session": None if exclude_session is None else str(exclude_session),
+        "exclude_last": exclude_last,
+        "since": _utc(since),
+        "until": _utc(until),
+        "roles": [r.value for r in role or ()] or None,
+        "speakers": speaker or None,
+        "around": around,
+    }
 
     async def ask(settings: Settings, database: Database) -> list[Any]:
         from handlers.shared.embedding import Embedding
@@ -70,10 +114,10 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
             user=user,
             count=count,
             sources=source or None,
-            context=context,
+            options=given,
         )
 
-    rows = [row for row in with_database(ask) if row["score"] >= min_score]
+    rows = with_database(ask)
     if json:
         parts = (*RECALLED, *RELEVANCE_PARTS, *SCORE_PARTS) if explain else RECALLED
         as_json([{name: _value(row, name) for name in parts} for row in rows])
@@ -106,6 +150,12 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
                 for row in rows
             ],
         )
+
+
+def _utc(time: datetime | None) -> str | None:
+    if time is None:
+        return None
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).isoformat()
 
 
 def _kind(row: Any) -> str:

@@ -6,7 +6,8 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -53,7 +54,7 @@ class Questions:
 
 SEARCH = """
 select s.*, extract(epoch from now() - s.created_at)::float8 as seconds
-from memoryd.search_in_context($9, $1, $2, $3, $4, $5, $6, $7, $8) s
+from memoryd.search_with($1, $2, $3, $4, $5, $6, $7, '{}', $8) s
 """
 
 
@@ -65,9 +66,17 @@ async def search(
     user: UUID | None = None,
     count: int = 10,
     sources: Sequence[str] | None = None,
-    context: str | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> list[Any]:
-    """The rows that recall() returns, best first, each with what every part contributed."""
+    """The rows that recall_with() returns, best first, each with what every part contributed; `options` as there."""
     return await reader.fetch(
-        SEARCH, question.text, agent, user, question.embedding, count, sources, "{}", question.near, context
+        SEARCH,
+        json.dumps(dict(options or {})),
+        question.text,
+        agent,
+        user,
+        question.embedding,
+        count,
+        sources,
+        question.near,
     )

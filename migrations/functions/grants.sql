@@ -14,7 +14,7 @@ declare
         'public.mark_useful, public.match_memory, '
         'public.recall, '
         'public.recall_above, '
-        'public.recall_in_context, '
+        'public.recall_in_context, public.recall_with, '
         'public.reset_session, '
         'public.search_shared_knowledge, public.touch_knowledge';
     client text;
@@ -36,7 +36,7 @@ $$;
 grant execute on function
     public.build_context, public.recall,
     public.recall_above,
-    public.recall_in_context, public.explain_recall,
+    public.recall_in_context, public.recall_with, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
     public.export_user_memory, public.erase_user_memory, public.forget, public.index_state
     to memoryd_user;
@@ -45,7 +45,7 @@ grant execute on function
 grant execute on function
     public.recall,
     public.recall_above,
-    public.recall_in_context, public.explain_recall, public.load_context,
+    public.recall_in_context, public.recall_with, public.explain_recall, public.load_context,
     public.extract_keywords, public.index_state,
     memoryd.note_admin_read
     to memoryd_admin;
@@ -80,7 +80,10 @@ grant execute on function
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
     memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.search,
     memoryd.embed, memoryd.embed_question, memoryd.row_in_context, memoryd.search_in_context,
-    memoryd.check_min_score, memoryd.shown_metadata, memoryd.document_of_chunk
+    memoryd.check_min_score, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets,
+    memoryd.nearest_name, memoryd.known_options, memoryd.option_fits, memoryd.option_hint,
+    memoryd.fault_of_options, memoryd.conditions_of, memoryd.pieces_of, memoryd.line_of_message,
+    memoryd.show_pieces, memoryd.search_with
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match
     to memoryd_service, memoryd_user;

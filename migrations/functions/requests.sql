@@ -1,89 +1,5 @@
 -- Requests to memory (memory_requests): their jobs, their answers, and what clients are told of them.
 
--- Which of the known names a name is most like: the one with which it has the most pairs of letters in
--- common; null if it is like none.
-create or replace function memoryd.nearest_name(p_name text, p_known text[]) returns text
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    with pairs as (
-        select n.name, substr(n.name, place, 2) as pair
-        from unnest(left(lower(p_name), 60) || p_known) as n(name)
-        cross join lateral generate_series(1, length(n.name) - 1) place
-    ), alike as (
-        select k.name,
-               (select count(distinct a.pair) from pairs a join pairs b using (pair)
-                where a.name = left(lower(p_name), 60) and b.name = k.name)
-                   * 2.0 / greatest(1, length(left(p_name, 60)) + length(k.name) - 2) as part
-        from unnest(p_known) as k(name)
-    )
-    select a.name from alike a where a.part >= 0.4 order by a.part desc, a.name limit 1
-$$;
-
--- What is wrong with the options of a request, and what is allowed; null where nothing is. An option that is
--- null is not given.
-create or replace function memoryd.fault_of_options(
-    p_kind text, p_options jsonb, out fault text, out hint text)
-language plpgsql immutable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    known constant text[] := case p_kind when 'recall' then '{match_count,sources,filter,context,min_score}'
-                                         when 'context' then '{context}' else '{}' end;
-    sources constant text[] := memoryd.sources_asked((null, true, true)::memoryd.caller, null);
-    unknown text;
-    given jsonb;
-begin
-    if jsonb_typeof(p_options) <> 'object' or p_options = '{}' then
-        return;
-    end if;
-    select k into unknown from jsonb_object_keys(p_options) k where k <> all (known) order by k limit 1;
-    if unknown is not null then
-        fault := 'unknown option ' || coalesce(nullif(memoryd.one_line(left(unknown, 60)), ''), '""');
-        hint := coalesce('Did you mean ' || memoryd.nearest_name(unknown, known) || '? ', '')
-            || case when known = '{}' then 'A request of kind ' || p_kind || ' takes no options.'
-                    else 'Options of a ' || p_kind || ': ' || array_to_string(known, ', ') || '.' end;
-        return;
-    end if;
-    given := nullif(p_options -> 'match_count', 'null');
-    if given #>> '{}' !~ '^\d{1,10}$' or jsonb_typeof(given) not in ('number', 'string')
-       or (given #>> '{}')::bigint > 2147483647 then
-        fault := 'match_count is ' || left(given::text, 100);
-        hint := 'Give how many results you want, a whole number, 0 or more.';
-        return;
-    end if;
-    given := nullif(p_options -> 'sources', 'null');
-    if jsonb_typeof(given) <> 'array' or jsonb_path_exists(given, 'strict $[*] ? (@.type() != "string")') then
-        fault := 'sources is ' || left(given::text, 100);
-        hint := 'Give an array of names, such as ["memory", "insight"].';
-        return;
-    end if;
-    select s into unknown from jsonb_array_elements_text(given) s where s <> all (sources) limit 1;
-    if unknown is not null then
-        fault := 'unknown source ' || memoryd.one_line(left(unknown, 60));
-        hint := 'Sources: ' || array_to_string(sources, ', ') || '.';
-        return;
-    end if;
-    given := nullif(p_options -> 'filter', 'null');
-    if jsonb_typeof(given) <> 'object' then
-        fault := 'filter is ' || left(given::text, 100);
-        hint := 'Give an object that the metadata contain, such as {"kind": "fact"}.';
-        return;
-    end if;
-    given := nullif(p_options -> 'min_score', 'null');
-    if jsonb_typeof(given) <> 'number' or given::numeric not between 0 and 1 then
-        fault := 'min_score is ' || left(given::text, 100);
-        hint := 'Give a score from 0 to 1, such as 0.35.';
-        return;
-    end if;
-    given := nullif(p_options -> 'context', 'null');
-    if jsonb_typeof(given) <> 'string' or given #>> '{}' !~ '\S' then
-        fault := 'context is ' || left(given::text, 100);
-        hint := 'Name the current context as the metadata of rows do, or leave it out.';
-    end if;
-end
-$$;
-
 -- Refuses a statement if a request in it has options that no answer can follow. Queues a job for each new
 -- request. Requests that read or delete all rows of a user take long, so they have a topic of their own:
 -- no recall waits behind them. A dream takes minutes: dreams have their own topic, too. They do not take
@@ -170,13 +86,12 @@ begin
                         'similarity', f.similarity, 'metadata', f.metadata, 'created_at', f.created_at)
                     order by f.ordinality),
                 '[]')
-            from memoryd.search_in_context(
-                null, p_query, p_agent, whose, memoryd.comparable(p_embedding),
+            from memoryd.search_with(
+                p_options, p_query, p_agent, whose, memoryd.comparable(p_embedding),
                 coalesce((p_options ->> 'match_count')::integer, 10),
                 case when jsonb_typeof(p_options -> 'sources') = 'array'
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
-                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) with ordinality f
-            where f.score >= coalesce((p_options ->> 'min_score')::double precision, 0))
+                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) with ordinality f)
         when 'export' then public.export_user_memory(p_user)
         -- Without the paths: they are for the program that deletes the files, not for the user.
         when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'

@@ -33,7 +33,8 @@ PURE = frozenset(
         "embedding_to_match", "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight",
         "list_fits", "ms_since", "group_scope", "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
-        "time_fits", "unseen",
+        "time_fits", "unseen", "meets", "nearest_name", "known_options", "option_fits", "option_hint", "fault_of_options",
+        "line_of_message",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """Computed only from the arguments."""
@@ -120,6 +121,20 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select * from recall_in_context({context}, {arguments})"
             for context in ("'work'", "null")
             for arguments in _ASKED
+        ),
+        "public.recall_with": (
+            *(
+                f"select * from recall_with('{options}', {arguments})"
+                for options in (
+                    '{"since": "2020-01-01", "roles": ["user", "system"], "around": 10, "min_score": 0.01}',
+                    '{"until": "2020-01-01", "speakers": ["Bob"]}',
+                )
+                for arguments in _ASKED
+            ),
+            *_each(
+                "recall_with(jsonb_build_object('exclude_session', i.id, 'exclude_last', 1, 'around', 1), '<words>')",
+                "conversation_sessions",
+            ),
         ),
         "public.reset_session": _each("reset_session(i.id)", "conversation_sessions"),
         "memoryd.answer": tuple(
@@ -255,6 +270,18 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select * from memoryd.search_in_context({context}, '<words>', null, {user}, <vector>, 1000, null, '{{}}')"
             for context in ("null", "'work'", "'home'")
             for user in _USERS
+        ),
+        "memoryd.search_with": tuple(
+            f"select * from memoryd.search_with('{{\"around\": 2}}', '<words>', null, {user}, <vector>, 1000, null, '{{}}')"
+            for user in _USERS
+        ),
+        "memoryd.conditions_of": _each(
+            "memoryd.conditions_of(jsonb_build_object('exclude_session', i.id, 'exclude_last', 1))",
+            "conversation_sessions",
+        ),
+        "memoryd.pieces_of": ("select * from memoryd.pieces_of(<conversation_messages>, 2) order by 1",),
+        "memoryd.show_pieces": (
+            "select * from memoryd.show_pieces(<conversation_messages>, 2, null) order by 1",
         ),
         "memoryd.search": tuple(
             f"select * from memoryd.search('<words>', {agent}, {user}, {vector}, 1000, null, '{{}}')"

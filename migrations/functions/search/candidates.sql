@@ -8,6 +8,23 @@
 -- A passage is named by its ctid: all functions here are stable, so they see the table as one and the same
 -- snapshot, in which a ctid stays what it is.
 
+-- Whether a row meets the conditions (null: there are none). Those on role, speaker and session are for
+-- messages; other rows meet them. Inlined.
+create or replace function memoryd.meets(
+    p_conditions memoryd.conditions, p_created_at timestamptz, p_session uuid, p_position integer,
+    p_role text, p_speaker text)
+returns boolean
+language sql immutable parallel safe
+return ((p_conditions).since is null or p_created_at >= (p_conditions).since)
+    and ((p_conditions).until is null or p_created_at < (p_conditions).until)
+    and (p_session is null
+         or (((p_conditions).roles is null or p_role = any((p_conditions).roles))
+             and ((p_conditions).speakers is null
+                  or lower(coalesce(p_speaker, p_role)) = any((p_conditions).speakers))
+             and ((p_conditions).left_out_session is null
+                  or p_session <> (p_conditions).left_out_session
+                  or p_position < (p_conditions).left_out_from)));
+
 -- How many lists of the IVFFlat index to probe: as many as contain about 25,000 passages of these scopes,
 -- beside those of other scopes. Null: compare all codes of the scopes instead. For few passages this costs no
 -- more (a code costs two fifths of a passage in a list) and finds more. The daemon builds the index when
@@ -35,7 +52,7 @@ $$;
 -- sorting, so that the plan reads this index: only this index returns the passages in order.
 create or replace function memoryd.nearest_by_lists(
     p_caller memoryd.caller, p_access public.user_memory_access, p_probes integer, p_sources text[],
-    p_scopes bigint[], p_embedding halfvec, p_count integer)
+    p_scopes bigint[], p_embedding halfvec, p_count integer, p_conditions memoryd.conditions)
 returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -50,22 +67,24 @@ begin
              select e.ctid from memoryd.entries e
              where ($1 is null or e.scope = any($1)) and e.source = any($6)
                and memoryd.is_found_here(e.scope, e.group_scope, $1)
+               and memoryd.meets($7, e.created_at, e.session_id, e.position, e.role, e.speaker)
                and memoryd.may_find($2, $3, e.scope, e.owner_id, e.access_level, e.visibility_tags,
                                     e.grants_metadata)
              order by (e.embedding::halfvec(%1$s)) <=> $4::halfvec(%1$s) limit $5)',
         vector_dims(p_embedding))
     into nearest
-    using p_scopes, p_caller, p_access, p_embedding, p_count, p_sources;
+    using p_scopes, p_caller, p_access, p_embedding, p_count, p_sources, p_conditions;
     perform set_config('ivfflat.probes', probes_before, true), set_config('enable_sort', 'on', true);
     return nearest;
 end
 $$;
 
 -- The nearest passages by code, as keys: codes and keys of a scope are read from an index, without the table.
--- Of what is shared (scope 0) an end user gets only what they are granted, and this is asked of the table.
+-- Of what is shared (scope 0) an end user gets only what they are granted, and this is asked of the table, as
+-- are conditions.
 create or replace function memoryd.nearest_by_code(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_code bit varying, p_count integer)
+    p_code bit varying, p_count integer, p_conditions memoryd.conditions)
 returns table (scope bigint, id uuid, source text, passage smallint)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -82,17 +101,28 @@ begin
         return query
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
         where e.code is not null and (of_all_sources or e.source = any(p_sources))
+          and (p_conditions is null
+               or memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker))
         order by e.code <~> p_code limit p_count;
         return;
     end if;
-    return query
-    select e.scope, e.id, e.source, e.passage from memoryd.entries e
-    where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(p_sources))
-    order by e.code <~> p_code limit p_count;
+    if p_conditions is null then
+        return query
+        select e.scope, e.id, e.source, e.passage from memoryd.entries e
+        where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(p_sources))
+        order by e.code <~> p_code limit p_count;
+    else
+        return query
+        select e.scope, e.id, e.source, e.passage from memoryd.entries e
+        where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(p_sources))
+          and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
+        order by e.code <~> p_code limit p_count;
+    end if;
     if partly then
         return query
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
         where e.scope = 0 and e.code is not null and e.source = any(p_sources)
+          and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
           and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
                                e.visibility_tags, e.grants_metadata)
         order by e.code <~> p_code limit p_count;
@@ -104,7 +134,7 @@ $$;
 -- embeddings of those nearest by code. In big scopes the lists of an index are faster.
 create or replace function memoryd.nearest_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_embedding vector, p_reach integer)
+    p_embedding vector, p_reach integer, p_conditions memoryd.conditions)
 returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -120,11 +150,13 @@ declare
     keep constant integer := case when p_reach > 200 then p_reach else 64 end;
 begin
     if probes is not null then
-        return memoryd.nearest_by_lists(p_caller, p_access, probes, p_sources, p_scopes, sought, keep);
+        return memoryd.nearest_by_lists(
+            p_caller, p_access, probes, p_sources, p_scopes, sought, keep, p_conditions);
     end if;
     return array(
         select t.place
-        from memoryd.nearest_by_code(p_caller, p_access, p_sources, p_scopes, code_sought, by_code) n
+        from memoryd.nearest_by_code(
+            p_caller, p_access, p_sources, p_scopes, code_sought, by_code, p_conditions) n
         cross join lateral (
             select e.ctid as place, e.embedding <=> sought as distance from memoryd.entries e
             where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
@@ -139,7 +171,7 @@ $$;
 -- several pairs lead to is contained several times.
 create or replace function memoryd.worded_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_question memoryd.question, p_reach integer)
+    p_question memoryd.question, p_reach integer, p_conditions memoryd.conditions)
 returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -157,6 +189,7 @@ begin
              where memoryd.search_terms(e.scope, e.lexemes) && terms
                and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
                and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
+               and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
                and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
                                     e.visibility_tags, e.grants_metadata)
              limit 20 * p_reach)
@@ -168,6 +201,7 @@ begin
                  where memoryd.search_terms(e.scope, e.lexemes) @> pairs[pair:pair + 1]
                    and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
                    and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
+                   and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
                    and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
                                         e.visibility_tags, e.grants_metadata)
                  limit 500
@@ -203,19 +237,28 @@ $$;
 -- All passages that may answer the question, each once or more.
 create or replace function memoryd.candidates(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_question memoryd.question, p_embedding vector, p_reach integer)
+    p_question memoryd.question, p_embedding vector, p_reach integer,
+    p_conditions memoryd.conditions default null)
 returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    worded constant tid[] := memoryd.worded_passages(
-        p_caller, p_access, p_sources, p_scopes, p_question, p_reach);
+    worded tid[] := memoryd.worded_passages(
+        p_caller, p_access, p_sources, p_scopes, p_question, p_reach, p_conditions);
+    others memoryd.conditions := p_conditions;
     nearest tid[] := '{}';
 begin
+    if (p_conditions).roles is not null or (p_conditions).speakers is not null then
+        -- Messages of others, too: what is sought may be beside them.
+        others.roles := null;
+        others.speakers := null;
+        worded := worded[1:60] || memoryd.worded_passages(
+            p_caller, p_access, p_sources, p_scopes, p_question, p_reach, others);
+    end if;
     if p_embedding is not null then
         nearest := memoryd.nearest_passages(
-            p_caller, p_access, p_sources, p_scopes, p_embedding, p_reach);
+            p_caller, p_access, p_sources, p_scopes, p_embedding, p_reach, p_conditions);
     end if;
     if 'conversation' = any(p_sources) then
         return worded || nearest

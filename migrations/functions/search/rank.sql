@@ -128,14 +128,16 @@ $$;
 
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
 -- any) or of these groups, for this agent, with these metadata; and in groups nothing of members who have
--- switched memory off.
+-- switched memory off. meets: whether it meets the conditions. A message that does not is no result, but its
+-- words count for the messages beside it.
 create or replace function memoryd.read_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_groups bigint[], p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid,
-    p_unowned boolean, p_agent text, p_filter jsonb)
+    p_unowned boolean, p_agent text, p_filter jsonb, p_conditions memoryd.conditions)
 returns table (number bigint, place tid, source text, id uuid, weights sparsevec, similarity double precision,
                length integer, row_length integer, asks boolean, says_when boolean, session_id uuid,
-               "position" integer, speaker text, role text, created_at timestamptz, weight double precision)
+               "position" integer, speaker text, role text, created_at timestamptz, weight double precision,
+               meets boolean)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -145,7 +147,8 @@ begin
     return query
     select row_number() over (), r.place, r.source, r.id,
            r.weights, 1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
-           r.session_id, r.position, r.speaker, r.role, r.created_at, r.weight
+           r.session_id, r.position, r.speaker, r.role, r.created_at, r.weight,
+           memoryd.meets(p_conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
     from (select e.ctid as place, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
                  e.asks, e.says_when, e.owner_id,
                  e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
@@ -287,7 +290,8 @@ $$;
 create or replace function memoryd.rank_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
-    p_agent text, p_filter jsonb, p_count bigint, p_groups bigint[] default '{}')
+    p_agent text, p_filter jsonb, p_count bigint, p_groups bigint[] default '{}',
+    p_conditions memoryd.conditions default null)
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
                named double precision, timed double precision, session double precision,
@@ -297,16 +301,13 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    speakers constant text[] := (p_question).speakers;
-    asked_role constant text := (p_question).role;
     ideal constant double precision := (p_question).ideal;
-    asks_when constant boolean := (p_question).asks_when;
 begin
     return query
     with read as materialized (
         select r.*, coalesce(greatest(0, nullif(r.similarity, 'NaN')), 0) as near
         from memoryd.read_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_places, p_question,
-                                   p_embedding, p_user, p_unowned, p_agent, p_filter) r
+                                   p_embedding, p_user, p_unowned, p_agent, p_filter, p_conditions) r
     ), lexical as (
         select l.*
         from (select array_agg(r.number) as numbers, array_agg(r.weights) as weights,
@@ -316,7 +317,8 @@ begin
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
     ), scored as materialized (
-        select r.*, coalesce(l.lexical, 0) as lexical from read r left join lexical l on l.number = r.number
+        select r.*, coalesce(l.lexical, 0) as lexical
+        from read r left join lexical l using (number) where r.meets
     ), highest as materialized (
         select nullif(max(s.lexical), 0) as lexical, nullif(max(s.near), 0) as near,
                max(case when p_embedding is null then least(1, s.lexical / nullif(ideal, 0))
@@ -339,8 +341,9 @@ begin
     ), best as (
         select distinct on (t.id, t.source)
                t.*, -0.5 * 5 / (5 + t.row_length) * case when t.asks then 2 else 1 end as prior_part,
-               case when t.speaker = any(speakers) or t.role = asked_role then 0.5 else 0 end as named_part,
-               case when asks_when and t.says_when then 0.2 else 0 end as timed_part
+               case when t.speaker = any((p_question).speakers) or t.role = (p_question).role then 0.5
+                    else 0 end as named_part,
+               case when (p_question).asks_when and t.says_when then 0.2 else 0 end as timed_part
         from (select h.*, h.part + coalesce(0.3 * h.more / nullif(m.more, 0), 0) as lexical_part
               from hits h cross join (select max(o.more) as more from hits o) m) t
         order by t.id, t.source, t.lexical_part + t.dense_part desc
@@ -376,7 +379,7 @@ $$;
 -- scan does.
 create or replace function memoryd.find(
     p_query text, p_agent text, p_user uuid, p_embedding vector, p_count bigint, p_sources text[],
-    p_filter jsonb, p_near jsonb default null)
+    p_filter jsonb, p_near jsonb default null, p_conditions memoryd.conditions default null)
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
                named double precision, timed double precision, session double precision,
@@ -414,9 +417,9 @@ begin
     select h.*
     from memoryd.rank_passages(
         caller, access, sources, scopes,
-        memoryd.candidates(caller, access, sources, scopes, question, p_embedding, reach),
+        memoryd.candidates(caller, access, sources, scopes, question, p_embedding, reach, p_conditions),
         question, p_embedding, p_user, memoryd.asks_unowned(caller, p_agent, p_user), p_agent, p_filter,
-        p_count, asked.groups) h;
+        p_count, asked.groups, p_conditions) h;
 end
 $$;
 
@@ -525,7 +528,7 @@ return coalesce(case when p_added then 0.2 * p_strength else greatest(0, 0.2 * p
 -- security decides what is found.
 create or replace function memoryd.search(
     p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer, p_sources text[],
-    p_filter jsonb, p_near jsonb default null)
+    p_filter jsonb, p_near jsonb default null, p_conditions memoryd.conditions default null)
 returns table (source text, id uuid, content text, score double precision, similarity double precision,
                metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
                prior double precision, named double precision, timed double precision,
@@ -558,7 +561,7 @@ begin
                h.timed, h.session, h.weight, coalesce(k.part, h.relevance) as relevance
         from memoryd.find(
             p_query, p_agent, p_user, p_embedding, greatest(100, 2::bigint * p_count), p_sources,
-            condition, p_near) h
+            condition, p_near, p_conditions) h
         left join lateral memoryd.row_keyword_part(h.source, h.id, asked_keywords) k on true
     ), best_memories as (
         select array_agg(t.id) as ids
@@ -582,6 +585,7 @@ begin
         cross join lateral memoryd.linked_rows(
             g.ids, asked_keywords, p_user, unowned, p_agent, condition) m
         join links l on l.id = m.id
+        where memoryd.meets(p_conditions, m.created_at, null, null, null, null)
     ), best as materialized (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as rank
         from scored s

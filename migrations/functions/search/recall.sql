@@ -24,7 +24,8 @@ $$;
 -- only rows of the context, so it is asked for more rows than are shown.
 create or replace function memoryd.search_in_context(
     p_context text, p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer,
-    p_sources text[], p_filter jsonb, p_near jsonb default null)
+    p_sources text[], p_filter jsonb, p_near jsonb default null,
+    p_conditions memoryd.conditions default null)
 returns table (source text, id uuid, content text, score double precision, similarity double precision,
                metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
                prior double precision, named double precision, timed double precision,
@@ -40,7 +41,7 @@ begin
     if memoryd.current_context() is null then
         return query
         select * from memoryd.search(
-            p_query, p_agent, p_user, p_embedding, p_count, p_sources, p_filter, p_near);
+            p_query, p_agent, p_user, p_embedding, p_count, p_sources, p_filter, p_near, p_conditions);
         return;
     end if;
     return query
@@ -48,10 +49,67 @@ begin
     from memoryd.search(
         p_query, p_agent, p_user, p_embedding,
         case when p_count > 0 then greatest(p_count, 1000) else p_count end,
-        p_sources, p_filter, p_near) s
+        p_sources, p_filter, p_near, p_conditions) s
     where memoryd.row_in_context(s.source, s.id)
     limit nullif(greatest(p_count, 0), 0);
     perform set_config('memoryd.context', before, true);
+end
+$$;
+
+-- memoryd.search_in_context() with options (known_options() of 'recall_with'). With `around`, messages that
+-- are found come as pieces of their conversation, each as good as its best message; so more are searched for
+-- than are shown.
+create or replace function memoryd.search_with(
+    p_options jsonb, p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer,
+    p_sources text[], p_filter jsonb, p_near jsonb default null)
+returns table (source text, id uuid, content text, score double precision, similarity double precision,
+               metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
+               prior double precision, named double precision, timed double precision,
+               session double precision, relevance double precision, weight double precision,
+               recency double precision, association double precision)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    context_before constant text := memoryd.enter_context(p_options ->> 'context');
+    conditions constant memoryd.conditions := memoryd.conditions_of(p_options);
+    around constant integer := coalesce((p_options ->> 'around')::integer, 0);
+    reach constant integer := case when around = 0 then p_count else least(3 * p_count::bigint, 1000) end;
+    min_score constant double precision := coalesce((p_options ->> 'min_score')::double precision, 0);
+begin
+    if around = 0 then
+        return query
+        select s.*
+        from memoryd.search_in_context(
+            null, p_query, p_agent, p_user, p_embedding, p_count, p_sources, p_filter, p_near, conditions) s
+        where s.score >= min_score;
+    else
+        return query
+        with found as materialized (
+            select s.*, row_number() over () as place
+            from memoryd.search_in_context(
+                null, p_query, p_agent, p_user, p_embedding, greatest(p_count, reach), p_sources, p_filter,
+                p_near, conditions) s
+            where s.score >= min_score
+        ), messages as materialized (
+            select array_agg(f.id order by f.place) as ids from found f where f.source = 'conversation'
+        ), pieces as materialized (
+            select m.ids[p.number] as id, p.content, p.message_ids
+            from messages m
+            cross join lateral memoryd.show_pieces(m.ids, around, conditions) p
+        )
+        select f.source, f.id, coalesce(p.content, f.content), f.score, f.similarity,
+               f.metadata || coalesce(jsonb_build_object('message_ids', p.message_ids), '{}'),
+               f.created_at, f.lexical, f.dense, f.prior, f.named, f.timed, f.session, f.relevance, f.weight,
+               f.recency, f.association
+        from found f
+        left join pieces p on p.id = f.id
+        where f.source <> 'conversation' or p.id is not null
+        order by f.place
+        limit p_count;
+    end if;
+    perform set_config('memoryd.context', context_before, true);
 end
 $$;
 
@@ -133,6 +191,50 @@ end
 $$;
 comment on function public.recall_above is
     'recall() without results whose score is below min_score (0 to 1): nothing, where nothing fits.';
+
+create or replace function public.recall_with(
+    options jsonb,
+    query text,
+    agent_id text default null,
+    user_id uuid default null,
+    query_embedding vector default null,
+    match_count integer default 10,
+    sources text[] default null,
+    filter jsonb default '{}'
+) returns table (source text, id uuid, content text, score double precision, similarity double precision,
+                 metadata jsonb, created_at timestamptz)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    began constant timestamptz := clock_timestamp();
+    given constant jsonb := coalesce(recall_with.options, '{}');
+    found_rows integer;
+begin
+    if jsonb_typeof(given) <> 'object' then
+        perform memoryd.refuse('options are of type ' || jsonb_typeof(given),
+                               'Give an object, such as {"exclude_session": "..."}.');
+    end if;
+    perform memoryd.refuse(f.fault, f.hint)
+    from memoryd.fault_of_options('recall_with', given) f
+    where f.fault is not null;
+    return query
+    select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
+    from memoryd.search_with(
+        given, recall_with.query, recall_with.agent_id, recall_with.user_id,
+        coalesce(recall_with.query_embedding,
+                 memoryd.embed_question(recall_with.query, recall_with.agent_id, recall_with.user_id)),
+        recall_with.match_count, recall_with.sources, recall_with.filter) s;
+    get diagnostics found_rows = row_count;
+    perform memoryd.note_read(
+        coalesce(recall_with.user_id, memoryd.caller_id()), recall_with.agent_id, 'recall', found_rows,
+        memoryd.ms_since(began));
+end
+$$;
+comment on function public.recall_with is
+    'recall() with options: exclude_session and exclude_last (the conversation that is going on), since, '
+    'until, roles, speakers, around (messages beside those found), context, min_score.';
 
 create or replace function public.recall_in_context(
     context text,

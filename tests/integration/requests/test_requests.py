@@ -129,7 +129,8 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
         {"match_count": 3, "count": 5},
         (
             "unknown option count. Did you mean match_count? Options of a recall: "
-            "match_count, sources, filter, context, min_score."
+            "match_count, sources, filter, context, min_score, "
+            "exclude_session, exclude_last, since, until, roles, speakers, around."
         ),
     ),
     ("recall", {"Source": ["memory"]}, "unknown option Source. Did you mean sources? Options of a recall:"),
@@ -139,7 +140,10 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
     (
         "recall",
         {"zzz": 1},
-        "unknown option zzz. Options of a recall: match_count, sources, filter, context, min_score.",
+        (
+            "unknown option zzz. Options of a recall: match_count, sources, filter, context, min_score, "
+            "exclude_session, exclude_last, since, until, roles, speakers, around."
+        ),
     ),
     ("recall", {" ": 1}, 'unknown option "". Options of a recall:'),
     (

@@ -1,0 +1,105 @@
+-- Messages that a recall has found, shown with those beside them: one readable piece of a conversation
+-- instead of single lines. Read with the caller's rights.
+
+-- Which of the messages found (ids, best first) are shown together. Each begins a piece of p_around messages
+-- before and after it, unless it is in the piece of a better one. Where its piece would overlap a better
+-- one's, it widens that one, up to 4 x p_around + 1 messages; beyond, it has only the messages that are left.
+-- So no message is shown twice. number: the place of the piece's best message among p_ids.
+create or replace function memoryd.pieces_of(p_ids uuid[], p_around integer)
+returns table (number integer, session_id uuid, first_index integer, last_index integer)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    numbers integer[] := '{}';
+    sessions uuid[] := '{}';
+    firsts bigint[] := '{}';
+    lasts bigint[] := '{}';
+    each record;
+    piece integer;
+begin
+    for each in
+        select i.place, m.session_id as session, m.message_index::bigint as middle,
+               m.message_index::bigint - p_around as first, m.message_index::bigint + p_around as last
+        from unnest(p_ids) with ordinality as i(id, place)
+        join public.conversation_messages m on m.id = i.id
+        order by i.place
+    loop
+        continue when exists (
+            select from generate_subscripts(numbers, 1) p
+            where sessions[p] = each.session and each.middle between firsts[p] and lasts[p]);
+        select min(p) into piece from generate_subscripts(numbers, 1) p
+        where sessions[p] = each.session and each.first <= lasts[p] and each.last >= firsts[p]
+          and greatest(each.last, lasts[p]) - least(each.first, firsts[p]) <= 4 * p_around;
+        if piece is null then
+            select greatest(each.first, max(lasts[p] + 1) filter (where lasts[p] < each.middle)),
+                   least(each.last, min(firsts[p] - 1) filter (where firsts[p] > each.middle))
+            into each.first, each.last
+            from generate_subscripts(numbers, 1) p
+            where sessions[p] = each.session;
+            numbers := numbers || each.place::integer;
+            sessions := sessions || each.session;
+            firsts := firsts || each.first;
+            lasts := lasts || each.last;
+        else
+            firsts[piece] := least(firsts[piece], each.first);
+            lasts[piece] := greatest(lasts[piece], each.last);
+        end if;
+    end loop;
+    return query
+    select n, s, greatest(f, -2147483648)::integer, least(l, 2147483647)::integer
+    from unnest(numbers, sessions, firsts, lasts) as p(n, s, f, l);
+end
+$$;
+
+-- A message in a piece: who says it, then what. A message of several lines is indented from the second line
+-- on, so that no message can imitate the beginning of another one.
+create or replace function memoryd.line_of_message(p_speaker text, p_role text, p_content text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(nullif(memoryd.one_line(left(p_speaker, 200)), ''), p_role) || ': '
+        || regexp_replace(p_content, '[\x0a-\x0d\x85\u2028\u2029]+', E'\n    ', 'g')
+$$;
+
+-- The text of each piece of pieces_of(), and the ids of its messages. All but the best are cut at 1,000
+-- characters. The messages beside those found are those that the caller may read and that recall would find:
+-- in the current context, under the conditions on times and sessions, of the same user or of the same group,
+-- and there of nobody who has switched memory off.
+create or replace function memoryd.show_pieces(
+    p_ids uuid[], p_around integer, p_conditions memoryd.conditions)
+returns table (number integer, content text, message_ids uuid[])
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    -- Those on role and speaker are for the messages found.
+    conditions constant memoryd.conditions := row(
+        (p_conditions).since, (p_conditions).until, null, null, (p_conditions).left_out_session,
+        (p_conditions).left_out_from)::memoryd.conditions;
+begin
+    return query
+    select p.number,
+           to_char(min(m.created_at) at time zone 'utc', '[YYYY-MM-DD HH24:MI]')
+               || string_agg(E'\n' || memoryd.line_of_message(m.speaker, m.role, m.said), ''
+                             order by m.message_index),
+           array_agg(m.id order by m.message_index)
+    from memoryd.pieces_of(p_ids, p_around) p
+    join public.conversation_messages best on best.id = p_ids[p.number]
+    cross join lateral (
+        select t.id, t.speaker, t.role, t.message_index, t.created_at,
+               case when t.id = best.id or length(t.content) <= 1000 then t.content
+                    else left(t.content, 999) || '…' end as said
+        from public.conversation_messages t
+        where t.session_id = p.session_id and t.message_index between p.first_index and p.last_index
+          and (t.id = any(p_ids)
+               or (t.role <> 'system'
+                   and (t.user_id is not distinct from best.user_id
+                        or (t.chat_id = best.chat_id and not memoryd.memory_is_off(t.user_id)))
+                   and memoryd.in_context(t.metadata)
+                   and memoryd.meets(conditions, t.created_at, t.session_id, t.message_index, null, null)))
+    ) m
+    group by p.number;
+end
+$$;
