@@ -109,7 +109,7 @@ PARTS = (
     Part("roles alone", [Edit("rank_passages", "or t.role = (p_question).role then 0.5", "then 0.5")]),
     Part(
         "says little (prior)",
-        [Edit("rank_passages", "-0.5 * 5 / (5 + t.row_length) * case when t.asks then 2 else 1 end", "0")],
+        [Edit("rank_passages", "memoryd.prior(t.row_length, t.asks, t.near)", "0")],
     ),
     Part(
         "session",

@@ -5,7 +5,8 @@
 --            after it count for it, the less the longer the message is. Relative to the best candidate's. For
 --            rows that stand alone, as memories do, 0.3 more for the words of the best three of them.
 --   dense    The cosine similarity of the embeddings, relative to the best candidate's, half.
---   prior    A text that says little, as "Sounds good!" does, loses up to a half; a question twice that.
+--   prior    A text that says little, as "Sounds good!" does, loses up to a half; a text of one word, and a
+--            question, twice that; a question that is nearly the one asked, four times: it was asked before.
 --   named    The question names the speaker, or speaks of the role that the message has.
 --   timed    The question asks when, and the text names a time.
 --   session  0.23 of what the best message of the same session has more.
@@ -284,6 +285,14 @@ begin
 end
 $$;
 
+-- What a row loses since it says little: p_length words, whether it is a question, and its similarity to the
+-- one that is asked. Inlined.
+create or replace function memoryd.prior(p_length integer, p_asks boolean, p_near double precision)
+returns double precision
+language sql immutable parallel safe
+return -2.5 / (5 + p_length)
+    * case when p_asks and p_near > 0.7 then 4 when p_asks or p_length <= 1 then 2 else 1 end;
+
 -- The candidates in order, with the parts of the relevance of each: see the head of this file. A row is as
 -- good as its best passage. The p_count rows with the highest relevance x weight. p_groups: those of p_scopes
 -- that are of groups.
@@ -340,7 +349,7 @@ begin
         from first f cross join more m
     ), best as (
         select distinct on (t.id, t.source)
-               t.*, -0.5 * 5 / (5 + t.row_length) * case when t.asks then 2 else 1 end as prior_part,
+               t.*, memoryd.prior(t.row_length, t.asks, t.near) as prior_part,
                case when t.speaker = any((p_question).speakers) or t.role = (p_question).role then 0.5
                     else 0 end as named_part,
                case when (p_question).asks_when and t.says_when then 0.2 else 0 end as timed_part

@@ -285,3 +285,23 @@ async def test_the_example_of_the_document_finds_what_it_says(scratch: asyncpg.C
         await scratch.execute(statement)
     await index_rows(scratch, "conversation")
     assert await column(scratch, found) == re.findall("-- finds (.*)", found)
+
+
+async def test_what_was_said_stands_above_what_was_asked_before(scratch: asyncpg.Connection) -> None:
+    """The same question of another day, and one word beside it, answer nothing."""
+    asked, *_ = await converse(scratch, uuid4(), "What is my name?", "I do not know your name yet.", "ok")
+    told, *_ = await converse(
+        scratch, uuid4(), "My name is Lena and I work as a nurse in Bergen.", "Nice to meet you!"
+    )
+    await embed_messages(scratch)
+    found = [r["id"] for r in await ask(scratch, "What is my name?")]
+    assert found[0] == told
+    assert asked in found
+
+
+async def embed_messages(connection: asyncpg.Connection) -> None:
+    """Indexes messages with their embeddings, as a daemon does."""
+    await connection.execute(
+        "update conversation_messages set embedding = memoryd.embed(content)::text::vector where embedding is null"
+    )
+    await index_rows(connection, "conversation")
