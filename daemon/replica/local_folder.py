@@ -11,18 +11,23 @@ import errno
 import json
 import os
 import stat
+import struct
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from hashlib import sha256
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from uuid import UUID
 
+from daemon.open_files import is_local, is_open_for_writing
 from daemon.replica.folder import Changed, Entry, FolderUnavailable, Listing
 from memory.replica_names import IDENTITY, USERS
 
 TEMPORARY = ".memoryd-"
+_SIGNATURE = struct.Struct("<4Q")
+_LONGEST = 2**64 - 1
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -32,6 +37,8 @@ class LocalFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._local_device: int | None = None
+        """The device of the root, if only this machine writes to it."""
 
     def check(self, replica: UUID) -> None:
         """See `Folder`."""
@@ -61,6 +68,7 @@ class LocalFolder:
         """See `Folder`."""
         listing = Listing()
         with self._opened_root() as root:
+            self._local_device = os.fstat(root).st_dev if is_local(self.root) else None
             try:
                 _list(root, "", listing)
             except OSError as error:
@@ -71,6 +79,17 @@ class LocalFolder:
         """See `Folder`."""
         with self._opened_parent(path) as (folder, name):
             return _read(folder, name)
+
+    def is_open_for_writing(self, path: str) -> bool | None:
+        """See `Folder`. Another machine's programs are not known."""
+        if self._local_device is None:
+            return None
+        try:
+            with self._opened_parent(path) as (folder, name), _opened(folder, name) as file:
+                is_known = os.fstat(file.fileno()).st_dev == self._local_device
+                return is_open_for_writing(file.fileno()) if is_known else None
+        except OSError:
+            return None
 
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
         """See `Folder`."""
@@ -201,23 +220,22 @@ def _is_text(path: str) -> bool:
 
 
 def _entry(found: os.stat_result) -> Entry:
-    signature = (found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
-    return Entry(signature, _time(found.st_mtime), found.st_size)
+    numbers = (found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
+    signature = _SIGNATURE.pack(*(number & _LONGEST for number in numbers))
+    # A time before 1970 or after now is wrong.
+    return Entry(signature, max(0.0, min(found.st_mtime, time.time())))
 
 
-def _time(seconds: float) -> datetime:
-    """A file's time; of one that no calendar has, now."""
-    now = datetime.now(UTC)
-    try:
-        return min(datetime.fromtimestamp(max(seconds, 0.0), UTC), now)
-    except (ValueError, OverflowError, OSError):
-        return now
-
-
-def _read(folder: int, name: str) -> bytes:
+@contextmanager
+def _opened(folder: int, name: str) -> Iterator[BufferedReader]:
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a file")
+        yield file
+
+
+def _read(folder: int, name: str) -> bytes:
+    with _opened(folder, name) as file:
         return file.read()
 
 
@@ -261,5 +279,10 @@ def _require(folder: int, name: str, content: bytes) -> None:
 
 
 def _unavailable(root: Path, error: OSError) -> FolderUnavailable:
+    if error.errno == errno.ENOENT:
+        return FolderUnavailable(
+            f"The folder {root} is not there. Mount it, or correct MEMORYD_REPLICA; or, if its files are lost, run: memoryd "
+            "replica --rewrite"
+        )
     reason = error.strerror or type(error).__name__
     return FolderUnavailable(f"The folder {root} cannot be used: {reason}. Correct it, or MEMORYD_REPLICA.")

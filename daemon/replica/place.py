@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from watchfiles import Change, awatch
 
+from daemon.open_files import is_local
 from daemon.replica.folder import Folder, FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
-from daemon.replica.reading import SETTLE_SECONDS
+from daemon.replica.settling import SETTLE_SECONDS
 from daemon.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Place:
     folder: Folder
     watch: Watch
     settle_seconds: float = SETTLE_SECONDS
+    is_told: Callable[[], bool] = lambda: True
+    """Whether `watch` learns of all changes now, of whoever makes them."""
     pages: Pages | None = None
     close: Callable[[], None] = lambda: None
     """Ends what is running in other threads."""
@@ -108,10 +111,13 @@ def drive_id_of(setting: Path) -> str | None:
 def local_place(root: Path, *, scan_seconds: float) -> Place:
     """A folder of this machine. `scan_seconds`: between two attempts to watch it, where that is not possible."""
 
+    watched = asyncio.Event()
+
     async def watch(wake: Callable[[], None], available: asyncio.Event, unavailable: asyncio.Event) -> None:
         # When the folder was away, it may be another one by now: it is watched anew.
         while True:
             await available.wait()
+            watched.set()
             with contextlib.suppress(OSError, RuntimeError):
                 async for _ in awatch(
                     root,
@@ -121,10 +127,14 @@ def local_place(root: Path, *, scan_seconds: float) -> Place:
                     stop_event=unavailable,
                 ):
                     wake()
+            watched.clear()
             if available.is_set():
                 await asyncio.sleep(scan_seconds)
 
-    return Place(LocalFolder(root), watch)
+    def is_told() -> bool:
+        return watched.is_set() and is_local(root)
+
+    return Place(LocalFolder(root), watch, is_told=is_told)
 
 
 def drive_place(folder: DriveFolder, *, poll_seconds: float) -> Place:
@@ -141,7 +151,7 @@ def drive_place(folder: DriveFolder, *, poll_seconds: float) -> Place:
             if changed:
                 wake()
 
-    return Place(folder, watch, DRIVE_SETTLE_SECONDS, folder, folder.close)
+    return Place(folder, watch, DRIVE_SETTLE_SECONDS, pages=folder, close=folder.close)
 
 
 def _is_seen(_change: Change, path: str) -> bool:

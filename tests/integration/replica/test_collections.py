@@ -322,6 +322,43 @@ async def test_sections_move_between_files_on_either_side(
     assert await connection.fetchval("select count(*) from shared_knowledge where title = 'One'") == 2
 
 
+async def test_a_section_that_is_copied_while_its_file_is_moved_is_a_copy(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    trains = await know(connection, "Trains", "By day.")
+    await know(connection, "Hotels", tier="working")
+    await replicated.settle()
+    section = (root / CORE).read_text("utf-8").partition("\n## ")[2]
+    (root / CORE).rename(root / "knowledge/our core.md")
+    append(root, "knowledge/working.md", f"\n## {section}")
+    await replicated.settle()
+    rows = await connection.fetch("select id, title, tier from shared_knowledge order by tier, title")
+    assert [tuple(row)[1:] for row in rows] == [
+        ("Trains", "core"),
+        ("Hotels", "working"),
+        ("Trains", "working"),
+    ]
+    assert rows[0]["id"] == trains
+    assert [one.id for one in sections(root, "knowledge/our core.md")] == [trains]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_of_two_sections_with_the_same_id_the_one_with_a_text_is_the_entry(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path, is_first: bool
+) -> None:
+    trains = await know(connection, "Trains", "By day.")
+    await replicated.settle()
+    above, _, own = (root / CORE).read_text("utf-8").partition("\n## ")
+    heading = own.partition("\n\n")[0]
+    both = [heading, own.replace("By day.", "By night.")]
+    (root / CORE).write_text("\n## ".join([above, *(both if is_first else reversed(both))]), "utf-8")
+    await replicated.settle()
+    rows = await connection.fetch("select id, content from shared_knowledge")
+    assert [tuple(row) for row in rows] == [(trains, "By night.")]
+    shown = {one.body: one.id for one in sections(root, CORE)}
+    assert shown == {"By night.": trains, "": None}
+
+
 async def test_an_entry_of_a_user_does_not_move_to_another_by_its_id(
     connection: asyncpg.Connection, replicated: Replicated, root: Path
 ) -> None:

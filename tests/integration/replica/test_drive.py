@@ -298,7 +298,7 @@ def test_an_account_that_may_only_read_says_so(drive_server: DriveServer, tmp_pa
     assert drive_server.drive.paths() == ["One.md"]
 
 
-def test_an_older_state_that_comes_late_is_not_heeded(drive_server: DriveServer, folder: DriveFolder) -> None:
+def test_an_older_state_that_comes_late_is_left_out(drive_server: DriveServer, folder: DriveFolder) -> None:
     drive = drive_server.drive
     drive.add("One.md", "old")
     folder.list()
