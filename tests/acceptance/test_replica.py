@@ -70,9 +70,10 @@ async def test_five_million_characters_that_a_person_adds_are_found(
     root = tmp_path / "replica"
     await daemons.start(replica=root)
     await appears(root / "README.md", with_text="memoryd")
-    line = "Of the many lines this is number {}.\n\n"
-    text = "".join(line.format(number) for number in range(5_000_000 // len(line)))
-    (root / "long.md").write_text(f"{text}The last line is about capybaras.\n")
+    paragraph = "Many words follow each other. " * 37 + "\n\n"
+    (root / "long.md").write_text(
+        f"{paragraph * (5_000_000 // len(paragraph))}The last line is about capybaras.\n"
+    )
     assert await until(connection, "select status = 'active' from documents where title = 'long'")
     assert await until(
         connection, "select exists (select from recall('capybaras') r where r.content like '%capybaras%')"
