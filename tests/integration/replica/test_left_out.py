@@ -7,7 +7,6 @@ from pathlib import Path
 from uuid import UUID
 
 import asyncpg
-import pytest
 
 from daemon.db.pool import Database
 from tests.support.commands import memoryd
@@ -18,26 +17,12 @@ USER = UUID("00000000-0000-0000-0000-0000000000aa")
 NO_TEXTS = (b"", b"secret\0", "Ein Zug f\xe4hrt".encode("latin-1"), b"x" * 10_000_001)
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Where the replica is."""
-    return tmp_path / "replica"
-
-
-@pytest.fixture
-async def replicated(root: Path, database: Database) -> Replicated:
-    """An empty replica."""
-    made = Replicated(root, database)
-    await made.settle()
-    return made
-
-
 async def test_a_file_of_an_erased_user_goes_though_it_is_no_text(
     connection: asyncpg.Connection, replicated: Replicated, root: Path, database: Database
 ) -> None:
+    values: dict[str, object] = {"content": "Text.", "status": "active"}
     for number in range(len(NO_TEXTS)):
-        values = {"title": f"Number {number}", "content": "Text.", "status": "active"}
-        await insert(connection, "documents", values | {"user_id": USER})
+        await insert(connection, "documents", values | {"title": f"Number {number}", "user_id": USER})
     await insert(connection, "documents", values | {"title": "Fought over", "user_id": USER})
     await insert(connection, "documents", values | {"title": "Shared"})
     await replicated.settle()
