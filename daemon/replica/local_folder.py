@@ -23,6 +23,7 @@ from uuid import UUID
 
 from daemon.open_files import is_local, is_open_for_writing
 from daemon.replica.folder import Changed, Entry, FolderUnavailable, Listing
+from daemon.replica.own_work import Mark, OwnWork, mark
 from memory.replica_names import IDENTITY, USERS
 
 TEMPORARY = ".memoryd-"
@@ -39,6 +40,7 @@ class LocalFolder:
         self.root = root
         self._local_device: int | None = None
         """The device of the root, if only this machine writes to it."""
+        self._own = OwnWork()
 
     def check(self, replica: UUID) -> None:
         """See `Folder`."""
@@ -96,12 +98,13 @@ class LocalFolder:
         with self._opened_parent(path, make=True) as (folder, name):
             temporary = f"{TEMPORARY}{uuid.uuid4().hex}"
             try:
-                _create(folder, temporary, content)
+                left = _create(folder, temporary, content)
                 if replaces is None:
                     _put_new(folder, temporary, name)
                 else:
                     _require(folder, name, replaces)
                     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                self._own.remember(path, left)
                 os.fsync(folder)
             finally:
                 with contextlib.suppress(OSError):
@@ -112,6 +115,7 @@ class LocalFolder:
         with self._opened_parent(path) as (folder, name):
             _require(folder, name, replaces)
             os.unlink(name, dir_fd=folder)
+            self._own.remember(path, None)
             os.fsync(folder)
         self._remove_empty(path)
 
@@ -124,6 +128,19 @@ class LocalFolder:
             os.fsync(target)
             os.fsync(folder)
         self._remove_empty(path)
+
+    def is_own_work(self, path: str) -> bool:
+        """Whether a path is as memoryd left it: an event of it tells nothing new."""
+        if path not in self._own:
+            return False
+        try:
+            with self._opened_parent(path) as (folder, name):
+                found = mark(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        except FileNotFoundError:
+            return self._own.is_as_left(path, None)
+        except (OSError, FolderUnavailable):
+            return False
+        return self._own.is_as_left(path, found)
 
     def clean(self) -> None:
         """See `Folder`."""
@@ -220,8 +237,9 @@ def _is_text(path: str) -> bool:
 
 
 def _entry(found: os.stat_result) -> Entry:
-    numbers = (found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
-    signature = _SIGNATURE.pack(*(number & _LONGEST for number in numbers))
+    signature = _SIGNATURE.pack(
+        found.st_size, found.st_mtime_ns & _LONGEST, found.st_ino & _LONGEST, found.st_ctime_ns & _LONGEST
+    )
     # A time before 1970 or after now is wrong.
     return Entry(signature, max(0.0, min(found.st_mtime, time.time())))
 
@@ -239,7 +257,7 @@ def _read(folder: int, name: str) -> bytes:
         return file.read()
 
 
-def _create(folder: int, name: str, content: bytes) -> None:
+def _create(folder: int, name: str, content: bytes) -> Mark:
     made = os.open(
         name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
     )
@@ -247,6 +265,7 @@ def _create(folder: int, name: str, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+        return mark(os.fstat(file.fileno()))
 
 
 def _put_new(folder: int, temporary: str, name: str) -> None:

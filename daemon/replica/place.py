@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from daemon.replica.drive.folder import DriveFolder
 
 DEBOUNCE_MS = 50
+MAX_LOOKED_AT = 100
+"""Paths of events at once that may all be of memoryd's own work."""
 DRIVE_SETTLE_SECONDS = 3.0
 """Some programs save by deleting a file and adding a new one, which Drive tells of one after the other."""
 
@@ -112,6 +115,11 @@ def local_place(root: Path, *, scan_seconds: float) -> Place:
     """A folder of this machine. `scan_seconds`: between two attempts to watch it, where that is not possible."""
 
     watched = asyncio.Event()
+    folder = LocalFolder(root)
+
+    def is_news(changes: set[tuple[Change, str]]) -> bool:
+        paths = {os.path.relpath(path, root) for _, path in changes}
+        return len(paths) > MAX_LOOKED_AT or not all(folder.is_own_work(path) for path in paths)
 
     async def watch(wake: Callable[[], None], available: asyncio.Event, unavailable: asyncio.Event) -> None:
         # When the folder was away, it may be another one by now: it is watched anew.
@@ -119,14 +127,15 @@ def local_place(root: Path, *, scan_seconds: float) -> Place:
             await available.wait()
             watched.set()
             with contextlib.suppress(OSError, RuntimeError):
-                async for _ in awatch(
+                async for changes in awatch(
                     root,
                     watch_filter=_is_seen,
                     debounce=DEBOUNCE_MS,
                     step=DEBOUNCE_MS,
                     stop_event=unavailable,
                 ):
-                    wake()
+                    if await asyncio.to_thread(is_news, changes):
+                        wake()
             watched.clear()
             if available.is_set():
                 await asyncio.sleep(scan_seconds)
@@ -134,7 +143,7 @@ def local_place(root: Path, *, scan_seconds: float) -> Place:
     def is_told() -> bool:
         return watched.is_set() and is_local(root)
 
-    return Place(LocalFolder(root), watch, is_told=is_told)
+    return Place(folder, watch, is_told=is_told)
 
 
 def drive_place(folder: DriveFolder, *, poll_seconds: float) -> Place:

@@ -60,9 +60,9 @@ class Reading:
         found = Files()
         self._settling.begin()
         for path, entry in listing.files.items():
-            if not is_document(path):
-                continue
             if not self._seen.is_same(path, entry.signature):
+                if not is_document(path):
+                    continue
                 if entry.hash is not None and entry.hash in noted:
                     self._seen.put(path, noted[entry.hash], entry.signature)
                 elif not self._settling.is_settled(path, entry, now=now, clock=clock):

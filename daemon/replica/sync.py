@@ -41,7 +41,7 @@ REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 """What the database says of a text that it does not take."""
 
 T = TypeVar("T")
-C = TypeVar("C", Edit, Addition)
+C = TypeVar("C", bound=Edit | Addition)
 R = TypeVar("R")
 
 
