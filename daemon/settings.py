@@ -157,7 +157,7 @@ class Settings(BaseSettings):
     )
     drop_scan_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
         30.0,
-        description="Pause between two scans of the drop folder. Events of the file system are heeded at once.",
+        description="Pause between two scans of the drop folder. Events of the file system are acted on at once.",
     )
 
     replica: Path | None = Field(

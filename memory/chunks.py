@@ -19,8 +19,8 @@ from memory.segments import segments
 MIN_CHARACTERS = 600
 MAX_CHARACTERS = 1_200
 """Of a chunk: some 200 words. Smaller pieces that follow each other are put together until they have MIN_CHARACTERS."""
-MAX_CHUNKS = 5_000
-"""Of a document: what follows is not searched."""
+MAX_CHUNKS = 20_000
+"""Of a document. 10 MB, the longest text that a file may have, give 17,000 at most. What follows is not searched."""
 NAME_CHARACTERS = 200
 """Of a title or a heading that are shown and searched with a chunk."""
 BEFORE_WORDS = 16

@@ -10,7 +10,7 @@ one is kept as a conflict. A section that has no text yet stays as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -130,17 +130,20 @@ class _Merge:
         self._elsewhere = elsewhere
         self._plan = Plan()
         self._seen: set[UUID] = set()
+        self._finished: set[UUID | None] = set()
         self._other_texts: dict[UUID, Words] = {}
 
     def run(self, sections: Sequence[Section]) -> Plan:
-        named = {one.id for one in sections if one.id is not None and one.conflict is None}
+        own = [one for one in sections if one.id is not None and one.conflict is None]
+        named = {one.id for one in own}
+        self._finished = {one.id for one in own if self._is_finished(said_by(one, self._of))}
         missing = [entry for entry in self._noted if entry not in named]
         known_again = self._by_digest(missing)
         for place, section in enumerate(sections):
             said = said_by(section, self._of)
             if section.conflict is not None:
                 self._conflict(place, section, said)
-            elif not said.body.strip() or (not said.title and self._of.source is Source.KNOWLEDGE):
+            elif not self._is_finished(said):
                 self._unfinished(section)
             elif (entry := self._entry(section, said, known_again)) is not None:
                 self._compare(place, section, said, entry)
@@ -202,7 +205,13 @@ class _Merge:
         self._plan.layout.append(section)
         self._plan.additions.append(Addition(place, wanted, said.words(label_for(self._of))))
 
+    def _is_finished(self, said: Said) -> bool:
+        return bool(said.body.strip()) and (bool(said.title) or self._of.source is not Source.KNOWLEDGE)
+
     def _unfinished(self, section: Section) -> None:
+        if section.id in self._finished or section.id in self._seen:
+            # Another section of this id has the text: this one is a new entry, once it has some.
+            section = replace(section, id=None)
         if section.id is not None:
             self._seen.add(section.id)
             if (one := self._noted.get(section.id)) is not None and one.entry is None:

@@ -53,6 +53,6 @@ def erase(
     else:
         say(f"Nothing was kept about user {user}.")
     if files:
-        remark("Replicas of their documents, to be deleted where they lie:")
+        remark("Files of their documents that memoryd does not keep. Delete them where they are:")
         for path in files:
             remark(f"  {path}")

@@ -68,7 +68,7 @@ def ingest(
 
 async def _take(database: Database, paths: Sequence[Path], owned: Ownership, *, quiet: bool) -> list[Outcome]:
     from daemon.ingest.files import walk
-    from daemon.ingest.ingest import Ingest
+    from daemon.ingest.ingest import Ingest, ParserUnavailable
     from providers.parsing.parser import ChildParser
 
     files = list(walk(paths))
@@ -80,6 +80,8 @@ async def _take(database: Database, paths: Sequence[Path], owned: Ownership, *, 
             async for outcome in Ingest(database=database, parser=parser, owned=owned).take(files):
                 outcomes.append(outcome)
                 progress.advance(bar)
+    except ParserUnavailable as error:
+        raise Failure(str(error)) from error
     finally:
         await parser.close()
     return outcomes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -45,6 +46,14 @@ from memoryd.replica_buried b
 order by b.deleted_at desc, b.row_id
 limit $1
 """
+WAITING = """
+select f.path from memoryd.replica_files f where f.missing_since is not null
+union
+select c.path from memoryd.replica_collections c where c.missing_since is not null
+order by 1
+limit $1
+"""
+LEFT_OUT = "select l.path, l.reason from memoryd.replica_left_out l order by l.path limit $1"
 CONFIRM = """
 with confirmed as (update memoryd.replica set deletions_confirmed_at = clock_timestamp())
 select (select count(*) from memoryd.replica_files f where f.missing_since is not null) as documents,
@@ -52,6 +61,17 @@ select (select count(*) from memoryd.replica_files f where f.missing_since is no
 """
 REWRITE = "select memoryd.rewrite_replica(), memoryd.rewrite_collections()"
 WAKE = "select memoryd.wake('replica')"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """What is shown line by line."""
+
+    documents: list[Any]
+    """That people deleted."""
+    entries: list[Any]
+    waiting: list[Any]
+    left_out: list[Any]
 
 
 def replica(
@@ -63,17 +83,17 @@ def replica(
         "--rewrite",
         help="The files are lost, or the folder is a new one: write what is missing again.",
     ),
-    limit: int = typer.Option(20, min=1, help="How many deleted documents and entries, the newest first."),
+    limit: int = typer.Option(20, min=1, help="How many lines of each list, of what was deleted the newest."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Show the replica: files, conflicts, what people deleted, and deletions that wait for a yes."""
+    """Show the replica: files, conflicts, what people deleted, deletions that wait for a yes, and files left as they are."""
     with sentences():
         if confirm_deletions and rewrite:
             raise Failure(
                 "Choose one: --confirm-deletions deletes documents, --rewrite writes their files again."
             )
 
-    async def work(settings: Settings, database: Database) -> tuple[Any, list[Any], list[Any], Any]:
+    async def work(settings: Settings, database: Database) -> tuple[Any, _Lists, Any]:
         confirmed = None
         if confirm_deletions:
             confirmed = await database.fetchrow(CONFIRM)
@@ -81,20 +101,18 @@ def replica(
         if rewrite:
             await database.execute(REWRITE)
         status = dict(await database.fetchrow(STATUS) or {}) | {"folder": settings.replica}
-        return (
-            status,
-            await database.fetch(DELETED, limit),
-            await database.fetch(DELETED_ENTRIES, limit),
-            confirmed,
-        )
+        lists = [await database.fetch(sql, limit) for sql in (DELETED, DELETED_ENTRIES, WAITING, LEFT_OUT)]
+        return status, _Lists(*lists), confirmed
 
-    status, deleted, entries, confirmed = with_database(work)
+    status, lists, confirmed = with_database(work)
     if json:
         as_json(
             {
                 **status,
-                "deleted_documents": [dict(row) for row in deleted],
-                "deleted_entries": [dict(row) for row in entries],
+                "deleted_documents": [dict(row) for row in lists.documents],
+                "deleted_entries": [dict(row) for row in lists.entries],
+                "waiting_files": [row["path"] for row in lists.waiting],
+                "left_out": [dict(row) for row in lists.left_out],
             }
         )
     elif confirm_deletions:
@@ -105,14 +123,14 @@ def replica(
             "The daemon compares all files with their documents and entries again, and writes what is missing."
         )
     else:
-        _show(status, deleted, entries)
+        _show(status, lists)
 
 
 def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count:,} entries"
 
 
-def _show(status: dict[str, Any], deleted: list[Any], entries: list[Any]) -> None:
+def _show(status: dict[str, Any], lists: _Lists) -> None:
     say(f"folder     {status['folder'] or 'none: MEMORYD_REPLICA is not set here'}")
     say(f"kept       {'by a daemon' if status['kept'] else 'by no daemon now'}, {_synced(status)}")
     say(f"files      {status['files']:,}, and {status['collections']:,} with {_entries(status['entries'])}")
@@ -130,19 +148,25 @@ def _show(status: dict[str, Any], deleted: list[Any], entries: list[Any]) -> Non
         )
     if status["trouble"]:
         say(f"trouble    {status['trouble']}")
-    if deleted:
+    if lists.waiting:
+        say()
+        table(["waiting file"], [[row["path"]] for row in lists.waiting])
+    if lists.left_out:
+        say()
+        table(["left as it is", "why"], [[row["path"], row["reason"]] for row in lists.left_out])
+    if lists.documents:
         say()
         table(
             ["deleted document", "when>", "title"],
-            [[str(row["id"]), f"{age(row['seconds'])} ago", row["title"]] for row in deleted],
+            [[str(row["id"]), f"{age(row['seconds'])} ago", row["title"]] for row in lists.documents],
         )
-    if entries:
+    if lists.entries:
         say()
         table(
             ["deleted entry", "when>", "of", "text"],
             [
                 [str(row["id"]), f"{age(row['seconds'])} ago", row["source"], one_line(row["title"], 60)]
-                for row in entries
+                for row in lists.entries
             ],
         )
 

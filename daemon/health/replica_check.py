@@ -42,24 +42,40 @@ async def check_replica(connection: asyncpg.Connection, settings: Settings) -> C
             return Check("replica", "problem", *split_advice(trouble))
     elif row["trouble"]:
         return Check("replica", "problem", *split_advice(row["trouble"]))
-    found = f"{row['files']:,} documents are files, and what is remembered is {row['collections']:,} files."
+    found = _found(row["files"], row["collections"])
     if row["waiting"]:
         advice = "Put the files back, or run: memoryd replica --confirm-deletions"
         return Check(
-            "replica", "warning", f"{row['waiting']:,} files are gone at once; nothing is deleted.", advice
+            "replica",
+            "warning",
+            f"{_are(row['waiting'], 'file', 'files')} gone at once; nothing is deleted.",
+            advice,
         )
     if row["waiting_sections"]:
         advice = "Put the sections back, or run: memoryd replica --confirm-deletions"
-        found = f"{row['waiting_sections']:,} entries are gone at once; none is deleted."
+        found = f"{_are(row['waiting_sections'], 'entry', 'entries')} gone at once; none is deleted."
         return Check("replica", "warning", found, advice)
     if row["conflicts"]:
         return Check(
-            "replica", "warning", f"{found} {row['conflicts']:,} conflicts.", "Run: memoryd conflicts"
+            "replica",
+            "warning",
+            f"{found} {_are(row['conflicts'], 'conflict', 'conflicts')} not resolved.",
+            "Run: memoryd conflicts",
         )
     if not row["kept"]:
         advice = "Start a daemon with MEMORYD_REPLICA, or unset it and delete the folder."
         return Check("replica", "warning", f"{found} No daemon keeps them up to date.", advice)
     return Check("replica", "ok", found)
+
+
+def _found(documents: int, collections: int) -> str:
+    files = f"{_are(documents, 'document', 'documents')} {'a file' if documents == 1 else 'files'}"
+    return f"{files}, and what is remembered is {collections:,} {'file' if collections == 1 else 'files'}."
+
+
+def _are(count: int, one: str, many: str) -> str:
+    """So many of them are."""
+    return f"1 {one} is" if count == 1 else f"{count:,} {many} are"
 
 
 def _trouble(settings: Settings, replica: UUID, *, begun: bool) -> str | None:

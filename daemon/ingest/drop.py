@@ -28,15 +28,17 @@ from watchfiles import awatch
 from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.pool import Database
 from daemon.ingest.files import walk
-from daemon.ingest.ingest import Ingest, Outcome
+from daemon.ingest.ingest import Ingest, Outcome, ParserUnavailable
 from daemon.ingest.store import Ownership
+from daemon.open_files import is_open_for_writing
 from providers.ports import Parser
 
 TAKEN, REJECTED = "taken", "rejected"
 NOTE = ".why.txt"
 LOCK = ".memoryd.lock"
 LOOK_AGAIN_SECONDS = 0.5
-"""While there are files that were written a moment ago."""
+"""While there are files that are open, or were written a moment ago. Sooner, if one will be ready sooner."""
+SHORTEST_SECONDS = 0.05
 PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
 """Before it is tried again: another daemon works on the folder, or folder or database are gone."""
@@ -83,6 +85,9 @@ class DropFolder:
                         self._log.info("drop_folder_busy")
                     elif not error.busy and self._is_new(error.code):
                         self._log.warning("drop_folder_lost", error=error.code)
+                except ParserUnavailable as error:
+                    if self._is_new(f"parser {error.code}"):
+                        self._log.warning("drop_waits_for_parser", error=error.code)
                 except DATABASE_FAULTS as error:
                     if self._is_new("database"):
                         self._log.warning("drop_waits_for_database", error=type(error).__name__)
@@ -100,14 +105,14 @@ class DropFolder:
             step=50,
         )
         self._log.info("drop_folder_watched", settle_seconds=self._settle, scan_seconds=self._scan_every)
-        waiting = await self._scan()
+        again = await self._scan()
         async with _closing(events):
             while True:
-                if waiting:
-                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
-                else:
+                if again is None:
                     await self._event(events)
-                waiting = await self._scan()
+                else:
+                    await asyncio.sleep(again)
+                again = await self._scan()
 
     async def _event(self, events: AsyncIterator[object]) -> None:
         """Returns when something happens in the folder, or it is time for a scan."""
@@ -119,10 +124,10 @@ class DropFolder:
                 self._log.warning("drop_folder_not_watched", error=type(error).__name__)
             await asyncio.sleep(self._scan_every)
 
-    async def _scan(self) -> bool:
-        """Takes what is ready. Whether there is more that is not ready yet."""
+    async def _scan(self) -> float | None:
+        """Takes what is ready. When to look again for more that is not ready yet; None: there is no more."""
         began = time.perf_counter()
-        ready, waiting = await _on_disk(self._look)
+        ready, again = await _on_disk(self._look)
         counts: Counter[str] = Counter()
         if ready:
             async for outcome in self._ingest.take(ready):
@@ -130,7 +135,7 @@ class DropFolder:
                 await _on_disk(self._move, outcome)
             self._log.info("files_taken", counts=dict(counts), ms=round((time.perf_counter() - began) * 1000))
         self._told, self._pause = None, PAUSE_SECONDS
-        return waiting
+        return again
 
     def _make(self) -> None:
         for folder in (self._folder, self._folder / TAKEN, self._folder / REJECTED):
@@ -138,12 +143,13 @@ class DropFolder:
             if folder.is_symlink():
                 raise OSError(errno.ELOOP, "a link is in the place of a folder")
 
-    def _look(self) -> tuple[list[Path], bool]:
+    def _look(self) -> tuple[list[Path], float | None]:
         if not self._folder.is_dir():
             raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(self._folder))
         now = time.monotonic()
         found: dict[Path, tuple[Look, float]] = {}
-        ready = []
+        ready: list[Path] = []
+        waits: list[float] = []
         apart = (self._folder / TAKEN, self._folder / REJECTED)
         for path in walk([self._folder], leave_out=apart):
             with suppress(OSError):
@@ -154,10 +160,14 @@ class DropFolder:
                 found[path] = (look, since)
                 # Its own time too: after a start it need not be watched when it is old.
                 still = max(now - since, min(time.time() - status.st_mtime, 2 * self._settle))
-                if still >= self._settle and not _is_being_written(path, status):
+                if still < self._settle:
+                    waits.append(min(LOOK_AGAIN_SECONDS, max(SHORTEST_SECONDS, self._settle - still)))
+                elif stat.S_ISREG(status.st_mode) and _is_being_written(path):
+                    waits.append(LOOK_AGAIN_SECONDS)
+                else:
                     ready.append(path)
         self._seen = found
-        return ready, len(ready) < len(found)
+        return ready, min(waits, default=None)
 
     def _move(self, outcome: Outcome) -> None:
         """Takes the file away, and the folders that are empty then."""
@@ -217,22 +227,16 @@ async def _closing(events: AsyncIterator[object]) -> AsyncIterator[None]:
         await events.aclose()  # type: ignore[attr-defined] # awatch is an asynchronous generator
 
 
-def _is_being_written(path: Path, status: os.stat_result) -> bool:
-    """Whether somebody has it open for writing. Only Linux tells, and only of files of one's own: elsewhere no."""
-    if not hasattr(fcntl, "F_SETLEASE") or not stat.S_ISREG(status.st_mode):
-        return False
+def _is_being_written(path: Path) -> bool:
+    """Whether somebody has it open for writing. Where the system does not tell: no."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError as error:
-        return error.errno == errno.EAGAIN
+        return is_open_for_writing(number) is True
     finally:
         os.close(number)
-    return False
 
 
 def _free_name(path: Path) -> Path:

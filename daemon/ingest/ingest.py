@@ -7,6 +7,7 @@ at any moment it leaves whole documents only, and the next run goes on.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -38,6 +39,14 @@ class Outcome:
     reason: str | None = None
 
 
+class ParserUnavailable(Exception):  # noqa: N818 - a condition that passes
+    """No process to read files in can be started now. `code`: the system's name of the error."""
+
+    def __init__(self, error: OSError) -> None:
+        self.code = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        super().__init__(f"No process to read files in can be started: {error.strerror}. Try again later.")
+
+
 class Ingest:
     """Takes files in, for one owner."""
 
@@ -48,7 +57,9 @@ class Ingest:
         self._places = asyncio.Semaphore(READ_AT_ONCE)
 
     async def take(self, paths: Iterable[Path]) -> AsyncIterator[Outcome]:
-        """What became of each file, in any order. Raises asyncpg's errors when the database is lost."""
+        """What became of each file, in any order. Raises asyncpg's errors when the database is lost, and
+        ParserUnavailable.
+        """
         left = iter(paths)
         while some := list(islice(left, FILES)):
             async for outcome in self._batch(some):
@@ -104,7 +115,10 @@ class Ingest:
         try:
             async with self._places:
                 content, now = await asyncio.to_thread(read, file.path)
-                return ReadFile(now, await self._parser.parse(content, file.path.name))
+                try:
+                    return ReadFile(now, await self._parser.parse(content, file.path.name))
+                except OSError as error:
+                    raise ParserUnavailable(error) from error
         except Unreadable as error:
             return Outcome(file.path, "rejected", str(error))
 

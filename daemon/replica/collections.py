@@ -6,7 +6,7 @@ before it is noted; a pass may end at any point, and the next one goes on from w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from uuid import UUID, uuid4
 
@@ -14,8 +14,8 @@ from daemon.replica.collections_file import CollectionFile, CollectionFiles
 from daemon.replica.collections_place import Places
 from daemon.replica.collections_store import Collection, CollectionsStore
 from daemon.replica.deletions import Deletions
-from daemon.replica.reading import Known
-from daemon.replica.state import State, Writer
+from daemon.replica.known import Known
+from daemon.replica.state import LeftOut, State, Writer
 from memory.replica_collections import AGENTS, key_of
 from memory.replica_names import key, safe, user_of
 from memory.replica_sections import Sections
@@ -45,13 +45,14 @@ class Collections:
 
     def claim(self, state: State) -> None:
         """Takes the files of entries out of those that are documents'."""
-        documents = {base.path for base in (*state.bases.values(), *state.conflicts.values())}
+        others = {path: state.files.known[path] for path in state.files.known.others()}
+        for base in (*state.bases.values(), *state.conflicts.values()) if others else ():
+            others.pop(base.path, None)
         own = {one.path for one in self._known.values()}
         self._claimed = {
             path: known
-            for path, known in state.files.known.items()
-            if path not in documents
-            and known.id is None
+            for path, known in others.items()
+            if known.id is None
             and known.conflict is None
             and (path in own or known.collection is not None or key_of(path) is not None)
         }
@@ -70,7 +71,8 @@ class Collections:
             for one in collections.values()
             if (found := files.get(one.id)) is not None and found[1].hash != one.file
         }
-        present = await self._adopt(state, collections, changed)
+        self._leave_copies(state, files)
+        present = await self._adopt(state, collections, changed, files.keys())
         gone = {
             one.id
             for one in collections.values()
@@ -85,6 +87,8 @@ class Collections:
             is_moved = one.path != path
             if one.stale or one.missing or is_moved or one.id in stale | changed.keys() | gone:
                 await self._files.run(state, CollectionFile(replace(one, path=path), known, is_moved))
+        paths = [path for one, (path, _) in files.items() if one in self._files.refused]
+        state.report.left_out |= dict.fromkeys(paths, LeftOut.REFUSED)
 
     def _located(self, state: State, collections: Mapping[UUID, Collection]) -> dict[UUID, tuple[str, Known]]:
         """Where the file of each collection is: at its path, or wherever a person moved it."""
@@ -159,11 +163,19 @@ class Collections:
             new.append(one)
         await self._store.make(new)
 
+    def _leave_copies(self, state: State, files: Mapping[UUID, tuple[str, Known]]) -> None:
+        """A copy of a file of entries stays as it is: which of both is meant, nobody knows."""
+        own = {path for path, _ in files.values()}
+        copies = [path for path, known in self._claimed.items() if known.collection and path not in own]
+        state.report.left_out |= dict.fromkeys(copies, LeftOut.COPY)
+        state.report.copies = len(copies)
+
     async def _adopt(
         self,
         state: State,
         collections: Mapping[UUID, Collection],
         changed: Mapping[UUID, tuple[str, Known]],
+        located: Container[UUID],
     ) -> _Present:
         """Follows sections that people moved from one file into another of the same kind and user."""
         present = _Present()
@@ -180,7 +192,7 @@ class Collections:
                 home = collections.get(there.collection)
                 if home is None or not there.is_written:
                     continue
-                if home.key.user == one.key.user and self._has_left(state, home, entry, changed, present):
+                if home.key.user == one.key.user and self._has_left(state, home, entry, located, present):
                     adopted.append(entry)
             await self._store.adopt(id_, sorted(adopted))
             state.report.counts["moved"] += len(adopted)
@@ -191,15 +203,14 @@ class Collections:
         state: State,
         home: Collection,
         entry: UUID,
-        changed: Mapping[UUID, tuple[str, Known]],
+        located: Container[UUID],
         present: _Present,
     ) -> bool:
         """Whether an entry's own file has its section no more."""
         if home.id in present.ids:
             return entry not in present.ids[home.id]
-        return (
-            home.id not in changed and home.path not in state.files.unknown and home.path not in self._claimed
-        )
+        # A file that has not changed has all its sections, wherever it is by now.
+        return home.id not in located and home.path not in state.files.unknown
 
 
 class _Present:

@@ -12,7 +12,7 @@ import asyncpg
 
 from daemon.replica.collections_store import Collection, CollectionsStore, Shown
 from daemon.replica.deletions import RECENT_SECONDS
-from daemon.replica.reading import Known
+from daemon.replica.known import Known
 from daemon.replica.state import State, Writer
 from memory.replica import ask_first
 from memory.replica_collections import conflict_section, path_of, preamble, section_of
@@ -41,11 +41,14 @@ class CollectionFiles:
     def __init__(self, store: CollectionsStore, writer: Writer) -> None:
         self._store = store
         self._writer = writer
+        self.refused: set[UUID] = set()
+        """Files with a section that the database did not take when they were compared last."""
 
     async def run(self, state: State, file: CollectionFile) -> None:
         """Compares and writes."""
         said: Sections | None = Sections("", [])
         one = file.collection
+        self.refused.discard(one.id)
         if file.known is not None:
             said = await self._writer.sections(state, one.path, file.known)
             if said is None:
@@ -78,7 +81,7 @@ class CollectionFiles:
                 taken = await self._store.take(one.key.source, [edit], time)
                 state.report.again |= not taken
             except REFUSALS:
-                state.report.refused += 1
+                self._refuse(state, one)
             if taken:
                 state.report.counts["taken"] += 1
                 state.report.counts["conflicts"] += edit.lost
@@ -92,10 +95,14 @@ class CollectionFiles:
             try:
                 added = await self._store.add(one.id, [addition], time)
             except REFUSALS:
-                state.report.refused += 1
+                self._refuse(state, one)
             for place, entry in added.items():
                 plan.layout[plan.places[place]] = entry
                 state.report.counts["added"] += 1
+
+    def _refuse(self, state: State, one: Collection) -> None:
+        state.report.refused += 1
+        self.refused.add(one.id)
 
     async def _bury(
         self, state: State, file: CollectionFile, plan: Plan, noted: Mapping[UUID, Noted]

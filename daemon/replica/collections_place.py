@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from uuid import UUID, uuid4
 
 from daemon.replica.collections_store import CHANGES_AT_ONCE, Change, Collection, CollectionsStore, Placed
-from daemon.replica.state import State
+from daemon.replica.state import State, Taken
 from memory.replica_collections import PART_BYTES, PART_SECTIONS, Key, Source, path_of
 from memory.replica_names import key
 
@@ -71,7 +71,7 @@ class Places:
 class _Rooms:
     """The last file of each collection, and how full it is."""
 
-    def __init__(self, collections: dict[UUID, Collection], taken: set[str]) -> None:
+    def __init__(self, collections: dict[UUID, Collection], taken: Taken) -> None:
         self._collections = collections
         self._taken = taken
         self._last: dict[Key, Collection] = {}

@@ -12,7 +12,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from daemon.replica.deletions import Deletions
-from daemon.replica.reading import Known
+from daemon.replica.known import Known
 from daemon.replica.state import State, Writer
 from daemon.replica.store import Conflict, Noted, Store
 from memory.replica_names import conflict_path, key, path_for
@@ -123,10 +123,12 @@ class Conflicts:
         there = await self._store.owners({base.document for base, _ in over})
         forgotten = []
         for base, path in over:
+            erased = base.document not in there
             file: Known | None = None if path is None else state.files.known.get(path)
+            if path is not None and file is None and erased:
+                file = state.files.unread.get(path)  # it is no text by now
             if path is not None and file is not None:
-                if file.hash == base.file or base.document not in there:
-                    erased = base.document not in there
+                if file.hash == base.file or erased:
                     if not await self._writer.remove(state, path, replaces=file.hash, for_good=erased):
                         continue
                     state.report.counts["removed"] += 1

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Protocol
 from uuid import UUID
 
-Signature = tuple[int, ...]
-"""Of a file: as long as it is the same, the file was most likely not changed."""
+SIGNATURE_BYTES = 32
+Signature = bytes
+"""SIGNATURE_BYTES of a file: as long as they are the same, the file was most likely not changed."""
+NO_SIGNATURE = bytes(SIGNATURE_BYTES)
+"""No file has this one."""
 
 
 class FolderUnavailable(Exception):  # noqa: N818 - a state of the folder
@@ -24,10 +28,15 @@ class Entry:
     """A file, as a scan found it."""
 
     signature: Signature
-    modified: datetime
-    size: int
+    seconds: float
+    """When it was changed last, in seconds since 1970; not after now."""
     hash: bytes | None = None
     """SHA-256 of the content, where the store tells it without reading. Such a store changes a file as a whole only."""
+
+    @property
+    def modified(self) -> datetime:
+        """When it was changed last."""
+        return datetime.fromtimestamp(self.seconds, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +50,15 @@ class Listing:
     left_out: int = 0
     """Documents of another program, which are no files."""
 
+    def has_hashes(self) -> bool:
+        """Whether the store tells any hash."""
+        return any(entry.hash is not None for entry in self.files.values())
+
     def is_unknown(self, path: str) -> bool:
         """Whether the scan cannot say that there is no such file."""
-        return any(path == one or path.startswith(f"{one}/") for one in self.unread)
+        if not self.unread:
+            return False
+        return path in self.unread or any(str(one) in self.unread for one in PurePosixPath(path).parents)
 
 
 class Folder(Protocol):
@@ -63,6 +78,10 @@ class Folder(Protocol):
 
     def read(self, path: str) -> bytes:
         """The content of a file. Raises OSError."""
+        ...
+
+    def is_open_for_writing(self, path: str) -> bool | None:
+        """Whether a program has a file open for writing; None where that is not known."""
         ...
 
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:

@@ -11,18 +11,24 @@ import errno
 import json
 import os
 import stat
+import struct
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from hashlib import sha256
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from uuid import UUID
 
+from daemon.open_files import is_local, is_open_for_writing
 from daemon.replica.folder import Changed, Entry, FolderUnavailable, Listing
+from daemon.replica.own_work import Mark, OwnWork, mark
 from memory.replica_names import IDENTITY, USERS
 
 TEMPORARY = ".memoryd-"
+_SIGNATURE = struct.Struct("<4Q")
+_LONGEST = 2**64 - 1
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -32,6 +38,9 @@ class LocalFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._local_device: int | None = None
+        """The device of the root, if only this machine writes to it."""
+        self._own = OwnWork()
 
     def check(self, replica: UUID) -> None:
         """See `Folder`."""
@@ -61,6 +70,7 @@ class LocalFolder:
         """See `Folder`."""
         listing = Listing()
         with self._opened_root() as root:
+            self._local_device = os.fstat(root).st_dev if is_local(self.root) else None
             try:
                 _list(root, "", listing)
             except OSError as error:
@@ -72,17 +82,29 @@ class LocalFolder:
         with self._opened_parent(path) as (folder, name):
             return _read(folder, name)
 
+    def is_open_for_writing(self, path: str) -> bool | None:
+        """See `Folder`. Another machine's programs are not known."""
+        if self._local_device is None:
+            return None
+        try:
+            with self._opened_parent(path) as (folder, name), _opened(folder, name) as file:
+                is_known = os.fstat(file.fileno()).st_dev == self._local_device
+                return is_open_for_writing(file.fileno()) if is_known else None
+        except OSError:
+            return None
+
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
         """See `Folder`."""
         with self._opened_parent(path, make=True) as (folder, name):
             temporary = f"{TEMPORARY}{uuid.uuid4().hex}"
             try:
-                _create(folder, temporary, content)
+                left = _create(folder, temporary, content)
                 if replaces is None:
                     _put_new(folder, temporary, name)
                 else:
                     _require(folder, name, replaces)
                     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                self._own.remember(path, left)
                 os.fsync(folder)
             finally:
                 with contextlib.suppress(OSError):
@@ -93,6 +115,7 @@ class LocalFolder:
         with self._opened_parent(path) as (folder, name):
             _require(folder, name, replaces)
             os.unlink(name, dir_fd=folder)
+            self._own.remember(path, None)
             os.fsync(folder)
         self._remove_empty(path)
 
@@ -105,6 +128,19 @@ class LocalFolder:
             os.fsync(target)
             os.fsync(folder)
         self._remove_empty(path)
+
+    def is_own_work(self, path: str) -> bool:
+        """Whether a path is as memoryd left it: an event of it tells nothing new."""
+        if path not in self._own:
+            return False
+        try:
+            with self._opened_parent(path) as (folder, name):
+                found = mark(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        except FileNotFoundError:
+            return self._own.is_as_left(path, None)
+        except (OSError, FolderUnavailable):
+            return False
+        return self._own.is_as_left(path, found)
 
     def clean(self) -> None:
         """See `Folder`."""
@@ -201,27 +237,27 @@ def _is_text(path: str) -> bool:
 
 
 def _entry(found: os.stat_result) -> Entry:
-    signature = (found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
-    return Entry(signature, _time(found.st_mtime), found.st_size)
+    signature = _SIGNATURE.pack(
+        found.st_size, found.st_mtime_ns & _LONGEST, found.st_ino & _LONGEST, found.st_ctime_ns & _LONGEST
+    )
+    # A time before 1970 or after now is wrong.
+    return Entry(signature, max(0.0, min(found.st_mtime, time.time())))
 
 
-def _time(seconds: float) -> datetime:
-    """A file's time; of one that no calendar has, now."""
-    now = datetime.now(UTC)
-    try:
-        return min(datetime.fromtimestamp(max(seconds, 0.0), UTC), now)
-    except (ValueError, OverflowError, OSError):
-        return now
-
-
-def _read(folder: int, name: str) -> bytes:
+@contextmanager
+def _opened(folder: int, name: str) -> Iterator[BufferedReader]:
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a file")
+        yield file
+
+
+def _read(folder: int, name: str) -> bytes:
+    with _opened(folder, name) as file:
         return file.read()
 
 
-def _create(folder: int, name: str, content: bytes) -> None:
+def _create(folder: int, name: str, content: bytes) -> Mark:
     made = os.open(
         name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
     )
@@ -229,6 +265,7 @@ def _create(folder: int, name: str, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+        return mark(os.fstat(file.fileno()))
 
 
 def _put_new(folder: int, temporary: str, name: str) -> None:
@@ -261,5 +298,10 @@ def _require(folder: int, name: str, content: bytes) -> None:
 
 
 def _unavailable(root: Path, error: OSError) -> FolderUnavailable:
+    if error.errno == errno.ENOENT:
+        return FolderUnavailable(
+            f"The folder {root} is not there. Mount it, or correct MEMORYD_REPLICA; or, if its files are lost, run: memoryd "
+            "replica --rewrite"
+        )
     reason = error.strerror or type(error).__name__
     return FolderUnavailable(f"The folder {root} cannot be used: {reason}. Correct it, or MEMORYD_REPLICA.")

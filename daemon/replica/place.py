@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -12,15 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from watchfiles import Change, awatch
 
+from daemon.open_files import is_local
 from daemon.replica.folder import Folder, FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
-from daemon.replica.reading import SETTLE_SECONDS
+from daemon.replica.settling import SETTLE_SECONDS
 from daemon.settings import Settings
 
 if TYPE_CHECKING:
     from daemon.replica.drive.folder import DriveFolder
 
 DEBOUNCE_MS = 50
+MAX_LOOKED_AT = 100
+"""Paths of events at once that may all be of memoryd's own work."""
 DRIVE_SETTLE_SECONDS = 3.0
 """Some programs save by deleting a file and adding a new one, which Drive tells of one after the other."""
 
@@ -56,6 +60,8 @@ class Place:
     folder: Folder
     watch: Watch
     settle_seconds: float = SETTLE_SECONDS
+    is_told: Callable[[], bool] = lambda: True
+    """Whether `watch` learns of all changes now, of whoever makes them."""
     pages: Pages | None = None
     close: Callable[[], None] = lambda: None
     """Ends what is running in other threads."""
@@ -108,23 +114,36 @@ def drive_id_of(setting: Path) -> str | None:
 def local_place(root: Path, *, scan_seconds: float) -> Place:
     """A folder of this machine. `scan_seconds`: between two attempts to watch it, where that is not possible."""
 
+    watched = asyncio.Event()
+    folder = LocalFolder(root)
+
+    def is_news(changes: set[tuple[Change, str]]) -> bool:
+        paths = {os.path.relpath(path, root) for _, path in changes}
+        return len(paths) > MAX_LOOKED_AT or not all(folder.is_own_work(path) for path in paths)
+
     async def watch(wake: Callable[[], None], available: asyncio.Event, unavailable: asyncio.Event) -> None:
         # When the folder was away, it may be another one by now: it is watched anew.
         while True:
             await available.wait()
+            watched.set()
             with contextlib.suppress(OSError, RuntimeError):
-                async for _ in awatch(
+                async for changes in awatch(
                     root,
                     watch_filter=_is_seen,
                     debounce=DEBOUNCE_MS,
                     step=DEBOUNCE_MS,
                     stop_event=unavailable,
                 ):
-                    wake()
+                    if await asyncio.to_thread(is_news, changes):
+                        wake()
+            watched.clear()
             if available.is_set():
                 await asyncio.sleep(scan_seconds)
 
-    return Place(LocalFolder(root), watch)
+    def is_told() -> bool:
+        return watched.is_set() and is_local(root)
+
+    return Place(folder, watch, is_told=is_told)
 
 
 def drive_place(folder: DriveFolder, *, poll_seconds: float) -> Place:
@@ -141,7 +160,7 @@ def drive_place(folder: DriveFolder, *, poll_seconds: float) -> Place:
             if changed:
                 wake()
 
-    return Place(folder, watch, DRIVE_SETTLE_SECONDS, folder, folder.close)
+    return Place(folder, watch, DRIVE_SETTLE_SECONDS, pages=folder, close=folder.close)
 
 
 def _is_seen(_change: Change, path: str) -> bool:

@@ -12,46 +12,33 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
-from uuid import UUID
 
-from daemon.replica.folder import Entry, Folder, Listing, Signature
+from daemon.replica.folder import NO_SIGNATURE, Entry, Folder, Listing
+from daemon.replica.known import Known, KnownFiles
+from daemon.replica.settling import SETTLE_SECONDS, Settling
 from memory.replica_names import is_document
 from memory.replica_sections import marked, read_sections
 from memory.replica_text import Found, read
 
-SETTLE_SECONDS = 1.0
-"""A file that changed more recently may still be written."""
 TRUST_SECONDS = 2.0
 """File systems note times in steps of up to two seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A file that was read."""
-
-    hash: bytes
-    id: UUID | None
-    """The document that it names."""
-    conflict: UUID | None
-    """The conflict that it names."""
-    is_text: bool
-    collection: UUID | None = None
-    """The collection of entries that it names."""
 
 
 @dataclass(slots=True)
 class Files:
     """The files of a replica as they are now."""
 
-    known: dict[str, Known] = field(default_factory=dict)
+    known: KnownFiles = field(default_factory=KnownFiles)
     unread: dict[str, Known] = field(default_factory=dict)
     """Files that are no text."""
     unknown: set[str] = field(default_factory=set)
     """There is a file, but what it says is not known: it waits, cannot be read, or is no text."""
     waiting: int = 0
     """How many wait until they have settled."""
-    not_text: int = 0
-    failed: int = 0
+    pause: float = 0.0
+    """Seconds until the next of these may have settled."""
+    failed: set[str] = field(default_factory=set)
+    """Files that cannot be read."""
 
 
 class Reading:
@@ -59,9 +46,8 @@ class Reading:
 
     def __init__(self, folder: Folder, *, settle_seconds: float = SETTLE_SECONDS) -> None:
         self._folder = folder
-        self._settle = settle_seconds
-        self._seen: dict[str, tuple[Signature, Known]] = {}
-        self._changing: dict[str, tuple[Signature, float]] = {}
+        self._settling = Settling(folder, settle_seconds=settle_seconds)
+        self._seen = KnownFiles()
 
     def files(
         self, listing: Listing, expected: Iterable[str], noted: Mapping[bytes, Known] = MappingProxyType({})
@@ -72,31 +58,26 @@ class Reading:
         """
         now, clock = time.time(), time.monotonic()
         found = Files()
-        seen: dict[str, tuple[Signature, Known]] = {}
-        changing: dict[str, tuple[Signature, float]] = {}
+        self._settling.begin()
         for path, entry in listing.files.items():
-            if not is_document(path):
-                continue
-            before = self._seen.get(path)
-            if before is not None and before[0] == entry.signature:
-                seen[path] = before
-            elif entry.hash is not None and entry.hash in noted:
-                seen[path] = entry.signature, noted[entry.hash]
-            elif self._is_settled(path, entry, changing, now=now, clock=clock):
-                self._read(path, entry, found, seen, trusted=_is_trusted(entry, now))
-            else:
-                found.waiting += 1
-                found.unknown.add(path)
-            if path in seen:
-                known = seen[path][1]
-                if known.is_text:
-                    found.known[path] = known
-                else:
-                    found.not_text += 1
-                    found.unread[path] = known
+            if not self._seen.is_same(path, entry.signature):
+                if not is_document(path):
+                    continue
+                if entry.hash is not None and entry.hash in noted:
+                    self._seen.put(path, noted[entry.hash], entry.signature)
+                elif not self._settling.is_settled(path, entry, now=now, clock=clock):
+                    found.waiting += 1
                     found.unknown.add(path)
-        self._seen = {path: one for path, one in seen.items() if one[0]}
-        self._changing = changing
+                    continue
+                elif not self._read(path, entry, found, trusted=_is_trusted(entry, now)):
+                    continue
+            if self._seen.is_text(path):
+                found.known.copy(path, self._seen)
+            else:
+                found.unread[path] = self._seen[path]
+                found.unknown.add(path)
+        self._seen.forget_all_but(listing.files)
+        found.pause = self._settling.pause
         found.unknown.update(path for path in expected if listing.is_unknown(path))
         return found
 
@@ -113,41 +94,16 @@ class Reading:
             return None
         return data if sha256(data).digest() == known.hash else None
 
-    def _is_settled(
-        self,
-        path: str,
-        entry: Entry,
-        changing: dict[str, tuple[Signature, float]],
-        *,
-        now: float,
-        clock: float,
-    ) -> bool:
-        if entry.hash is not None or now - entry.modified.timestamp() >= self._settle:
-            return True
-        # Its time may be wrong, or in the future: what counts then is how long it has stayed the same.
-        signature, since = self._changing.get(path, (entry.signature, clock))
-        if signature != entry.signature:
-            since = clock
-        changing[path] = entry.signature, since
-        return clock - since >= self._settle
-
-    def _read(
-        self,
-        path: str,
-        entry: Entry,
-        found: Files,
-        seen: dict[str, tuple[Signature, Known]],
-        *,
-        trusted: bool,
-    ) -> None:
+    def _read(self, path: str, entry: Entry, found: Files, *, trusted: bool) -> bool:
+        """Whether it could be read."""
         try:
             data = self._folder.read(path)
         except FileNotFoundError:
-            return  # it was deleted meanwhile
+            return False  # it was deleted meanwhile
         except OSError:
-            found.failed += 1
+            found.failed.add(path)
             found.unknown.add(path)
-            return
+            return False
         said, collection = read(data), marked(data)
         known = Known(
             sha256(data).digest(),
@@ -156,7 +112,8 @@ class Reading:
             said is not None or (collection is not None and _has_sections(data)),
             collection,
         )
-        seen[path] = (entry.signature if trusted else ()), known
+        self._seen.put(path, known, entry.signature if trusted else NO_SIGNATURE)
+        return True
 
 
 def _has_sections(data: bytes) -> bool:
@@ -166,4 +123,4 @@ def _has_sections(data: bytes) -> bool:
 
 def _is_trusted(entry: Entry, now: float) -> bool:
     """Whether its signature would be another one if it changed once more."""
-    return entry.hash is not None or now - entry.modified.timestamp() > TRUST_SECONDS
+    return entry.hash is not None or now - entry.seconds > TRUST_SECONDS

@@ -19,17 +19,15 @@ from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.logs import describe
 from daemon.replica.folder import FolderUnavailable
+from daemon.replica.pauses import Pauses
 from daemon.replica.place import Place
 from daemon.replica.state import Report
 from daemon.replica.store import LeaseLost, Store
 from daemon.replica.sync import Sync
 
 RENEW_SECONDS = 2.0
-SETTLE_PAUSE_SECONDS = 0.3
-FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 1.0, 60.0
 LONGEST_REST_SECONDS = 1.0
-MAX_PASSES = 5
-"""Passes one after the other, each of which left something to do, until there is a pause."""
+"""After a pass."""
 
 
 class Replica:
@@ -53,7 +51,7 @@ class Replica:
         self._trouble: str | None = None
         self._available, self._unavailable = asyncio.Event(), asyncio.Event()
         self._asked, self._asked_entries = 0, 0
-        self._left_out = 0, 0
+        self._left_out = 0, 0, 0
         self._bookmark: str | None = None
 
     def wake(self) -> None:
@@ -104,7 +102,7 @@ class Replica:
                 return
 
     async def _work(self, sync: Sync, replica: UUID) -> None:
-        pause, passes, stuck, prepared = FIRST_PAUSE_SECONDS, 0, 0, False
+        pauses, prepared = Pauses(self._scan_seconds), False
         while True:
             self._due.clear()
             try:
@@ -114,40 +112,30 @@ class Replica:
                     prepared = True
                     self._unavailable.clear()
                     self._available.set()
-                report = await self._pass(sync, replica)
+                report, took = await self._pass(sync, replica)
                 await self._keep_bookmark()
             except FolderUnavailable as error:
                 await self._tell(str(error))
-                wait, prepared = pause, False
+                wait, prepared = pauses.unavailable(), False
                 self._available.clear()
                 self._unavailable.set()
             else:
                 await self._tell(None)
-                passes = passes + 1 if report.again else 0
-                stuck = stuck + 1 if report.again and not any(report.counts.values()) else 0
-                if 0 < passes < MAX_PASSES:
-                    continue
-                wait = SETTLE_PAUSE_SECONDS if report.waits or report.again else self._scan_seconds
-                # A file that can be listed and not read, for example, is looked at less and less often.
-                wait = min(wait * 2 ** (min(stuck, 100) // MAX_PASSES), self._scan_seconds)
-                if report.error is None:
-                    pause = FIRST_PAUSE_SECONDS
-                    await self._until_due(wait)
-                    continue
-                error_name = errno.errorcode.get(report.error.errno or 0, "?")
-                self._log.warning(
-                    "replica_write_failed", files=report.failures, error=error_name, again_seconds=pause
-                )
-                wait = min(wait, pause)
-            await self._until_due(wait)
-            pause = min(2 * pause, LAST_PAUSE_SECONDS)
+                wait = pauses.after(report, took=took, is_told=self._place.is_told())
+                if report.error is not None and wait:
+                    name = errno.errorcode.get(report.error.errno or 0, "?")
+                    self._log.warning(
+                        "replica_write_failed", files=report.failures, error=name, again_seconds=wait
+                    )
+            if wait:
+                await self._until_due(wait)
 
     async def _until_due(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._due.wait()
 
-    async def _pass(self, sync: Sync, replica: UUID) -> Report:
+    async def _pass(self, sync: Sync, replica: UUID) -> tuple[Report, float]:
         began = time.perf_counter()
         report = await sync.run(replica)
         took = time.perf_counter() - began
@@ -158,13 +146,18 @@ class Replica:
             self._log.warning("replica_deletions_wait", files=report.asked)
         if report.asked_entries and report.asked_entries != self._asked_entries:
             self._log.warning("replica_entries_wait", entries=report.asked_entries)
-        left_out = report.refused, report.not_text
+        left_out = report.refused, report.not_text, report.copies
         if any(left_out) and left_out != self._left_out:
-            self._log.warning("replica_files_left_out", refused=report.refused, not_text=report.not_text)
+            self._log.warning(
+                "replica_files_left_out",
+                refused=report.refused,
+                not_text=report.not_text,
+                copies=report.copies,
+            )
         self._asked, self._asked_entries, self._left_out = report.asked, report.asked_entries, left_out
         # While documents arrive all the time, passes take half of the time at most.
         await asyncio.sleep(min(took, LONGEST_REST_SECONDS))
-        return report
+        return report, took
 
     async def _tell(self, trouble: str | None) -> None:
         await self._store.tell(trouble)

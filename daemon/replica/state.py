@@ -5,18 +5,31 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from uuid import UUID
 
 from daemon.replica.folder import Changed, Folder, Listing
-from daemon.replica.reading import Files, Known, Reading
+from daemon.replica.known import Known
+from daemon.replica.reading import Files, Reading
 from daemon.replica.store import Base, Store
+from memory.replica_names import key
 from memory.replica_sections import Sections, read_sections
 from memory.replica_text import Found
 
+SETTLE_PAUSE_SECONDS = 0.3
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 """Errors after which no other file can be written either."""
+
+
+class LeftOut(Enum):
+    """Why a file stays as it is, and what to do about it; for a person."""
+
+    NO_TEXT = "It is empty, no text (UTF-8), or longer than 10 MB."
+    UNREADABLE = "It cannot be read. Give the daemon's account the right to."
+    REFUSED = "The database does not take its text, or that of a section. It may be too long: split it."
+    COPY = "It is a copy of a file of entries. Delete it, or move its sections into the other file."
 
 
 @dataclass(slots=True)
@@ -29,6 +42,8 @@ class Report:
     """There is more to do at once."""
     waits: bool = False
     """Something has to settle first."""
+    pause: float = SETTLE_PAUSE_SECONDS
+    """Seconds until then, most likely."""
     asked: int = 0
     """Files that are gone, and a person is asked about."""
     asked_entries: int = 0
@@ -37,9 +52,37 @@ class Report:
     """Files whose content the database refused."""
     not_text: int = 0
     """Files that are no text, are empty, too long, or cannot be read."""
+    copies: int = 0
+    """Copies of files of entries."""
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    """Files that stay as they are, and nothing comes of them."""
     failures: int = 0
     error: OSError | None = None
     """The last failure to write."""
+
+
+class Taken:
+    """Keys of paths, computed when the first one is asked for: most passes need none."""
+
+    def __init__(self, paths: Callable[[], Iterable[str]]) -> None:
+        self._paths = paths
+        self._keys: set[str] | None = None
+
+    def __contains__(self, one: object) -> bool:
+        return one in self._all()
+
+    def add(self, one: str) -> None:
+        """A path is in use from now on."""
+        self._all().add(one)
+
+    def discard(self, one: str) -> None:
+        """It is free again."""
+        self._all().discard(one)
+
+    def _all(self) -> set[str]:
+        if self._keys is None:
+            self._keys = {key(path) for path in self._paths()}
+        return self._keys
 
 
 @dataclass(slots=True)
@@ -52,7 +95,7 @@ class State:
     """The documents' own files."""
     conflicts: dict[UUID, Base]
     """The files of conflicts."""
-    taken: set[str]
+    taken: Taken
     """Keys of paths in use."""
     paths: dict[UUID, str] = field(default_factory=dict)
     """Where each document's file is now."""

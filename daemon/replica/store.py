@@ -21,9 +21,14 @@ RETURN = "select memoryd.return_replica($1)"
 FILES = """
 select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
        f.missing_since is not null as waits,
-       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed
+       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed, f.id
 from memoryd.replica_files f cross join memoryd.replica r
+where f.id > $1
+order by f.id
+limit $2
 """
+FILES_AT_ONCE = 10_000
+"""A whole answer of the database and what is made of it are not both in memory."""
 OWNERS = "select d.id, d.user_id from public.documents d where d.id = any($1)"
 TO_COMPARE = "select d from memoryd.documents_to_compare($1) d"
 ROWS = """
@@ -63,6 +68,7 @@ where r.daemon_id = $1
 """
 READ_PAGE = "select r.page_token from memoryd.replica r where r.page_token_of = $1"
 KEEP_PAGE = "update memoryd.replica r set page_token_of = $2, page_token = $3 where r.daemon_id = $1"
+NOTE_LEFT_OUT = "select memoryd.note_left_out($1, $2, $3, $4)"
 FORGET = "select memoryd.forget_replica_files($1, $2, $3)"
 
 
@@ -204,7 +210,14 @@ class Store:
 
     async def files(self) -> list[Base]:
         """All files that are known."""
-        return [Base(*row) for row in await self._database.fetch(FILES)]
+        found: list[Base] = []
+        last = 0
+        while True:
+            rows = await self._database.fetch(FILES, last, FILES_AT_ONCE)
+            found += [Base(*row[:-1]) for row in rows]
+            if len(rows) < FILES_AT_ONCE:
+                return found
+            last = rows[-1]["id"]
 
     async def owners(self, ids: Collection[UUID]) -> dict[UUID, UUID | None]:
         """Of those of these documents that there are: the user."""
@@ -297,6 +310,11 @@ class Store:
     async def keep_page_token(self, folder: str, token: str) -> None:
         """Keeps it: after a start, changes since then are asked for."""
         await self._database.execute(KEEP_PAGE, self._daemon, folder, token)
+
+    async def leave_out(self, files: Sequence[tuple[str, UUID | None, str]]) -> None:
+        """Notes which files are left as they are: of each the path, whose it is, and why."""
+        columns = _columns(files) if files else [[], [], []]
+        await self._database.execute(NOTE_LEFT_OUT, self._daemon, *columns)
 
     async def forget(self, files: Sequence[tuple[UUID, UUID | None]]) -> None:
         """Deletes what is known of files that are gone: of each the document and the conflict."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 from uuid import UUID
 
@@ -24,8 +24,11 @@ from daemon.replica.conflicts import Conflicts
 from daemon.replica.deletions import Deletions
 from daemon.replica.folder import Folder, Listing
 from daemon.replica.index import Index
-from daemon.replica.reading import SETTLE_SECONDS, Known, Reading
-from daemon.replica.state import Report, State, Writer
+from daemon.replica.known import Known
+from daemon.replica.left_out import LeftOutFiles
+from daemon.replica.reading import Reading
+from daemon.replica.settling import SETTLE_SECONDS
+from daemon.replica.state import LeftOut, Report, State, Taken, Writer
 from daemon.replica.store import Addition, Base, Conflict, Document, Edit, Noted, Store
 from memory.replica import Action, Row, decide
 from memory.replica_match import match
@@ -38,6 +41,7 @@ REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 """What the database says of a text that it does not take."""
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Edit | Addition)
 R = TypeVar("R")
 
 
@@ -66,6 +70,7 @@ class Sync:
             store.entries, self._writer, Deletions(store, settle_seconds=settle_seconds)
         )
         self._index = Index(store, folder, self._writer)
+        self._left_out = LeftOutFiles(store, self._writer)
 
     async def prepare(self, replica: UUID) -> None:
         """Makes the folder ready. A folder without the replica's mark is taken only while no file is known."""
@@ -89,6 +94,7 @@ class Sync:
         await self._add(state, new)
         await self._collections.run(state)
         await self._index.run(state)
+        await self._left_out.tell(state)
         return state.report
 
     async def _look(self, replica: UUID) -> State:
@@ -96,7 +102,8 @@ class Sync:
         known = await self._store.files()
         listing = await asyncio.to_thread(self._list, replica)
         expected = [*(base.path for base in known), *await self._collections.load()]
-        files = await asyncio.to_thread(self._reading.files, listing, expected, _noted_files(known))
+        noted = _noted_files(known) if listing.has_hashes() else {}
+        files = await asyncio.to_thread(self._reading.files, listing, expected, noted)
         # Once more: if the folder was unmounted meanwhile, nothing is gone.
         await asyncio.to_thread(self._folder.check, replica)
         state = State(
@@ -104,11 +111,14 @@ class Sync:
             files,
             {base.document: base for base in known if base.conflict is None},
             {base.conflict: base for base in known if base.conflict is not None},
-            {key(path) for path in (*listing.files, *listing.folders, *listing.unread, *expected)},
+            Taken(lambda: chain(listing.files, listing.folders, listing.unread, expected)),
         )
         self._collections.claim(state)
-        state.report.waits = files.waiting > 0
-        state.report.not_text = files.not_text + files.failed + listing.left_out
+        if files.waiting:
+            state.report.waits, state.report.pause = True, files.pause
+        state.report.not_text = len(files.unread) + len(files.failed) + listing.left_out
+        state.report.left_out |= dict.fromkeys(files.unread, LeftOut.NO_TEXT)
+        state.report.left_out |= dict.fromkeys(files.failed, LeftOut.UNREADABLE)
         return state
 
     def _list(self, replica: UUID) -> Listing:
@@ -121,24 +131,33 @@ class Sync:
         """Finds which file is whose, and follows those that moved. The files that are nobody's yet, and conflicts' paths."""
         files = state.files
         at = match(
-            {path: one.conflict for path, one in files.known.items() if one.conflict is not None}
+            {path: one for path in files.known.others() if (one := files.known[path].conflict) is not None}
             | {base.path: base.conflict for base in state.conflicts.values() if base.path in files.unknown},
             {conflict: base.path for conflict, base in state.conflicts.items()},
             {conflict: base.user for conflict, base in state.conflicts.items()}
             | {conflict: one.user for conflict, one in conflicts.items() if not one.deleted},
         ).known
         theirs = set(at.values())
-        paths = {document: base.path for document, base in state.bases.items()}
-        named: dict[str, UUID | None] = {p: one.id for p, one in files.known.items() if p not in theirs}
+        # Most files are where they were, and name their document. Only the others have to be matched.
+        at_home = {
+            base.path: document
+            for document, base in state.bases.items()
+            if files.known.names(base.path, document)
+        }
+        state.paths = {document: path for path, document in at_home.items()}
+        paths = {d: base.path for d, base in state.bases.items() if d not in state.paths}
+        named = {p: files.known[p].id for p in files.known if p not in at_home and p not in theirs}
+        # Copies of files that are at home.
+        named = {path: None if document in state.paths else document for path, document in named.items()}
         # A file that cannot be read now stays whose it was.
         named |= {path: document for document, path in paths.items() if path in files.unknown}
         # A document that was erased is known by its file, wherever that is by now.
-        owners = {document: base.user for document, base in state.bases.items()}
-        unknown = {document for document in named.values() if document is not None} - owners.keys()
-        matches = match(named, paths, owners | await self._store.owners(unknown))
+        asked = {document for document in named.values() if document is not None}
+        owners = {document: state.bases[document].user for document in asked & state.bases.keys()}
+        matches = match(named, paths, owners | await self._store.owners(asked - owners.keys()))
         await self._store.move(matches.moved)
         state.report.counts["moved"] += len(matches.moved)
-        state.paths = matches.known
+        state.paths |= matches.known
         return matches.new, at
 
     async def _compare(self, state: State) -> dict[UUID, datetime]:
@@ -146,14 +165,12 @@ class Sync:
         changed = [
             document
             for document, base in state.bases.items()
-            if (one := state.known(document)) is None or one.hash != base.file
+            if (path := state.paths.get(document)) is None or not state.files.known.has_hash(path, base.file)
         ]
         changed += [document for document in state.paths if document not in state.bases]
-        ids = [
-            document
-            for document in await self._store.to_compare(changed)
-            if state.paths.get(document) not in state.files.unknown
-        ]
+        due = await self._store.to_compare(changed)
+        await self._left_out.erase(state, [one for one in due if state.paths.get(one) in state.files.unread])
+        ids = [document for document in due if state.paths.get(document) not in state.files.unknown]
         gone: dict[UUID, datetime] = {}
         for some in batches(ids, BATCH):
             rows = await self._store.documents(some)
@@ -243,7 +260,7 @@ class Sync:
             state.report.again |= added > 0
 
     async def _accepted(
-        self, state: State, work: Callable[[Sequence[T]], Awaitable[R]], things: Sequence[T]
+        self, state: State, work: Callable[[Sequence[C]], Awaitable[R]], things: Sequence[C]
     ) -> list[R]:
         """Does it in one statement; if the database refuses a text, in halves, so that only that one is left out."""
         if not things:
@@ -253,6 +270,7 @@ class Sync:
         except REFUSALS:
             if len(things) == 1:
                 state.report.refused += 1
+                state.report.left_out[things[0].path] = LeftOut.REFUSED
                 return []
             half = len(things) // 2
             return [

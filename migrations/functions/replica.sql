@@ -422,3 +422,20 @@ begin
     perform memoryd.wake('replica');
 end
 $$;
+
+-- Notes which files are left as they are, in place of those that were noted before.
+create or replace function memoryd.note_left_out(
+    p_daemon uuid, p_paths text[], p_users uuid[], p_reasons text[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.hold_replica(p_daemon);
+    delete from memoryd.replica_left_out l where l.path <> all(p_paths);
+    insert into memoryd.replica_left_out as l (path, user_id, reason)
+    select n.path, n.owner, n.reason
+    from unnest(p_paths, p_users, p_reasons) as n(path, owner, reason)
+    on conflict (path) do update set user_id = excluded.user_id, reason = excluded.reason
+    where (l.user_id, l.reason) is distinct from (excluded.user_id, excluded.reason);
+end
+$$;

@@ -64,6 +64,22 @@ async def test_a_document_is_a_file_that_people_edit_and_delete(
     assert "Flights" not in daemon.text()
 
 
+async def test_five_million_characters_that_a_person_adds_are_found(
+    connection: asyncpg.Connection, daemons: Daemons, tmp_path: Path
+) -> None:
+    root = tmp_path / "replica"
+    await daemons.start(replica=root)
+    await appears(root / "README.md", with_text="memoryd")
+    paragraph = "Many words follow each other. " * 37 + "\n\n"
+    (root / "long.md").write_text(
+        f"{paragraph * (5_000_000 // len(paragraph))}The last line is about capybaras.\n"
+    )
+    assert await until(connection, "select status = 'active' from documents where title = 'long'")
+    assert await until(
+        connection, "select exists (select from recall('capybaras') r where r.content like '%capybaras%')"
+    )
+
+
 async def test_another_daemon_takes_the_replica_when_one_is_killed(
     connection: asyncpg.Connection, daemons: Daemons, tmp_path: Path
 ) -> None:

@@ -14,7 +14,9 @@ import pytest
 from tests.support.commands import Commands
 from tests.support.daemons import Daemons
 from tests.support.drive import ROOT
-from tests.support.drive_server import EMAIL, HANG, DriveServer
+from tests.support.drive_calls import EMAIL
+from tests.support.drive_faults import HANG
+from tests.support.drive_server import DriveServer
 from tests.support.rows import insert
 from tests.support.waiting import until
 

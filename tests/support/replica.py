@@ -75,6 +75,9 @@ class SteppedFolder:
     def read(self, path: str) -> bytes:
         return self._folder.read(path)
 
+    def is_open_for_writing(self, path: str) -> bool | None:
+        return self._folder.is_open_for_writing(path)
+
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
         try:
             self._steps.sync(lambda: self._folder.write(path, content, replaces=replaces))
@@ -147,7 +150,7 @@ class Replicated:
             report = await self.once()
             total.counts.update(report.counts)
             total.asked, total.refused, total.error = report.asked, report.refused, report.error
-            total.asked_entries = report.asked_entries
+            total.asked_entries, total.copies = report.asked_entries, report.copies
             total.failures, total.waits, total.not_text = report.failures, report.waits, report.not_text
             if not report.again and not any(report.counts.values()):
                 return total

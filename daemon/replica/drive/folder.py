@@ -109,6 +109,10 @@ class DriveFolder:
         with self._lock, self._single():
             return self._contents.of(self._node(path))
 
+    def is_open_for_writing(self, path: str) -> bool | None:
+        """See `Folder`. Drive tells of whole files only."""
+        return None
+
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
         """See `Folder`. Between the look at what is there and the upload is a moment in which a save is overwritten."""
         with self._lock, self._single():

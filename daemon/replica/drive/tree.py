@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 
 from daemon.replica.drive.api import DOCUMENT, Node
 from daemon.replica.folder import Entry, Listing
@@ -54,7 +55,7 @@ class Tree:
     def put(self, node: Node) -> bool:
         """Takes a file or folder whose parent is in the tree. Whether that changes anything.
 
-        Drive may tell of an older state after a newer one: it is not heeded.
+        Drive may tell of an older state after a newer one: that one is left out.
         """
         before = self._nodes.get(node.id)
         if before is not None and (node.version < before.version or node == before):
@@ -141,6 +142,5 @@ def _shown(node: Node) -> tuple[object, ...]:
 
 def _entry(node: Node) -> Entry:
     assert node.md5 is not None
-    return Entry(
-        (int(node.md5, 16), node.size), min(node.modified, datetime.now(UTC)), node.size, node.sha256
-    )
+    signature = sha256(f"{node.md5} {node.size}".encode()).digest()
+    return Entry(signature, min(node.modified, datetime.now(UTC)).timestamp(), node.sha256)

@@ -206,6 +206,7 @@ begin
     end if;
     update memoryd.replica_collections c set erased = true, stale = true where c.user_id = p_user;
     update memoryd.replica_sections s set erased = true where s.row_id = any(p_ids || drawn);
+    delete from memoryd.replica_left_out l where l.user_id = p_user;
     delete from memoryd.replica_section_conflicts c
     where c.user_id = p_user or c.row_id = any(p_ids);
     delete from memoryd.replica_buried b
@@ -257,9 +258,11 @@ begin
         select distinct sha256(convert_to(left(t, 32768), 'UTF8'))
         from memoryd.texts_of(whose) t
         where t is not null);
+    -- Those that the daemon deletes are not for the caller to delete.
     select coalesce(jsonb_agg(d.replica_path order by d.replica_path), '[]') into paths
     from public.documents d
-    where d.user_id = whose and d.replica_path is not null;
+    where d.user_id = whose and d.replica_path is not null
+      and not exists (select from memoryd.replica_files f where f.document_id = d.id);
 
     anchors := memoryd.erase_references(whose, memories);
     rows_deleted := memoryd.erase_rows(whose);

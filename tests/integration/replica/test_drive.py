@@ -12,7 +12,9 @@ import pytest
 from daemon.replica.drive.folder import DriveFolder
 from daemon.replica.folder import FolderUnavailable
 from tests.support.drive import DOCUMENT, OUTSIDE, ROOT, SHORTCUT
-from tests.support.drive_server import EMAIL, DriveServer, Fault
+from tests.support.drive_calls import EMAIL
+from tests.support.drive_faults import Fault
+from tests.support.drive_server import DriveServer
 from tests.support.places import drive_folder
 
 REPLICA = UUID("00000000-0000-0000-0000-00000000000a")
@@ -298,7 +300,7 @@ def test_an_account_that_may_only_read_says_so(drive_server: DriveServer, tmp_pa
     assert drive_server.drive.paths() == ["One.md"]
 
 
-def test_an_older_state_that_comes_late_is_not_heeded(drive_server: DriveServer, folder: DriveFolder) -> None:
+def test_an_older_state_that_comes_late_is_left_out(drive_server: DriveServer, folder: DriveFolder) -> None:
     drive = drive_server.drive
     drive.add("One.md", "old")
     folder.list()

@@ -10,7 +10,8 @@ import pytest
 
 from daemon.db.pool import Database
 from daemon.replica.folder import FolderUnavailable
-from tests.support.drive_server import DROP, DriveServer, Fault
+from tests.support.drive_faults import DROP, Fault
+from tests.support.drive_server import DriveServer
 from tests.support.places import InDrive
 from tests.support.rows import column, insert
 

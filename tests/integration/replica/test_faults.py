@@ -22,20 +22,6 @@ from tests.support.rows import column, insert
 USER = UUID("00000000-0000-0000-0000-0000000000aa")
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Where the replica is."""
-    return tmp_path / "replica"
-
-
-@pytest.fixture
-async def replicated(root: Path, database: Database) -> Replicated:
-    """An empty replica."""
-    made = Replicated(root, database)
-    await made.settle()
-    return made
-
-
 async def write(
     connection: asyncpg.Connection, title: str, content: str = "Text.", **columns: object
 ) -> UUID:

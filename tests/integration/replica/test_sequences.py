@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 
 from daemon.db.pool import Database
 from tests.support.drive import DrivePath
-from tests.support.drive_server import DROP, GARBAGE, HALF, LATE, DriveServer, Fault
+from tests.support.drive_faults import DROP, GARBAGE, HALF, LATE, Fault
+from tests.support.drive_server import DriveServer
 from tests.support.places import InDrive
 from tests.support.replica import Replicated
 from tests.support.workers import open_database

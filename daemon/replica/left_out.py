@@ -1,0 +1,48 @@
+"""Files that stay as they are, and nothing comes of them: people are told which, and an erasure deletes them all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from uuid import UUID
+
+from daemon.replica.state import LeftOut, State, Writer
+from daemon.replica.store import Store
+from memory.replica_names import user_of
+
+MAX_TOLD = 100
+"""Files that are named to people."""
+
+
+class LeftOutFiles:
+    """Keeps the list of them true."""
+
+    def __init__(self, store: Store, writer: Writer) -> None:
+        self._store = store
+        self._writer = writer
+        self._told: dict[str, LeftOut] | None = None
+
+    async def tell(self, state: State) -> None:
+        """Notes which they are, if these are others than before."""
+        found = dict(islice(sorted(state.report.left_out.items(), key=lambda one: one[0]), MAX_TOLD))
+        if found != self._told:
+            users = {base.path: base.user for base in (*state.bases.values(), *state.conflicts.values())}
+            await self._store.leave_out(
+                [(path, user_of(path) or users.get(path), why.value) for path, why in found.items()]
+            )
+            self._told = found
+
+    async def erase(self, state: State, documents: Sequence[UUID]) -> None:
+        """Deletes the files of erased documents that are no text by now. `documents`: those whose files are no text."""
+        there = await self._store.owners(documents)
+        forgotten: list[tuple[UUID, None]] = []
+        for document in documents:
+            path = state.paths[document]
+            file = state.files.unread[path]
+            if document in there:
+                continue
+            if await self._writer.remove(state, path, replaces=file.hash, for_good=True):
+                forgotten.append((document, None))
+                state.report.counts["removed"] += 1
+                state.report.left_out.pop(path, None)
+        await self._store.forget(forgotten)
