@@ -27,16 +27,16 @@ from memory.facts_merge import Changes, Known, Source, family, merge
 SUBJECT = "The user"
 
 # In a conversation of several users, user_id says who speaks. In a conversation of one user, a name may be somebody else's.
-READ = f"""
+READ = """
 select m.id, m.session_id, m.user_id, m.content, m.created_at, m.metadata ->> 'context' as context, m.role,
        coalesce(m.agent_id, s.agent_id, '_shared') as agent_id,
-       coalesce(case when s.user_id is not null and m.chat_id is null then m.speaker end, '{SUBJECT}') as subject
+       case when s.user_id is not null and m.chat_id is null then m.speaker end as speaker
 from public.conversation_messages m
 join public.conversation_sessions s on s.id = m.session_id
 where m.id = any($1) and m.user_id is not null
   and not exists (select from public.memory_settings p where p.user_id = m.user_id and not p.memory_enabled)
 order by m.created_at, m.message_index
-"""  # noqa: S608 - our own words
+"""
 
 # A transaction that deletes or has locked a message delays only its user's facts.
 LOCK_TIMEOUT = "set local lock_timeout = '300ms'"
@@ -55,8 +55,8 @@ where s.message_id = any($1)
 
 # What the users' facts in these families are, as far as nothing has replaced them.
 KNOWN = """
-select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'context' as context, m.session_id, f.slot, f.value, m.content,
-       coalesce(m.valid_from, m.created_at) as since
+select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'context' as context,
+       m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content, coalesce(m.valid_from, m.created_at) as since
 from unnest($1::uuid[], $2::text[]) as a(user_id, family)
 join memoryd.facts f on f.user_id = a.user_id and f.family = a.family
 join public.agent_memory m on m.id = f.memory_id
@@ -104,9 +104,18 @@ from (select f.memory_id, count(*) as number, max(f.said_at) as last_said,
 where m.id = s.memory_id
 """
 
+# What was said before something that is replaced already has ended with that.
 SUPERSEDE = """
 update public.agent_memory m
-set superseded_by = n.newer, valid_to = greatest(n.ended, m.valid_from)
+set superseded_by = n.newer,
+    valid_to = greatest(m.valid_from, least(n.ended, (
+        select min(e.valid_from)
+        from memoryd.facts f
+        join memoryd.facts o on o.user_id = f.user_id and o.family = f.family and o.slot = f.slot
+        join public.agent_memory e on e.id = o.memory_id and e.valid_from > m.valid_from
+        where f.memory_id = m.id
+          and (e.metadata ->> 'context', e.metadata ->> 'speaker')
+              is not distinct from (m.metadata ->> 'context', m.metadata ->> 'speaker'))))
 from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) as n(older, newer, ended)
 where m.id = n.older and m.superseded_by is null and exists (select from public.agent_memory e where e.id = n.newer)
 """
@@ -141,7 +150,7 @@ class FactsHandler:
         found: dict[UUID, tuple[Source, Sequence[Fact]]] = {}
         for row in rows:
             facts = (
-                await self._finder.find(row["content"], row["created_at"], subject=row["subject"])
+                await self._finder.find(row["content"], row["created_at"], subject=row["speaker"] or SUBJECT)
                 if row["role"] == "user"
                 else ()
             )
@@ -249,6 +258,8 @@ def _metadata(source: Source, fact: Fact) -> dict[str, object]:
         metadata["date"] = fact.ends.isoformat()
     if source.context is not None:
         metadata["context"] = source.context
+    if source.speaker is not None:
+        metadata["speaker"] = source.speaker
     return metadata
 
 
@@ -259,6 +270,7 @@ def _source(row: Any) -> Source:
         user_id=row["user_id"],
         agent_id=row["agent_id"],
         context=row["context"],
+        speaker=row["speaker"],
         said_at=row["created_at"],
     )
 

@@ -134,7 +134,9 @@ def _month(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
         year += 1
     elif not match["year"] and month > today.month and past:
         year -= 1
-    return f"{match['lead'].lower()} {_month_name(year, month)}", date(year, month, monthrange(year, month)[1])
+    return f"{match['lead'].lower()} {_month_name(year, month)}", date(
+        year, month, monthrange(year, month)[1]
+    )
 
 
 def _iso(match: re.Match[str], _today: date, _past: bool) -> tuple[str, date]:
@@ -142,8 +144,20 @@ def _iso(match: re.Match[str], _today: date, _past: bool) -> tuple[str, date]:
     return f"on {_day_name(day)}", day
 
 
+def _weekday_ahead(match: re.Match[str], today: date, _past: bool) -> tuple[str, date]:
+    wanted = WEEKDAYS.index(match["weekday"].lower())
+    far = today + timedelta(
+        days=_count(match["count"]) * (7 if match["unit"].lower().startswith("week") else 1)
+    )
+    # Of the week that is meant, or the nearest to the day that is meant.
+    day = far - timedelta(days=far.weekday()) + timedelta(days=wanted)
+    return f"on {_day_name(day)}", day
+
+
 _Resolver = Callable[[re.Match[str], date, bool], tuple[str, date]]
 _FORMS: tuple[tuple[str, _Resolver], ...] = (
+    (rf"(?:on )?{_DAY} in {_COUNT} (?P<unit>days?|weeks?)(?:'? time)?", _weekday_ahead),
+    (rf"in {_COUNT} (?P<unit>days?|weeks?),? on {_DAY}", _weekday_ahead),
     (r"(?:on )?(?P<iso>(?:19|20)\d\d-[01]\d-[0-3]\d)", _iso),
     (rf"(?:the )?(?P<word>day after tomorrow|today|tonight|tomorrow|yesterday){_PART}", _relative_day),
     (rf"(?:on )?(?:the )?{_DAY_OF_MONTH} (?:of )?(?P<month>{_MONTH}){_YEAR}", _day_of_month),

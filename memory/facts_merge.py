@@ -1,7 +1,7 @@
 """What becomes of facts that were found, beside those that are known: new, said again, or in place of another.
 
 Facts are compared by what they are about first (the slot), then by what they say (the value). In a slot that has one value the
-one said last stands, in whichever order messages are read. Facts of another context (work, home) are not compared.
+one said last stands, in whichever order messages are read. Facts of another context (work, home) or speaker are not compared.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Source:
     user_id: UUID
     agent_id: str
     context: str | None
+    speaker: str | None
+    """Who speaks, by name, where it may be somebody else than the user."""
     said_at: datetime
 
 
@@ -38,6 +40,7 @@ class Known:
     user_id: UUID
     agent_id: str
     context: str | None
+    speaker: str | None
     session_id: UUID | None
     slot: str
     value: str
@@ -74,16 +77,18 @@ def merge(found: Sequence[tuple[Source, Fact]], known: Iterable[Known], ids: Ite
     """Compares what was found, in the order in which it was said, with what is known. `ids`: for new memories."""
     changes = Changes()
     fresh = iter(ids)
-    current: dict[tuple[UUID, str | None, str], list[Known]] = defaultdict(list)
+    current: dict[tuple[UUID, str | None, str | None, str], list[Known]] = defaultdict(list)
     for one in known:
-        current[one.user_id, one.context, family(one.slot)].append(one)
+        current[one.user_id, one.context, one.speaker, family(one.slot)].append(one)
     for source, fact in found:
         if fact.corrects:
-            corrected = _corrected(fact, current[source.user_id, source.context, "plan"], source)
+            corrected = _corrected(
+                fact, current[source.user_id, source.context, source.speaker, "plan"], source
+            )
             if corrected is None:
                 continue
             fact = corrected  # noqa: PLW2901 - from here on it is the plan itself
-        others = current[source.user_id, source.context, family(fact.slot)]
+        others = current[source.user_id, source.context, source.speaker, family(fact.slot)]
         about_it = [k for k in others if _same_slot(k.slot, fact.slot)]
         again = next((k for k in about_it if k.agent_id == source.agent_id and _says(k, fact)), None)
         if again is not None:
@@ -91,7 +96,7 @@ def merge(found: Sequence[tuple[Source, Fact]], known: Iterable[Known], ids: Ite
             continue
         memory_id = next(fresh)
         new = Known(
-            memory_id, source.user_id, source.agent_id, source.context, source.session_id, fact.slot, fact.value, fact.content,
+            memory_id, source.user_id, source.agent_id, source.context, source.speaker, source.session_id, fact.slot, fact.value, fact.content,
             source.said_at,
         )  # fmt: skip
         changes.new.append(New(memory_id, source, fact))

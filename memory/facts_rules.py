@@ -104,7 +104,11 @@ def _nickname(match: re.Match[str]) -> Sequence[Draft]:
 
 
 def _age(match: re.Match[str]) -> Sequence[Draft]:
-    return (Draft("age", "age", match["v"], f"I am {match['v']} years old"),) if 8 <= int(match["v"]) <= 110 else ()
+    return (
+        (Draft("age", "age", match["v"], f"I am {match['v']} years old"),)
+        if 8 <= int(match["v"]) <= 110
+        else ()
+    )
 
 
 def _dated_fact(rule: str, slot: str, *, past: bool = False) -> Callable[[re.Match[str]], Sequence[Draft]]:
@@ -159,18 +163,30 @@ def _home(match: re.Match[str]) -> Sequence[Draft]:
     rest = _cut(match["v"])
     if moved:
         when = rest[len(place) :].strip()
-        return (Draft("home", "home", place, f"I live in {place} (moved there{' ' + when if names_a_date(when) else ''})", past=True),)
+        return (
+            Draft(
+                "home",
+                "home",
+                place,
+                f"I live in {place} (moved there{' ' + when if names_a_date(when) else ''})",
+                past=True,
+            ),
+        )
     clause = match.string[: match.start("v")] + (rest if len(rest.split()) <= 9 else place)
     return (Draft("home", "home", place, clause, past=True),)
 
 
-def _place_fact(rule: str, slot: str, *, many: bool = False, past: bool = False) -> Callable[[re.Match[str]], Sequence[Draft]]:
+def _place_fact(
+    rule: str, slot: str, *, many: bool = False, past: bool = False
+) -> Callable[[re.Match[str]], Sequence[Draft]]:
     def build(match: re.Match[str]) -> Sequence[Draft]:
         place = _place(match["v"])
         if not place or not re.search(r"[A-Z\u00c0-\u00de]", place):
             return ()
         key = f"{slot}:{normalised(place)}" if many else slot
-        return (Draft(rule, key, place, match.string[: match.start("v")] + _cut(match["v"], words=9), past=past),)
+        return (
+            Draft(rule, key, place, match.string[: match.start("v")] + _cut(match["v"], words=9), past=past),
+        )
 
     return build
 
@@ -186,11 +202,22 @@ _NO_WORK = re.compile(
 
 def _employer(match: re.Match[str]) -> Sequence[Draft]:
     found = re.split(r"\s+as\s+(?=an?\s|the\s)", _cut(match["v"]), maxsplit=1)
-    place = re.sub(r"\s+(?:for|since|now|these days|last|this|next|on|in \d{4}|full|part|until|right|two|three|\d+)\b.*$", "", found[0])
+    place = re.sub(
+        r"\s+(?:for|since|now|these days|last|this|next|on|in \d{4}|full|part|until|right|two|three|\d+)\b.*$",
+        "",
+        found[0],
+    )
     drafts: list[Draft] = []
     if place and not _NO_WORK.match(place):
         lead = match.string[: match.start("v")]
-        drafts.append(Draft("employer", "employer", place, re.sub(r"^I'm working|^I am working", "I work", lead, flags=re.I) + place))
+        drafts.append(
+            Draft(
+                "employer",
+                "employer",
+                place,
+                re.sub(r"^I'm working|^I am working", "I work", lead, flags=re.I) + place,
+            )
+        )
     if len(found) > 1:
         drafts.append(Draft("job", "job", found[1], f"I work as {found[1]}"))
     return drafts
@@ -236,7 +263,9 @@ def _value_fact(
 
 # --- people -------------------------------------------------------------------------------------------------------------------
 
-_ONE_OF_A_KIND = frozenset("wife husband partner spouse fiance fiancé fiancee fiancée girlfriend boyfriend mother mom mum father dad".split())
+_ONE_OF_A_KIND = frozenset(
+    "wife husband partner spouse fiance fiancé fiancee fiancée girlfriend boyfriend mother mom mum father dad".split()
+)
 _ABOUT_THEM = (
     r"(?:lives?|works?|moved|is (?:from|called|an?(?! (?:little|bit|lot|great|good))|\d|allergic|vegan|vegetarian|married|pregnant|getting married|expecting|in"
     r" (?:first|second|third|fourth|\w+ grade|\d))|are (?:from|called|both|\d)|'s name is|name is|names are|turns?|turned|was born"
@@ -250,7 +279,11 @@ def _spaced(before: str, text: str) -> str:
 
 
 def _relative(match: re.Match[str]) -> Sequence[Draft]:
-    relative, name, text = match["who"].lower(), (match["name"] or "").strip(), _cut(match["rest"] or "", words=14)
+    relative, name, text = (
+        match["who"].lower(),
+        (match["name"] or "").strip(),
+        _cut(match["rest"] or "", words=14),
+    )
     if name and (name.lower() in _NO_NAMES or not name[0].isupper()):
         return ()
     said = re.match(_ABOUT_THEM, text, re.IGNORECASE)
@@ -264,7 +297,11 @@ def _relative(match: re.Match[str]) -> Sequence[Draft]:
     about = "name" if called or said is None else said[0].split()[0].lower()
     if about in ("is", "are"):
         about = "age" if re.match(r"(?:is|are) \d", text) else normalised(text)
-    clause = match.string[: match.start("rest")].rstrip() + _spaced(match["rest"], text) if match["rest"] else match.string[: match.end("name")]
+    clause = (
+        match.string[: match.start("rest")].rstrip() + _spaced(match["rest"], text)
+        if match["rest"]
+        else match.string[: match.end("name")]
+    )
     value = named if called or said is None else f"{named} {text}"
     return (Draft("relative", f"{who}:{about}", value, clause, 0.85, past=bool(re.match(r"moved|died|passed|got|turned|just", text)),
                   lasting=True),)  # fmt: skip
@@ -285,7 +322,9 @@ def _cut_names(text: str) -> str:
     names = re.match(rf"[,:]?\s*(?:(?:called|named|-)\s+)?({_NAME}(?:(?:,| and|, and|&) {_NAME})*)", text)
     if names:
         return f", {names[1]}"
-    more = re.match(r"\s+(?:called|named|aged|who (?:is|are)|and (?:an?|one|two|three)) [^,.;]{1,60}", text, re.IGNORECASE)
+    more = re.match(
+        r"\s+(?:called|named|aged|who (?:is|are)|and (?:an?|one|two|three)) [^,.;]{1,60}", text, re.IGNORECASE
+    )
     return more[0] if more else ""
 
 
@@ -300,6 +339,8 @@ def _possession(match: re.Match[str]) -> Sequence[Draft]:
     key = normalised(head[0]) if head else normalised(value)
     verb = match["verb"].lower()
     past = verb not in ("own", "drive", "ride", "have")
+    if verb == "drive":
+        return (Draft("owns", "drives", re.sub(r"\s+now$", "", value), clause, 0.85),)
     gone = verb in ("sold", "lost", "crashed")
     return (Draft("owns", f"own:{key}", ("no longer " if gone else "") + value, clause, 0.85, past=past),)
 
@@ -309,6 +350,7 @@ def _attribute(match: re.Match[str]) -> Sequence[Draft]:
     value = _cut(match["v"], words=10)
     if match["changed"]:
         value = _cut(match["changed"], words=10)
+    value = re.sub(r"^now\s+|\s+now$", "", value)
     check = ATTRIBUTES[next(k for k in ATTRIBUTES if re.fullmatch(k, name))]
     if not value or not re.search(check, value):
         return ()
@@ -334,13 +376,23 @@ def _favourite(match: re.Match[str]) -> Sequence[Draft]:
 def _allergy(match: re.Match[str]) -> Sequence[Draft]:
     value = _cut(match["v"], words=8)
     value = re.sub(r"\s+(?:any ?more|since|as well|too)\b.*$", "", value)
-    if not value or re.match(r"(?:anything|nothing|it|that|this|work|mondays?|you|people)\b", value, re.IGNORECASE):
+    if not value or re.match(
+        r"(?:anything|nothing|it|that|this|work|mondays?|you|people)\b", value, re.IGNORECASE
+    ):
         return ()
     negated = bool(re.search(r"\bnot (?:\w+ )?allergic", match.string, re.IGNORECASE))
     if negated and not re.search(r"any ?more|no longer", match.string, re.IGNORECASE):
         return ()
     verb = "am no longer allergic to" if negated else "am allergic to"
-    return (Draft("allergy", f"allergy:{normalised(value)}", ("no " if negated else "") + value, f"I {verb} {value}", 0.95),)
+    return (
+        Draft(
+            "allergy",
+            f"allergy:{normalised(value)}",
+            ("no " if negated else "") + value,
+            f"I {verb} {value}",
+            0.95,
+        ),
+    )
 
 
 # --- tastes -------------------------------------------------------------------------------------------------------------------
@@ -358,22 +410,59 @@ def _shortened(text: str) -> str:
     words = text.split()
     if len(words) <= 14:
         return text
-    place = next((i for i in range(14, 3, -1) if words[i].lower() in ("and", "with", "that", "when", "to", "in", "for", "as", "at")), 14)
+    place = next(
+        (
+            i
+            for i in range(14, 3, -1)
+            if words[i].lower() in ("and", "with", "that", "when", "to", "in", "for", "as", "at")
+        ),
+        14,
+    )
     return " ".join(words[:place])
 
 
 def _taste(match: re.Match[str]) -> Sequence[Draft]:
-    value = _shortened(re.split(r" who | - ", _cut(match["v"].replace(" who ", " \x02"), words=40).replace("\x02", "who "))[0])
-    value = re.sub(r"\s+(?:any ?more|at all|too|as well|a lot|very much|so much|the most|most|best|better)$", "", value)
+    value = _shortened(
+        re.split(r" who | - ", _cut(match["v"].replace(" who ", " \x02"), words=40).replace("\x02", "who "))[
+            0
+        ]
+    )
+    value = re.sub(
+        r"\s+(?:any ?more|at all|too|as well|a lot|very much|so much|the most|most|best|better)$", "", value
+    )
     if not value or re.match(_NO_TASTE, value, re.IGNORECASE):
         return ()
     if re.search(r"\b(?:it|them|him|her|this|that|you|one|those|these)$", value, re.IGNORECASE):
         return ()
     verb = match["verb"].lower()
-    against = bool(re.search(r"hate|dislike|n't|not|detest|despise|afraid|scared", match.string[: match.start("v")], re.IGNORECASE))
-    over = re.split(r"\s+(?:over|to|rather than|instead of)\s+", value, maxsplit=1) if verb == "prefer" else [value]
-    slot = f"prefer:{normalised(over[-1])}" if len(over) > 1 else f"taste:{normalised(value)}"
-    return (Draft("taste", slot, ("not " if against else "") + value, match.string[: match.start("v")] + value, 0.7, preference=True),)
+    against = bool(
+        re.search(
+            r"hate|dislike|n't|not|detest|despise|afraid|scared",
+            match.string[: match.start("v")],
+            re.IGNORECASE,
+        )
+    )
+    over = (
+        re.split(r"\s+(?:over|to|rather than|instead of)\s+", value, maxsplit=1)
+        if verb == "prefer"
+        else [value]
+    )
+    # Both sides, in one order: a later preference for the other one replaces it.
+    slot = (
+        f"prefer:{' '.join(sorted(set(normalised(' '.join(over)).split())))}"
+        if len(over) > 1
+        else f"taste:{normalised(value)}"
+    )
+    return (
+        Draft(
+            "taste",
+            slot,
+            ("not " if against else "") + (over[0] if len(over) > 1 else value),
+            match.string[: match.start("v")] + value,
+            0.7,
+            preference=True,
+        ),
+    )
 
 
 def _request(match: re.Match[str]) -> Sequence[Draft]:
@@ -382,7 +471,9 @@ def _request(match: re.Match[str]) -> Sequence[Draft]:
         return ()
     language = re.search(r"\bin (" + "|".join(LANGUAGES) + r")\b", value, re.IGNORECASE)
     slot = "request:language" if language else f"request:{normalised(value)}"
-    return (Draft("request", slot, value, f"I ask of assistants: {match['lead']}{value}", 0.8, preference=True),)
+    return (
+        Draft("request", slot, value, f"I ask of assistants: {match['lead']}{value}", 0.8, preference=True),
+    )
 
 
 def _uses(match: re.Match[str]) -> Sequence[Draft]:
@@ -397,9 +488,16 @@ def _uses(match: re.Match[str]) -> Sequence[Draft]:
 
 def _plan_topic(kind: str, rest: str) -> str:
     """What a plan is about: its kind and the names and nouns beside it."""
-    beside = re.match(r"\s*(?:(?:with|to|for|at|about|in)\s+(?:the |my |a |an )?([\w'-]+(?: [A-Z][\w'-]+)?))", rest)
+    beside = re.match(
+        r"\s*(?:(?:with|to|for|at|about|in)\s+(?:the |my |a |an )?([\w'-]+(?: [A-Z][\w'-]+)?))", rest
+    )
     word = beside[1] if beside else ""
-    if word.lower() in ("the", "on", "at", "in", "next", "this") or word.isdigit() or names_a_date(word) or names_a_date(f"in {word}"):
+    if (
+        word.lower() in ("the", "on", "at", "in", "next", "this")
+        or word.isdigit()
+        or names_a_date(word)
+        or names_a_date(f"in {word}")
+    ):
         word = ""
     return normalised(f"{kind} {word}")
 
@@ -454,18 +552,41 @@ def _expecting(match: re.Match[str]) -> Sequence[Draft]:
     topic = "wedding" if "married" in match["verb"].lower() else normalised(match["verb"])
     if not names_a_date(text) and topic == "wedding":
         return ()
-    return (Draft("plan", f"plan:{topic}", text, match.string[: match.start("v")] + " " + text.strip(), 0.85, topic=topic, lasting=True),)
+    return (
+        Draft(
+            "plan",
+            f"plan:{topic}",
+            text,
+            match.string[: match.start("v")] + " " + text.strip(),
+            0.85,
+            topic=topic,
+            lasting=True,
+        ),
+    )
 
 
 def _decision(match: re.Match[str]) -> Sequence[Draft]:
     value = _cut(match["v"], words=16)
     if len(value) < 3 or re.match(r"(?:what|where|which|it|that|yet|between)\b$", value, re.IGNORECASE):
         return ()
-    return (Draft("decision", f"decision:{normalised(value)}", value, match.string[: match.start("v")] + " " + value.lstrip(": "), 0.75, past=True),)
+    return (
+        Draft(
+            "decision",
+            f"decision:{normalised(value)}",
+            value,
+            match.string[: match.start("v")] + " " + value.lstrip(": "),
+            0.75,
+            past=True,
+        ),
+    )
 
 
 def _choice(match: re.Match[str]) -> Sequence[Draft]:
-    value = _cut(match["v"], words=14) if "," not in match["v"] else " ".join(re.sub(r"[.!]$", "", match["v"]).split()[:14])
+    value = (
+        _cut(match["v"], words=14)
+        if "," not in match["v"]
+        else " ".join(re.sub(r"[.!]$", "", match["v"]).split()[:14])
+    )
     if re.match(r"(?:it|that|this|you|your|him|her|them|to|care|a look|notes?)\b", value, re.IGNORECASE):
         return ()
     return (Draft("decision", f"decision:{normalised(value)}", value, f"I chose {value}", 0.65),)
@@ -474,7 +595,11 @@ def _choice(match: re.Match[str]) -> Sequence[Draft]:
 def _correction(match: re.Match[str]) -> Sequence[Draft]:
     text = re.sub(r"\s+(?:now|instead|then)\b", "", _cut(match["v"], words=8))
     starts = rf"(?:on|at|in|to|next|this|the \d|\d|from|tomorrow|today|tonight|{'|'.join(WEEKDAYS)}|{'|'.join(MONTHS)})\b"
-    if not names_a_date(text) or not re.match(starts, text, re.IGNORECASE) or len(re.sub(r"\W+", " ", text).split()) > 8:
+    if (
+        not names_a_date(text)
+        or not re.match(starts, text, re.IGNORECASE)
+        or len(re.sub(r"\W+", " ", text).split()) > 8
+    ):
         return ()
     return (Draft("correction", "", text, text, 0.7, corrects=True),)
 

@@ -13,7 +13,9 @@ MAX_LINES = 12
 """A longer message is a document that was pasted, more often than talk."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,300}`", re.DOTALL)
-_QUOTED = re.compile(r"[\"\u201c\u201d\u00ab\u00bb][^\"\u201c\u201d\u00ab\u00bb]{0,1500}[\"\u201c\u201d\u00ab\u00bb]|(?<!\w)'[^'\n]{8,300}'(?!\w)")
+_QUOTED = re.compile(
+    r"[\"\u201c\u201d\u00ab\u00bb][^\"\u201c\u201d\u00ab\u00bb]{0,1500}[\"\u201c\u201d\u00ab\u00bb]|(?<!\w)'[^'\n]{8,300}'(?!\w)"
+)
 _SHOWN = re.compile(r"\[(?:shares|image|photo|sticker|gif)[^\]]{0,500}\]", re.IGNORECASE)
 _CODE_LINE = re.compile(
     r"^\s*(?:>|[#$%]\s|//|/\*|(?:def|class|import|from \w+ import|return|const|let|var|select|insert|update|delete|create)\b"
@@ -51,13 +53,18 @@ _QUESTION_START = re.compile(
     r"|has|had|isn't|aren't|don't you|doesn't|didn't|can't you|won't)\b(?!.{0,20}\bis (?:that )?i)",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|\n+|(?<=\w)\s+-{1,2}\s+(?=\w)|;\s+|\s+(?=:\)|:D|;\))")
-_SAID = re.compile(r"^(?:(?:as )?i (?:said|meant|mentioned)|i'm saying|i told you|to be clear|what i meant is)(?: that|,|:)?\s+(?=\w)", re.I)
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])[\"')\]]*\s+(?=\S)|\n+|(?<=\w)\s+-{1,2}\s+(?=\w)|;\s+|\s+(?=:\)|:D|;\))"
+)
+_SAID = re.compile(
+    r"^(?:(?:as )?i (?:said|meant|mentioned)|i'm saying|i told you|to be clear|what i meant is)(?: that|,|:)?\s+(?=\w)",
+    re.I,
+)
 _FILLER = re.compile(
     r"^(?:(?:hi|hey|hello|hiya|well|so|ok|okay|also|btw|by the way|oh|ah|hmm|yes|yeah|yep|no|nope|nah|fyi|and|but|plus|anyway"
     r"|actually|sorry|wait|sure|thanks|thank you|great|cool|right|look|listen|honestly|good news|update|guess what|wow|fun fact"
     r"|correction|in fact|to be honest|tbh|unfortunately|sadly|luckily|finally|and then|then|just so you know|for the record"
-    r"|as you know|remember|note that|please note(?: that)?|good (?:morning|evening|afternoon)|there|everyone|all|guys)\b[\s,!:.\u2014-]*)+",
+    r"|as you know|these days|nowadays|lately|currently|meanwhile|at last|big news|good news|small update|quick update|one more thing|remember|note that|please note(?: that)?|good (?:morning|evening|afternoon)|there|everyone|all|guys)\b[\s,!:.\u2014-]*)+",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
@@ -67,7 +74,8 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _SUBJECTLESS = re.compile(
-    r"^(?:love|like|hate|prefer|enjoy|can't stand|don't (?:like|eat|drink)|work|live|study|have|play|speak)\s", re.IGNORECASE
+    r"^(?:love|like|hate|prefer|enjoy|can't stand|don't (?:like|eat|drink)|work|live|study|have|play|speak)\s",
+    re.IGNORECASE,
 )
 
 
@@ -94,7 +102,12 @@ def _talk(text: str) -> Iterator[str]:
 
 def _clauses(sentence: str) -> Iterator[str]:
     sentence = sentence.strip()
-    if not sentence or sentence.endswith("?") or "\x00" in sentence or _REPORTED.search(sentence.split(" who ")[0]):
+    if (
+        not sentence
+        or sentence.endswith("?")
+        or "\x00" in sentence
+        or _REPORTED.search(sentence.split(" who ")[0])
+    ):
         return
     pieces = _CLAUSE.split(sentence)
     # What is supposed is supposed of all that follows: "if I move to Paris, I need a flat".

@@ -92,7 +92,9 @@ _SMALL = frozenset(
 def normalised(text: str) -> str:
     """What two ways of saying the same value have in common: words in lower case without marks, articles and plural."""
     plain = unicodedata.normalize("NFKD", text.lower())
-    words = re.findall(r"[^\W_]+(?:[@.+-][^\W_]+)*", "".join(c for c in plain if not unicodedata.combining(c)))
+    words = re.findall(
+        r"[^\W_]+(?:[@.+-][^\W_]+)*", "".join(c for c in plain if not unicodedata.combining(c))
+    )
     kept = [_stem(w) for w in words if w not in _SMALL] or words
     return " ".join(kept)[:200]
 

@@ -54,13 +54,32 @@ POSSESSIONS = re.compile(
     r"|bakery|restaurant|shop|company|drone|kayak|sewing machine|3d printer|electric \w+)\b",
     re.IGNORECASE,
 )
-DIETS = ("vegan", "vegetarian", "pescatarian", "flexitarian", "teetotal", "gluten[- ]free", "keto", "kosher", "halal")
+DIETS = (
+    "vegan",
+    "vegetarian",
+    "pescatarian",
+    "flexitarian",
+    "teetotal",
+    "gluten[- ]free",
+    "keto",
+    "kosher",
+    "halal",
+)
 CONDITIONS = (
     "diabetic", "asthmatic", "lactose[- ]intolerant", "gluten[- ]intolerant", "c(?:o)?eliac", "colou?r ?-?blind", "dyslexic",
     "deaf", "blind", "autistic", "epileptic", "pregnant", "left-handed", "hard of hearing", "anemic", "wheelchair user", "bipolar",
     "in remission", "dyspraxic", "insomniac",
 )  # fmt: skip
-STATUS = ("married", "divorced", "single", "engaged", "widowed", "separated", "a widow(?:er)?", "a single (?:mom|mum|dad|parent|mother|father)")
+STATUS = (
+    "married",
+    "divorced",
+    "single",
+    "engaged",
+    "widowed",
+    "separated",
+    "a widow(?:er)?",
+    "a single (?:mom|mum|dad|parent|mother|father)",
+)
 APPOINTMENTS = (
     "appointments?", "meetings?", "exams?", "interviews?", "flights?", "presentations?", "surgery", "operation", "wedding", "conference",
     "deadlines?", "call with", "lesson", "concert", "check-?up", "graduation", "reservation", "train", "viewing", "rehearsal", "demo",
@@ -81,7 +100,8 @@ ATTRIBUTES: Mapping[str, str] = {
     r"salary": r"\d",
     r"(?:height|weight)": r"\d",
     r"(?:car|bike|laptop|computer|camera|guitar|motorbike|tablet|watch|truck|keyboard|printer|router|phone)": _PROPER,
-    r"(?:hometown|home town|nationality|native language|mother tongue|first language|second language)": r"^[A-Za-z\u00c0-\u00de]\w+$|" + _PROPER,
+    r"(?:hometown|home town|nationality|native language|mother tongue|first language|second language)": r"^[A-Za-z\u00c0-\u00de]\w+$|"
+    + _PROPER,
     r"(?:job|profession|occupation|job title|role)": r"^(?:an? |the |to )?\w+",
     r"(?:company|employer|team|school|university|college)": _PROPER,
     r"(?:boss|manager|doctor|dentist|landlord|landlady|accountant|lawyer|coach|teacher|therapist|supervisor|vet|assistant)": (

@@ -149,7 +149,11 @@ begin
     from public.agent_memory m
     where m.id = new.superseded_by and m.user_id is not distinct from new.user_id
     for key share;
-    if not found then
+    -- An older snapshot does not show whether the other was replaced meanwhile: this lock ends in an error then.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform from public.agent_memory m where m.id = newer.id for share;
+    end if;
+    if newer.id is null then
         raise exception 'no memory % of this user', new.superseded_by
             using errcode = 'foreign_key_violation',
                   hint = 'superseded_by is the id of another memory of the same user.';
