@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.harness import arguments, report
-from memory.facts import find_facts
+from memory.facts.find import find_facts
 
 SAID_AT = datetime(2026, 3, 11, 10, tzinfo=UTC)
 """When all turns are said: a Wednesday."""

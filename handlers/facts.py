@@ -21,8 +21,8 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
-from memory.facts import Fact, find_facts
-from memory.facts_merge import Changes, Known, Source, family, merge
+from memory.facts.find import Fact, find_facts
+from memory.facts.merge import Changes, Known, Source, family, merge
 
 SUBJECT = "The user"
 
@@ -56,7 +56,8 @@ where s.message_id = any($1)
 # What the users' facts in these families are, as far as nothing has replaced them.
 KNOWN = """
 select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'context' as context,
-       m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content, coalesce(m.valid_from, m.created_at) as since
+       m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content,
+       coalesce(m.valid_from, m.created_at) as since
 from unnest($1::uuid[], $2::text[]) as a(user_id, family)
 join memoryd.facts f on f.user_id = a.user_id and f.family = a.family
 join public.agent_memory m on m.id = f.memory_id
@@ -130,7 +131,7 @@ class FactFinder(Protocol):
 
 
 class RuleFinder:
-    """Finds them by the patterns of memory/facts.py."""
+    """Finds them by the patterns of memory/facts/find.py."""
 
     async def find(self, text: str, said_at: datetime, *, subject: str) -> Sequence[Fact]:
         """In a thread: a batch of long messages takes a while."""

@@ -2,7 +2,7 @@
 -- and memories that replace others.
 
 -- Queues messages to be read for facts: what a user with a known id says, of at most 2,000 characters (the
--- same limit as in memory/facts_sentences.py). A user's messages are read in order, by one daemon at a time.
+-- same limit as in memory/facts/sentences.py). A user's messages are read in order, by one daemon at a time.
 -- Messages that an import puts back are not read: their facts are in the export.
 create or replace function memoryd.read_for_facts(p_ids uuid[], p_users uuid[]) returns void
 language plpgsql volatile

@@ -30,7 +30,8 @@ PURE = frozenset(
     f"memoryd.{name}"
     for name in (
         "agent_id_fits", "asks_unowned", "association", "check_min_score", "by_source", "check_match", "check_search",
-        "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "json_fits", "keyword_part", "kind_weight",
+        "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "json_fits", "keyword_part",
+        "kind_weight",
         "list_fits", "ms_since", "group_scope", "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen",
@@ -124,7 +125,13 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "public.supersede_memory": tuple(
             f"select supersede_memory({memory}, 'x') is null"
-            for memory in ("(<agent_memory>)[1]", "(<agent_memory>)[2]", "(<agent_memory>)[3]", "gen_random_uuid()", "null")
+            for memory in (
+                "(<agent_memory>)[1]",
+                "(<agent_memory>)[2]",
+                "(<agent_memory>)[3]",
+                "gen_random_uuid()",
+                "null",
+            )
         ),
         "public.reset_session": _each("reset_session(i.id)", "conversation_sessions"),
         "memoryd.answer": tuple(

@@ -124,7 +124,8 @@ async def test_what_is_no_statement_of_the_user_is_no_fact(chat: Chat) -> None:
     await chat.say("I live in Bergen", role="assistant")
     await chat.say("I live in Bergen", role="system")
     await chat.say(
-        "If I moved to Bergen, would I need a car?", "Do I live in Bergen?", "I might move to Bergen", "Tom says I live in Bergen",
+        "If I moved to Bergen, would I need a car?", "Do I live in Bergen?", "I might move to Bergen",
+        "Tom says I live in Bergen",
         "He said \"I live in Bergen\"", "```\nI live in Bergen\n```", "> I live in Bergen", "I don't live in Bergen",
         "Translate: I live in Bergen", "I live in Bergen. " * 200, "I live in Bergen\n" * 20, "I live in " + "x" * 5_000_000,
         "my password is hunter2 and my pin is 4512", "'; drop table agent_memory; --", "I live in \u202e\u0007",
@@ -268,7 +269,10 @@ async def test_an_erasure_takes_the_facts_and_an_import_brings_them_back(chat: C
 
 
 async def test_nothing_is_read_where_facts_are_off(chat: Chat) -> None:
-    setting = "insert into memoryd.settings (key, value) values ('facts', $1) on conflict (key) do update set value = excluded.value"
+    setting = (
+        "insert into memoryd.settings (key, value) values ('facts', $1) "
+        "on conflict (key) do update set value = excluded.value"
+    )
     await chat.connection.execute(setting, '"off"')
     await chat.say("I live in Cork")
     assert await chat.known() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -92,7 +93,7 @@ async def test_what_was_true_at_a_time_can_be_asked_for(connection: asyncpg.Conn
 @pytest.mark.parametrize("through", [0, 1, 3])
 async def test_no_memory_replaces_itself_over_others(connection: asyncpg.Connection, through: int) -> None:
     chain = [await remember(connection, f"note {n}", user_id=ANN) for n in range(through + 1)]
-    for older, newer in zip(chain, chain[1:], strict=False):
+    for older, newer in itertools.pairwise(chain):
         await connection.execute(SUPERSEDE, older, newer)
     code, message, _ = await refused(connection, SUPERSEDE, chain[-1], chain[0])
     assert code == "23514"
@@ -160,7 +161,9 @@ async def test_supersede_memory_writes_the_newer_one(connection: asyncpg.Connect
 
 
 async def test_times_are_checked(connection: asyncpg.Connection) -> None:
-    order = "insert into agent_memory (agent_id, content, valid_from, valid_to) values ('a', 'x', $1::text::timestamptz, $2::text::timestamptz)"
+    columns = "agent_id, content, valid_from, valid_to"
+    values = "'a', 'x', $1::text::timestamptz, $2::text::timestamptz"
+    order = f"insert into agent_memory ({columns}) values ({values})"
     assert (await refused(connection, order, "2026-02-01", "2026-01-01"))[0] == "23514"
     assert (await refused(connection, order, "infinity", None))[0] == "23514"
     await connection.execute(order, "2026-02-01", "2026-02-01")

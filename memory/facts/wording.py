@@ -24,11 +24,13 @@ _FIRST = re.compile(
     rf"^(?P<who>I|we)(?P<short>'m|'re|'ve|'ll)?\s+(?P<adverbs>(?:{_ADVERB}\s+){{0,3}})(?P<verb>[\w']+)(?P<rest>.*)$",
     re.IGNORECASE | re.DOTALL,
 )
-_PAST = frozenset(
-    "was were had did went got bought sold quit left lost began became chose grew told met made took came gave found won ate drank"
-    " drove wrote read broke built brought taught thought kept spent ran saw swam flew fell felt held paid put set cut let"
-    " spoke slept stood will can can't cannot won't must couldn't didn't wasn't weren't ordered".split()
-)
+_PAST = frozenset({
+    "was", "were", "had", "did", "went", "got", "bought", "sold", "quit", "left", "lost", "began", "became", "chose",
+    "grew", "told", "met", "made", "took", "came", "gave", "found", "won", "ate", "drank", "drove", "wrote", "read",
+    "broke", "built", "brought", "taught", "thought", "kept", "spent", "ran", "saw", "swam", "flew", "fell", "felt",
+    "held", "paid", "put", "set", "cut", "let", "spoke", "slept", "stood", "will", "can", "can't", "cannot", "won't",
+    "must", "couldn't", "didn't", "wasn't", "weren't", "ordered",
+})  # fmt: skip
 _THIRD = {
     "am": "is", "are": "is", "have": "has", "haven't": "hasn't", "do": "does", "don't": "doesn't", "go": "goes", "'m": "is",
     "were": "was", "weren't": "wasn't",
@@ -71,7 +73,7 @@ def _third(verb: str) -> str:
     low = verb.lower()
     if low in _THIRD:
         return _THIRD[low]
-    if low in _PAST or low.endswith("ed") or low.endswith("'t"):
+    if low in _PAST or low.endswith(("ed", "'t")):
         return verb
     if low.endswith("y") and low[-2:-1] not in "aeiou":
         return verb[:-1] + "ies"
@@ -83,10 +85,11 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "!")) else text + "."
 
 
-_SMALL = frozenset(
-    "a an the my our their his her its of in on at to for with and or also really very so much is are was be been am i we he she"
-    " they it this that as by from about just now all any some quite too".split()
-)
+_SMALL = frozenset({
+    "a", "an", "the", "my", "our", "their", "his", "her", "its", "of", "in", "on", "at", "to", "for", "with", "and",
+    "or", "also", "really", "very", "so", "much", "is", "are", "was", "be", "been", "am", "i", "we", "he", "she",
+    "they", "it", "this", "that", "as", "by", "from", "about", "just", "now", "all", "any", "some", "quite", "too",
+})  # fmt: skip
 
 
 def normalised(text: str) -> str:
@@ -107,7 +110,7 @@ def _stem(word: str) -> str:
     return word
 
 
-_DENIED = frozenset("not no never longer don dont cannot".split())
+_DENIED = frozenset(["not", "no", "never", "longer", "don", "dont", "cannot"])
 
 
 def says_no_more(new: str, known: str) -> bool:

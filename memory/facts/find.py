@@ -4,8 +4,8 @@ A fact is about one attribute (`slot`) of one subject and says a value of it. Of
 replaces the earlier. Attributes that may have many values at once (what one likes, is allergic to, owns) have the value in
 their slot.
 
-Precision before recall: a message is read clause by clause (memory/facts_sentences.py), each clause is compared with patterns
-from its beginning (memory/facts_rules.py), and what no pattern fits is no fact. English.
+Precision before recall: a message is read clause by clause (memory/facts/sentences.py), each clause is compared with patterns
+from its beginning (memory/facts/rules.py), and what no pattern fits is no fact. English.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from memory.facts_dates import resolve_dates
-from memory.facts_rules import RULES, Draft
-from memory.facts_sentences import statements
-from memory.facts_wording import about, normalised
+from memory.facts.dates import resolve_dates
+from memory.facts.draft import Draft
+from memory.facts.rules import RULES
+from memory.facts.sentences import statements
+from memory.facts.wording import about, normalised
 
 MAX_FACTS = 10
 """Of one message. A message with more is a form or a list."""
@@ -29,8 +30,8 @@ KEPT_AFTER = timedelta(days=7)
 class Fact:
     """One thing that a person said of themselves.
 
-    `content` is a whole sentence. `topic` is what a plan is about, so that a later "it's on Monday" finds it; a correction has no
-    slot of its own and replaces the latest plan of its conversation. `ends`: the last day of a plan.
+    `content` is a whole sentence. `topic` is what a plan is about, so that a later "it's on Monday" finds it; a correction
+    has no slot of its own and replaces the latest plan of its conversation. `ends`: the last day of a plan.
     """
 
     slot: str

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
-from memory.facts import Fact
-from memory.facts_dates import WEEKDAYS
-from memory.facts_wording import alike, says_no_more
+from memory.facts.dates import WEEKDAYS
+from memory.facts.find import Fact
+from memory.facts.wording import alike, says_no_more
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,17 @@ def merge(found: Sequence[tuple[Source, Fact]], known: Iterable[Known], ids: Ite
             continue
         memory_id = next(fresh)
         new = Known(
-            memory_id, source.user_id, source.agent_id, source.context, source.speaker, source.session_id, fact.slot, fact.value, fact.content,
-            source.said_at,
-        )  # fmt: skip
+            memory_id=memory_id,
+            user_id=source.user_id,
+            agent_id=source.agent_id,
+            context=source.context,
+            speaker=source.speaker,
+            session_id=source.session_id,
+            slot=fact.slot,
+            value=fact.value,
+            content=fact.content,
+            since=source.said_at,
+        )
         changes.new.append(New(memory_id, source, fact))
         replaced = [k for k in about_it if not _says(k, fact)]
         later = next((k for k in replaced if k.since > source.said_at), None)

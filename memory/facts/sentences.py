@@ -14,7 +14,8 @@ MAX_LINES = 12
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,300}`", re.DOTALL)
 _QUOTED = re.compile(
-    r"[\"\u201c\u201d\u00ab\u00bb][^\"\u201c\u201d\u00ab\u00bb]{0,1500}[\"\u201c\u201d\u00ab\u00bb]|(?<!\w)'[^'\n]{8,300}'(?!\w)"
+    r"[\"\u201c\u201d\u00ab\u00bb][^\"\u201c\u201d\u00ab\u00bb]{0,1500}[\"\u201c\u201d\u00ab\u00bb]"
+    r"|(?<!\w)'[^'\n]{8,300}'(?!\w)"
 )
 _SHOWN = re.compile(r"\[(?:shares|image|photo|sticker|gif)[^\]]{0,500}\]", re.IGNORECASE)
 _CODE_LINE = re.compile(
@@ -26,25 +27,30 @@ _CODE_LINE = re.compile(
 _OTHER_VOICE = re.compile(
     r"\b(?:pretend|role-?play|imagine|suppose|let'?s say|act as|in the (?:voice|style) of|narrator|character|once upon a time"
     r"|translate|proofread|rephrase|paraphrase|rewrite|summari[sz]e|correct (?:this|my)|how do (?:you|i) say|for example"
-    r"|just kidding|only kidding|kidding|jk|joking|lyrics|dear (?:sir|madam|mr|mrs|ms|hiring|team)|yours (?:faithfully|sincerely)"
+    r"|just kidding|only kidding|kidding|jk|joking|lyrics|dear (?:sir|madam|mr|mrs|ms|hiring|team)|yours (?:faithfully"
+    r"|sincerely)"
     r"|(?:best|kind) regards|the (?:patient|customer|client|user|person|article|text) (?:says|said|writes|wrote))\b"
     r"|^\s*(?:please )?(?:write|draft|compose|generate|create|make|say|repeat|complete|fill)\b"
-    r"[^.\n]{0,80}\b(?:e?mail|letter|poem|story|song|note|text|message|speech|bio|essay|dialogue|post|cv|resume|paragraph|sentence"
+    r"[^.\n]{0,80}\b(?:e?mail|letter|poem|story|song|note|text|message|speech|bio|essay|dialogue|post|cv|resume|paragraph"
+    r"|sentence"
     r"|tweet|caption|intro\w*|template)\b",
     re.IGNORECASE,
 )
 _PASTE_FOLLOWS = re.compile(
-    r"(?:here(?:'s| is| are)|this is|i got|following|below|says?|said|wrote|reads?|(?:e?mail|text|letter|message)[^:\n]{0,20})\s*:\s*$",
+    r"(?:here(?:'s| is| are)|this is|i got|following|below|says?|said|wrote|reads?|(?:e?mail|text|letter"
+    r"|message)[^:\n]{0,20})\s*:\s*$",
     re.IGNORECASE,
 )
 _UNSURE = re.compile(
-    r"\b(?:if|unless|whether|suppose|what if|would|wouldn't|could|might|maybe|perhaps|probably|wish|hopefully|i guess|i think|i doubt"
+    r"\b(?:if|unless|whether|suppose|what if|would|wouldn't|could|might|maybe|perhaps|probably|wish|hopefully|i guess"
+    r"|i think|i doubt"
     r"|i wonder|thinking (?:about|of)|considering|not sure|as if|as though|should|supposed to|feels? like i|lol|haha+|lmao|rofl"
     r"|dreamt|dreamed|dream that|joke|who knows|i'd|we'd|sarcasm|/s)\b",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
-    r"\b(?!i |we |i've |i also )(?:[\w']+) (?:said|says|told (?:me|him|her|us|them)|tells? me|asked|wrote|thinks?|thought|claims?"
+    r"\b(?!i |we |i've |i also )(?:[\w']+) (?:said|says|told (?:me|him|her|us|them)|tells? me|asked|wrote|thinks?|thought"
+    r"|claims?"
     r"|claimed|believes?|replied|mentioned|insists?)\b|\baccording to\b",
     re.IGNORECASE,
 )
@@ -58,19 +64,22 @@ _SENTENCE_END = re.compile(
 )
 _SAID = re.compile(
     r"^(?:(?:as )?i (?:said|meant|mentioned)|i'm saying|i told you|to be clear|what i meant is)(?: that|,|:)?\s+(?=\w)",
-    re.I,
+    re.IGNORECASE,
 )
 _FILLER = re.compile(
     r"^(?:(?:hi|hey|hello|hiya|well|so|ok|okay|also|btw|by the way|oh|ah|hmm|yes|yeah|yep|no|nope|nah|fyi|and|but|plus|anyway"
     r"|actually|sorry|wait|sure|thanks|thank you|great|cool|right|look|listen|honestly|good news|update|guess what|wow|fun fact"
     r"|correction|in fact|to be honest|tbh|unfortunately|sadly|luckily|finally|and then|then|just so you know|for the record"
-    r"|as you know|these days|nowadays|lately|currently|meanwhile|at last|big news|good news|small update|quick update|one more thing|remember|note that|please note(?: that)?|good (?:morning|evening|afternoon)|there|everyone|all|guys)\b[\s,!:.\u2014-]*)+",
+    r"|as you know|these days|nowadays|lately|currently|meanwhile|at last|big news|good news|small update|quick update"
+    r"|one more thing|remember|note that|please note(?: that)?|good (?:morning|evening|afternoon)|there|everyone|all"
+    r"|guys)\b[\s,!:.\u2014-]*)+",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
     r",?\s+(?:and|but|so|because|then|plus|while|although|though|since|as)\s+(?=(?:i|i'm|i've|we|we're|we've|my|our|it's)\b)"
     r"|,\s+(?=(?:i|i'm|i've|i'll|my|we|we're|we've|it's)\b)"
-    r"|,?\s+(?:and|but)\s+(?=(?:love|like|hate|prefer|enjoy|can't stand|don't (?:like|eat|drink)|work|live|study|have|play|speak)\s)",
+    r"|,?\s+(?:and|but)\s+(?=(?:love|like|hate|prefer|enjoy|can't stand|don't (?:like|eat|drink)|work|live|study|have|play"
+    r"|speak)\s)",
     re.IGNORECASE,
 )
 _SUBJECTLESS = re.compile(
