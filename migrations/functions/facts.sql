@@ -149,7 +149,7 @@ begin
     from public.agent_memory m
     where m.id = new.superseded_by and m.user_id is not distinct from new.user_id
     for key share;
-    -- An older snapshot does not show whether the other was replaced meanwhile: this lock ends in an error then.
+    -- An older snapshot does not show whether the other was replaced meanwhile: then this lock fails.
     if current_setting('transaction_isolation') <> 'read committed' then
         perform from public.agent_memory m where m.id = newer.id for share;
     end if;
@@ -195,7 +195,9 @@ begin
     for no key update;
     if not found then
         raise exception 'no memory %', coalesce(supersede_memory.old_id::text, 'null')
-            using errcode = 'no_data_found', hint = 'Give the id of a memory of yours.';
+            using errcode = case when memoryd.caller_is_service() then 'no_data_found'
+                                 else 'insufficient_privilege' end,
+                  hint = 'Give the id of a memory of yours.';
     end if;
     if old.superseded_by is not null then
         raise exception 'memory % is superseded already', old.id

@@ -73,6 +73,7 @@ async def test_an_obvious_chatbot_remembers(chat: Chat) -> None:
     row = await chat.connection.fetchrow(
         "select * from agent_memory where user_id = $1 and content like '%dentist%'", chat.user
     )
+    assert row is not None
     metadata = json.loads(row["metadata"])
     assert (row["agent_id"], row["kind"], row["session_id"]) == ("alice", "fact", chat.session)
     assert (metadata["from"], metadata["date"]) == ("conversation", "2026-11-17")

@@ -43,6 +43,7 @@ async def test_recall_and_context_leave_out_what_was_replaced(connection: asyncp
     assert "Friday" in lines
     assert "Monday" not in lines
     row = await connection.fetchrow("select * from agent_memory where id = $1", older)
+    assert row is not None
     assert row["valid_to"] == await connection.fetchval(
         "select created_at from agent_memory where id = $1", newer
     )
@@ -150,6 +151,7 @@ async def test_supersede_memory_writes_the_newer_one(connection: asyncpg.Connect
     async with acting_as(connection, ANN):
         newer = await connection.fetchval("select supersede_memory($1, 'The standup is on Friday')", older)
     row = await connection.fetchrow("select * from agent_memory where id = $1", newer)
+    assert row is not None
     assert (row["user_id"], row["kind"], row["agent_id"], row["ttl_hours"]) == (ANN, "fact", "alice", None)
     assert row["metadata"] == '{"room": 7}'
     assert await found(connection) == {newer}
