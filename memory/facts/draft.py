@@ -48,8 +48,10 @@ ADVERBS = (
 
 
 _STOP = re.compile(
-    r"\s*(?:[,;:(]|\s-\s|\s\u2013\s|\s\u2014\s|\bbecause\b|\bso\b(?! far)|\bbut\b|\balthough\b|\bthough\b|\bwhile\b|\bwhich\b"
-    r"|\bwho\b|\bwhere\b|\bby the way\b|\bbtw\b|\bplease\b|\band (?:i|i'm|my|we|it|he|she|they|the|have|that|this|am|need|want"
+    r"\s*(?:[,;:(]|\s-\s|\s\u2013\s|\s\u2014\s|\bbecause\b|\bso\b(?! far)|\bbut\b|\balthough\b|\bthough\b|\bwhile\b"
+    r"|\bwhich\b|\bmyself\b"
+    r"|\b(?:thats|that's|'?cause|cuz|honestly|it's great|i (?:find|think|know|guess))\b|\bwho\b|\bwhere\b|\bby the way\b"
+    r"|\bbtw\b|\bplease\b|\band (?:i|i'm|my|we|it|he|she|they|the|have|that|this|am|need|want"
     r"|wanted|was|run|love|can|will|would|has|so|now|been|then)\b|\bcan you\b|\bif\b|!|\. )",
     re.IGNORECASE,
 )

@@ -177,7 +177,7 @@ DECISIONS = (
         _decision,
     ),
     rule(
-        r"(?:let's go (?:with|for)|(?:I'll|we'll) (?:go (?:with|for)|take)|(?:I|we) (?:chose|picked)|I'm going (?:with|for))"
+        r"(?:let's go (?:with|for)|(?:I'll|we'll) go (?:with|for)|(?:I|we) (?:chose|picked)|I'm going (?:with|for))"
         r" (?P<v>.+)$",
         _choice,
     ),

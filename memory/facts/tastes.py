@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 from memory.facts.draft import ADVERBS, CAPITALISED, I_AM, Draft, cut, rule, value_fact, whole
 from memory.facts.wording import normalised
-from memory.facts.words import ATTRIBUTES, LANGUAGES, POSSESSIONS
+from memory.facts.words import ATTRIBUTES, LANGUAGES, NO_VALUE, POSSESSIONS
 
 
 def _possession(match: re.Match[str]) -> Sequence[Draft]:
     value, clause = whole(match, "v")
     head = POSSESSIONS.search(value)
-    if head is None and not re.search(r"(?<!^)\b[A-Z]\w+", value):
+    verb = match["verb"].lower()
+    if head is None and (verb == "got" or not re.search(r"(?<!^)\b[A-Z]\w+", value)):
         return ()
     key = normalised(head[0]) if head else normalised(value)
-    verb = match["verb"].lower()
     past = verb not in ("own", "drive", "ride", "have")
     if verb == "drive":
         return (Draft("owns", "drives", re.sub(r"\s+now$", "", value), clause, 0.85),)
@@ -31,7 +31,7 @@ def _attribute(match: re.Match[str]) -> Sequence[Draft]:
         value = cut(match["changed"], words=10)
     value = re.sub(r"^now\s+|\s+now$", "", value)
     check = ATTRIBUTES[next(k for k in ATTRIBUTES if re.fullmatch(k, name))]
-    if not value or not re.search(check, value):
+    if not value or NO_VALUE.match(value) or not re.search(check, value):
         return ()
     return (Draft("attribute", normalised(name), value, f"my {match['name']} is {value}"),)
 
@@ -50,7 +50,8 @@ def _favourite(match: re.Match[str]) -> Sequence[Draft]:
 
 
 _NO_TASTE = (
-    r"(?:it|this|that|these|those|you|your|him|her|his|them|their|how|what|when|where|why|who|which|the (?:way|idea|fact"
+    r"(?:i|they|we|it|this|that|these|those|you|your|him|her|his|them|their|how|what|when|where|why|who|which|the (?:way"
+    r"|idea|fact"
     r"|part|one|first"
     r"|second|new|look|sound|thought|last|third|other|same)|to (?:hear|see|know|ask|say|be|think|have|thank|get|make|do"
     r"|help|tell)|seeing"
@@ -77,9 +78,8 @@ def _shortened(text: str) -> str:
 
 
 def _taste(match: re.Match[str]) -> Sequence[Draft]:
-    value = _shortened(
-        re.split(r" who | - ", cut(match["v"].replace(" who ", " \x02"), words=40).replace("\x02", "who "))[0]
-    )
+    # "People who lie": without the rest it says something else.
+    value = _shortened(cut(match["v"].replace(" who ", " \x02"), words=40).replace("\x02", "who "))
     value = re.sub(
         r"\s+(?:any ?more|at all|too|as well|a lot|very much|so much|the most|most|best|better)$", "", value
     )

@@ -119,8 +119,13 @@ APPOINTMENTS = (
 )  # fmt: skip
 
 _PROPER = r"^(?:an? |the |now )?(?:old |new |\d{4} )?[A-Z0-9\u00c0-\u00de]"
-_ANY = r"^(?!not\b|so\b|too\b|very\b|really\b|broken|slow|down|bad|good|great|killing|full|how\b|to (?:get|find|make)"
-r"|that\b|what\b|gone|lost|dead)"
+_ANY = r"^\w"
+NO_VALUE = re.compile(
+    r"(?:not|so|too|very|really|broken|slow|down|bad|good|great|killing|full|how|to (?:get|find|make)|that|what|gone|lost"
+    r"|dead|here"
+    r"|there|wrong|right|fine|ok|okay|working|running|always|never|still|getting)\b",
+    re.IGNORECASE,
+)
 ATTRIBUTES: Mapping[str, str] = {
     r"e-?mail(?: address)?": r"\S+@\S+\.\w+",
     r"(?:(?:phone|mobile|cell|telephone) ?(?:number)?|number)": r"\d[\d ()/.-]{5,}|^(?:an? |the |now )?[A-Z][\w ]*\d"
