@@ -129,7 +129,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
                 "(<agent_memory>)[1]",
                 "(<agent_memory>)[2]",
                 "(<agent_memory>)[3]",
-                "gen_random_uuid()",
+                "'00000000-0000-0000-0000-0000000000ff'",
                 "null",
             )
         ),

@@ -80,9 +80,8 @@ async def test_an_obvious_chatbot_remembers(chat: Chat) -> None:
     # A plan is forgotten a week after its day, other facts never.
     assert row["expires_at"] == datetime(2026, 11, 25, tzinfo=UTC)
     question = "select content from recall($1, user_id => $2, sources => array['memory'])"
-    assert (await column(chat.connection, question, "Where does the user live?", chat.user))[
-        0
-    ] == "The user lives in Lyon."
+    found = await column(chat.connection, question, "Where does the user live?", chat.user)
+    assert "The user lives in Lyon." in found[:3]
 
 
 async def test_what_is_said_again_is_one_memory(chat: Chat) -> None:
