@@ -295,6 +295,7 @@ async def write_settings(connection: Any, settings: Settings) -> None:
         "notification_user_ids": settings.notification_user_ids,
         "audit": settings.audit,
         "pending_per_user": settings.pending_per_user,
+        "facts": settings.facts,
         "languages": split_list(settings.languages),
         "ttl_hours.outcome": settings.outcome_ttl_hours,
         "ttl_hours.error": settings.outcome_ttl_hours,

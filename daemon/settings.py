@@ -148,6 +148,12 @@ class Settings(BaseSettings):
         30.0, description="Time limit of one call to a provider."
     )
 
+    facts: Literal["rules", "off"] = Field(
+        "rules",
+        description="What finds facts that users say of themselves in new messages, to remember them: rules (patterns, "
+        "English). docs/facts.md",
+    )
+
     drop: Path | None = Field(
         None,
         description="Drop folder: files that a person puts there become documents, and are moved to taken/ in it. Empty: none.",

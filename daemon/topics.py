@@ -12,6 +12,7 @@ from handlers.context import ContextHandler
 from handlers.document import DocumentHandler
 from handlers.dream.dreamer import Dreamer
 from handlers.dream.handler import DreamHandler
+from handlers.facts import FactsHandler
 from handlers.index import IndexHandler
 from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
@@ -52,6 +53,8 @@ def build_topics(
         ),
         # Few at once: a document may be as long as a book, and a batch is one transaction.
         Topic("document", DocumentHandler(reader=database), batch=16, follow_ups=("index",)),
+        # Lanes: a user's messages are read in order.
+        Topic("facts", FactsHandler(reader=database), batch=128, lanes=32, follow_ups=("index",)),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
         Topic("associate", AssociateHandler(reader=database, floors=embedding.floors), batch=512, lanes=32),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),

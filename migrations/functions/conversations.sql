@@ -284,10 +284,13 @@ declare
     expired uuid[];
 begin
     expired := memoryd.expired_messages(p_default_minutes, p_max_rows);
+    -- What was learned from them stays: see memoryd.messages_deleted().
+    perform set_config('memoryd.expiring', 'on', true);
     delete from public.conversation_messages m
     where m.id in (
         select l.id from public.conversation_messages l where l.id = any(expired) for update skip locked);
     get diagnostics messages = row_count;
+    perform set_config('memoryd.expiring', '', true);
 
     expired := memoryd.expired_sessions(p_default_minutes, p_max_rows);
     -- Locked first, then checked again: a session into which a message is written meanwhile is kept.

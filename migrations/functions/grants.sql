@@ -11,12 +11,12 @@ declare
         'public.erase_user_memory, public.expire_low_confidence, public.explain_recall, '
         'public.export_user_memory, public.extract_keywords, public.forget, public.index_state, '
         'public.load_context, '
-        'public.mark_useful, public.match_memory, '
+        'public.mark_useful, public.match_memory, public.memory_as_of, '
         'public.recall, '
         'public.recall_above, '
         'public.recall_in_context, public.recall_with, '
         'public.reset_session, '
-        'public.search_shared_knowledge, public.touch_knowledge';
+        'public.search_shared_knowledge, public.supersede_memory, public.touch_knowledge';
     client text;
 begin
     for client in
@@ -38,7 +38,8 @@ grant execute on function
     public.recall_above,
     public.recall_in_context, public.recall_with, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
-    public.export_user_memory, public.erase_user_memory, public.forget, public.index_state
+    public.export_user_memory, public.erase_user_memory, public.forget, public.index_state,
+    public.memory_as_of, public.supersede_memory
     to memoryd_user;
 
 -- Support: functions that find only what support may read. Each of these reads is put on record.
@@ -46,7 +47,7 @@ grant execute on function
     public.recall,
     public.recall_above,
     public.recall_in_context, public.recall_with, public.explain_recall, public.load_context,
-    public.extract_keywords, public.index_state,
+    public.extract_keywords, public.index_state, public.memory_as_of,
     memoryd.note_admin_read
     to memoryd_admin;
 
@@ -57,7 +58,7 @@ grant execute on function
     memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_is_privileged,
     memoryd.current_caller, memoryd.memory_is_off, memoryd.note_read, memoryd.ms_since,
     memoryd.current_context, memoryd.in_context, memoryd.drawn_in_context,
-    memoryd.enter_context
+    memoryd.enter_context, memoryd.is_current
     to memoryd_service, memoryd_user, memoryd_admin;
 
 -- What the policies for end users call.

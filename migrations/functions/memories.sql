@@ -74,6 +74,11 @@ begin
 end
 $$;
 
+-- Whether a memory is true now: nothing has replaced it, and its time has not ended.
+create or replace function memoryd.is_current(p_superseded_by uuid, p_valid_to timestamptz) returns boolean
+language sql stable parallel safe
+return p_superseded_by is null and (p_valid_to is null or p_valid_to > now());
+
 create or replace function public.cleanup_expired_memory(max_rows integer default null) returns bigint
 language sql volatile
 set search_path = pg_catalog, pg_temp

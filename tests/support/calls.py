@@ -30,7 +30,8 @@ PURE = frozenset(
     f"memoryd.{name}"
     for name in (
         "agent_id_fits", "asks_unowned", "association", "check_min_score", "by_source", "check_match", "check_search",
-        "embedding_to_match", "grants_access", "is_asked_for", "is_plain", "json_fits", "keyword_part", "kind_weight",
+        "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "json_fits", "keyword_part",
+        "kind_weight",
         "list_fits", "ms_since", "group_scope", "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen", "meets", "nearest_name", "known_options", "option_fits", "option_hint", "fault_of_options",
@@ -115,6 +116,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "select * from match_memory(<vector>, -1, 100)",
             *(f"select * from match_memory(<vector>, -1, 100, null, {user})" for user in _USERS),
         ),
+        "public.memory_as_of": tuple(f"select * from memory_as_of(now(), {user}, 100)" for user in _USERS),
         "public.recall": _asked("recall"),
         "public.recall_above": tuple(f"select * from recall_above(0, {arguments})" for arguments in _ASKED),
         "public.recall_in_context": tuple(
@@ -135,6 +137,16 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
                 "recall_with(jsonb_build_object('exclude_session', i.id, 'exclude_last', 1, 'around', 1), '<words>')",
                 "conversation_sessions",
             ),
+        ),
+        "public.supersede_memory": tuple(
+            f"select supersede_memory({memory}, 'x') is null"
+            for memory in (
+                "(<agent_memory>)[1]",
+                "(<agent_memory>)[2]",
+                "(<agent_memory>)[3]",
+                "'00000000-0000-0000-0000-0000000000ff'",
+                "null",
+            )
         ),
         "public.reset_session": _each("reset_session(i.id)", "conversation_sessions"),
         "memoryd.answer": tuple(

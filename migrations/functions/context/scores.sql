@@ -70,7 +70,7 @@ begin
             (select m.id, m.kind, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
-               and memoryd.in_context(m.metadata)
+               and memoryd.is_current(m.superseded_by, m.valid_to) and memoryd.in_context(m.metadata)
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
@@ -78,6 +78,7 @@ begin
              from public.agent_memory m
              where m.agent_id = a and m.user_id is null and not p_only_user
                and (m.expires_at is null or m.expires_at > now()) and memoryd.in_context(m.metadata)
+               and memoryd.is_current(m.superseded_by, m.valid_to)
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
@@ -86,7 +87,7 @@ begin
              join public.agent_memory m on m.id = o
              where m.agent_id = a and (m.expires_at is null or m.expires_at > now())
                and (m.user_id = p_user or (m.user_id is null and not p_only_user))
-               and memoryd.in_context(m.metadata))
+               and memoryd.is_current(m.superseded_by, m.valid_to) and memoryd.in_context(m.metadata))
         ) m
     ), alike as materialized (
         select s.*
@@ -173,6 +174,7 @@ begin
     where m.agent_id = any(p_agents)
       and (m.user_id = p_user or (not p_only_user and m.user_id is null))
       and (m.expires_at is null or m.expires_at > now())
+      and memoryd.is_current(m.superseded_by, m.valid_to)
       and memoryd.in_context(m.metadata)
     order by score desc, m.created_at desc, m.id
     limit p_limit;

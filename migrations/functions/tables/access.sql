@@ -89,8 +89,9 @@ create policy service on public.agent_memory to memoryd_service using (true) wit
 grant
     select,
     insert (agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source,
-            ttl_hours, expires_at),
-    update (session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at)
+            ttl_hours, expires_at, valid_from, valid_to, superseded_by),
+    update (session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at,
+            valid_from, valid_to, superseded_by)
     on public.agent_memory to memoryd_user;
 create policy own on public.agent_memory to memoryd_user
     using (user_id = (select memoryd.caller_id()))

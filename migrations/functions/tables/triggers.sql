@@ -80,6 +80,13 @@ create or replace trigger drop_when_off before insert on public.agent_execution_
 create or replace trigger check_embedding before insert or update on public.agent_memory
     for each row when (new.embedding is not null)
     execute function memoryd.check_embedding('embedding', 'memory');
+create or replace trigger check_superseded_insert before insert on public.agent_memory
+    for each row when (new.superseded_by is not null)
+    execute function memoryd.check_superseded();
+create or replace trigger check_superseded_update before update on public.agent_memory
+    for each row when (new.superseded_by is not null
+                       and (new.superseded_by, new.user_id) is distinct from (old.superseded_by, old.user_id))
+    execute function memoryd.check_superseded();
 create or replace trigger forget_embedding before update on public.agent_memory
     for each row when (new.content is distinct from old.content)
     execute function memoryd.forget_embedding('embedding');
@@ -95,6 +102,9 @@ create or replace trigger stamp_expiry_update before update on public.agent_memo
 create or replace trigger stamp_memory before update on public.agent_memory
     for each row when (new.content is distinct from old.content)
     execute function memoryd.stamp_memory();
+create or replace trigger facts_reworded after update on public.agent_memory
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.facts_reworded();
 create or replace trigger memories_changed_delete after delete on public.agent_memory
     referencing old table as old_rows
     for each statement execute function memoryd.memories_changed();
@@ -161,6 +171,15 @@ create or replace trigger keep_speaker before update on public.conversation_mess
     execute function memoryd.keep_speaker();
 create or replace trigger place_message before insert on public.conversation_messages
     for each row execute function memoryd.place_message();
+create or replace trigger messages_deleted after delete on public.conversation_messages
+    referencing old table as old_rows
+    for each statement execute function memoryd.messages_deleted();
+create or replace trigger messages_inserted after insert on public.conversation_messages
+    referencing new table as new_rows
+    for each statement execute function memoryd.messages_inserted();
+create or replace trigger messages_updated after update on public.conversation_messages
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.messages_updated();
 create or replace trigger note_deleted after delete on public.conversation_messages
     referencing old table as changed for each statement execute function memoryd.note_write();
 create or replace trigger note_inserted after insert on public.conversation_messages

@@ -27,7 +27,8 @@ comment on view public.conversation_history is
 --   owner_id         the user whose row it is (null: no user)
 --   agent_id         the agent that it is for (null: any)
 --   access_level     null: private. With visibility_tags and row_metadata it decides what others are granted
---   is_current       whether recall may find it, until expires_at (null: for ever)
+--   is_current       whether recall may find it, until expires_at (null: for ever). A memory that was
+--                    replaced keeps its entries, with false
 --   position         the place of a message in its session
 --   weight           how much its kind counts
 
@@ -41,7 +42,9 @@ select 'memory'::text as source, m.id, m.scope, memoryd.searched_text(m) as sear
            'kind', m.kind, 'memory_type', m.memory_type)) as metadata,
        m.user_id as owner_id, nullif(m.agent_id, '_shared') as agent_id,
        null::integer as access_level, null::text[] as visibility_tags, m.metadata as row_metadata,
-       true as is_current, m.expires_at,
+       m.superseded_by is null as is_current,
+       case when m.superseded_by is null then least(m.expires_at, m.valid_to) else m.expires_at end
+           as expires_at,
        null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        m.created_at,
        memoryd.kind_weight(m.kind) as weight, m.keywords
@@ -152,7 +155,7 @@ from (
            null::text as tier, m.kind as label, ''::text as title, m.content as body, m.agent_id as author,
            null::text as status, m.created_at
     from public.agent_memory m
-    where m.command_id is null
+    where m.command_id is null and m.superseded_by is null
       and (m.expires_at is null or (m.kind in ('fact', 'goal', 'note') and m.expires_at > now()))
     union all
     select 'insight', i.id, i.user_id, case when i.user_id is null then coalesce(i.agent_id, '_shared') end,

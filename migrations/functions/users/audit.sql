@@ -100,10 +100,10 @@ begin
             from changed n join were o using (id)
             where n.user_id is not null
               and (n.agent_id, n.user_id, n.session_id, n.kind, n.memory_type, n.content, n.metadata,
-                   n.source, n.ttl_hours, n.expires_at)
+                   n.source, n.ttl_hours, n.expires_at, n.valid_from, n.valid_to, n.superseded_by)
                   is distinct from
                   (o.agent_id, o.user_id, o.session_id, o.kind, o.memory_type, o.content, o.metadata,
-                   o.source, o.ttl_hours, o.expires_at)
+                   o.source, o.ttl_hours, o.expires_at, o.valid_from, o.valid_to, o.superseded_by)
             group by n.user_id, n.agent_id
         ) w;
     elsif tg_table_name = 'conversation_messages' then

@@ -92,7 +92,7 @@ as $$
 $$;
 
 -- The expression for the value of a column, from a row t of the file. A chat or a dream that does not exist
--- becomes null, and so does a command of another user.
+-- becomes null, and so does a command or a memory of another user.
 create or replace function memoryd.import_value(p_table text, p_column text) returns text
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -106,6 +106,10 @@ as $$
             'case when not exists (select from public.agent_commands c
                                    where c.id = t.command_id and c.user_id is distinct from $2)
                   then t.command_id end'
+        when p_column = 'superseded_by' then
+            'case when not exists (select from public.agent_memory m
+                                   where m.id = t.superseded_by and m.user_id is distinct from $2)
+                  then t.superseded_by end'
         else format('t.%I', p_column) end
 $$;
 
@@ -143,6 +147,30 @@ begin
 end
 $$;
 
+-- Facts that an import has put back: what they are about, and which messages say so, is in their metadata.
+create or replace function memoryd.register_facts(p_memories uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into memoryd.facts (memory_id, user_id, family, slot, value)
+    select m.id, m.user_id, split_part(m.metadata ->> 'slot', ':', 1), m.metadata ->> 'slot',
+           coalesce(m.metadata ->> 'value', '')
+    from public.agent_memory m
+    where m.id = any(p_memories) and m.user_id is not null and m.metadata ->> 'slot' is not null
+      and m.metadata ->> 'from' = 'conversation'
+    on conflict do nothing;
+    insert into memoryd.fact_sources (message_id, memory_id, said_at)
+    select s.id, f.memory_id, s.created_at
+    from memoryd.facts f
+    join public.agent_memory m on m.id = f.memory_id
+    join public.conversation_messages s
+        on s.user_id = m.user_id and m.metadata -> 'message_ids' ? s.id::text
+    where f.memory_id = any(p_memories)
+    on conflict do nothing;
+end
+$$;
+
 -- Puts the rows of one table of p_from's export back as rows of p_to, and returns how many these were. Rows
 -- that exist already are not changed.
 create or replace function memoryd.import_rows(p_from uuid, p_to uuid, p_table text, p_rows jsonb)
@@ -175,6 +203,9 @@ begin
         -- The outcomes of these commands were captured once: they come back with the memories, or were
         -- deleted since.
         delete from memoryd.jobs j where j.topic = 'capture' and j.ref = any(added);
+    end if;
+    if p_table = 'agent_memory' then
+        perform memoryd.register_facts(added);
     end if;
     perform set_config('memoryd.importing', '', true);
     return cardinality(added);

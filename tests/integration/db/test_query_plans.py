@@ -16,7 +16,7 @@ import pytest_asyncio
 from daemon import schedule
 from daemon.executor import commands
 from daemon.queue import queue
-from handlers import associate, capture, context, lexicon, request
+from handlers import associate, capture, context, facts, lexicon, request
 from handlers.dream import lease, reader, writer
 from handlers.indexing import rows as index_rows
 from tests.support.acting import acting_as
@@ -30,6 +30,7 @@ BIG = {
     "jobs", "lanes", "agents", "agent_memory", "agent_commands", "memory_associations", "memory_queries", "memory_requests",
     "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
     "shared_knowledge", "chat_group_members", "lexeme_statistics", "lexicon", "lexeme_neighbours", "entries", "unindexed",
+    "facts", "fact_sources",
 }  # fmt: skip
 
 # Their jobs come with the rows: 30,000 to index, 2,000 contexts, 5,000 requests of 50 users, 16,000 captures in 500 lanes.
@@ -83,6 +84,11 @@ select md5('g1')::uuid, md5('u' || n)::uuid from generate_series(7, 5000) n;
 insert into conversation_messages (session_id, user_id, chat_id, message_index, role, content)
 select md5('g' || 1 + n % 2)::uuid, md5('u' || n / 400)::uuid, md5('g' || 1 + n % 2)::uuid, n, 'user', 'group, server ' || n
 from generate_series(1, 10000) n;
+
+insert into memoryd.facts (memory_id, user_id, family, slot, value)
+select id, user_id, 'taste', 'taste:' || content, content from agent_memory where user_id is not null;
+insert into memoryd.fact_sources (message_id, memory_id, said_at)
+select md5(memory_id::text)::uuid, memory_id, now() from memoryd.facts;
 
 insert into documents (id, title, content) select md5('d' || n)::uuid, 'notes ' || n, 'x' from generate_series(1, 5000) n;
 insert into memory_chunks (document_id, chunk_index, chunk_text, access_level)
@@ -181,6 +187,13 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
         (IDS, [TIME] * 16, IDS, IDS, IDS[::-1], ["related"] * 16, [0.5] * 16, [TIME] * 16),
     ),
     "associate later": (associate.LATER, (IDS,)),
+    "facts read": (facts.READ, (IDS,)),
+    "facts lock": (facts.LOCK, (IDS,)),
+    "facts said": (facts.SAID, (IDS,)),
+    "facts known": (facts.KNOWN, (IDS, ["taste"] * 16)),
+    "facts sources": (facts.SOURCES, (IDS, IDS, [TIME] * 16)),
+    "facts again": (facts.AGAIN, (IDS,)),
+    "facts supersede": (facts.SUPERSEDE, (IDS, IDS[::-1], [TIME] * 16)),
     "context register": (context.REGISTER, (["agent 1"], 1.0)),
     "lexicon new": (lexicon.READ_NEW, (2000,)),
     "lexicon page": (lexicon.READ_PAGE, ("word5",)),
@@ -260,6 +273,15 @@ CALLS = {
     "a new memory": "insert into agent_memory (agent_id, content) values ('agent 1', 'x')",
     "new words": f"update agent_memory set content = 'y' where id = {ONE_MEMORY}",
     "a memory less": f"delete from agent_memory where id = {ONE_MEMORY}",
+    "facts of a message": (
+        "select memoryd.forget_facts(array[(select message_id from memoryd.fact_sources "
+        "where message_id > md5('m')::uuid order by message_id limit 1)])"
+    ),
+    "what was true": "select * from memory_as_of(now(), user_id => md5('u7')::uuid)",
+    "a memory in place of another": (
+        "select supersede_memory((select f.memory_id from memoryd.facts f join agent_memory m on m.id = f.memory_id "
+        "where f.user_id > md5('m')::uuid and m.superseded_by is null order by f.user_id limit 1), 'y')"
+    ),
     "a new request": "insert into memory_requests (kind, query) values ('recall', 'x')",
     "a new request of a user": "insert into memory_requests (kind, user_id, query) values ('recall', md5('u7')::uuid, 'x')",
 }

@@ -25,7 +25,7 @@ async def as_ann(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connec
 OPEN = {
     "caller_id", "candidate_memories", "dimensions", "document_of_chunk", "embed", "embed_question", "erase_user_memory",
     "export_user_memory", "find", "forget", "is_open", "nearest_in_scope", "note_admin_read", "note_read",
-    "reset_session", "rows_in", "searched_dimensions", "similarities", "states_of",
+    "reset_session", "rows_in", "searched_dimensions", "similarities", "states_of", "supersede_memory",
 }  # fmt: skip
 
 

@@ -1,0 +1,281 @@
+"""A user said something: what it says of them becomes memories, each fact once, the newest in place of what it contradicts.
+
+Promise: a message has its effects once, also after kill -9, since they are written in the transaction that completes its job,
+and reading it again changes nothing: memoryd.fact_sources has which facts it said. A message that was changed is read again,
+and loses the facts that it does not say any more.
+
+A user's messages are one lane, so that no two daemons compare one user's facts at the same time. Only what the user says is
+read, never what the assistant answered, and of a speaker who is named in a conversation of a user the facts name that speaker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID, uuid4
+
+import asyncpg
+
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
+from memory.facts.find import Fact, find_facts
+from memory.facts.merge import Changes, Known, Source, family, merge
+
+SUBJECT = "The user"
+
+# In a conversation of several users, user_id says who speaks. In a conversation of one user, a name may be somebody else's.
+READ = """
+select m.id, m.session_id, m.user_id, m.content, m.created_at, m.metadata ->> 'context' as context, m.role,
+       coalesce(m.agent_id, s.agent_id, '_shared') as agent_id,
+       case when s.user_id is not null and m.chat_id is null then m.speaker end as speaker
+from public.conversation_messages m
+join public.conversation_sessions s on s.id = m.session_id
+where m.id = any($1) and m.user_id is not null
+  and not exists (select from public.memory_settings p where p.user_id = m.user_id and not p.memory_enabled)
+order by m.created_at, m.message_index
+"""
+
+# A transaction that deletes or has locked a message delays only its user's facts.
+LOCK_TIMEOUT = "set local lock_timeout = '300ms'"
+
+# Of a message that was erased meanwhile nothing is remembered: an erasure waits for this lock, then deletes both.
+LOCK = """
+select m.id from public.conversation_messages m where m.id = any($1) order by m.id for key share
+"""
+
+SAID = """
+select s.message_id, f.memory_id, f.user_id, f.slot, f.value
+from memoryd.fact_sources s
+join memoryd.facts f using (memory_id)
+where s.message_id = any($1)
+"""
+
+# What the users' facts in these families are, as far as nothing has replaced them.
+KNOWN = """
+select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'context' as context,
+       m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content,
+       coalesce(m.valid_from, m.created_at) as since
+from unnest($1::uuid[], $2::text[]) as a(user_id, family)
+join memoryd.facts f on f.user_id = a.user_id and f.family = a.family
+join public.agent_memory m on m.id = f.memory_id
+where m.superseded_by is null and m.user_id = f.user_id
+order by f.memory_id
+for no key update of m
+"""
+
+FORGET = "select memoryd.forget_facts($1, $2)"
+
+WRITE = """
+with said as materialized (
+    insert into public.agent_memory
+        (id, agent_id, user_id, session_id, kind, memory_type, content, metadata, source, ttl_hours, expires_at, created_at,
+         valid_from)
+    select n.id, n.agent_id, n.user_id, n.session_id, n.kind, n.memory_type, n.content, n.metadata, 'conversation', null,
+           n.expires_at, least(n.said_at, now()), n.said_at
+    from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::jsonb[],
+                $9::timestamptz[], $10::timestamptz[])
+         as n(id, agent_id, user_id, session_id, kind, memory_type, content, metadata, expires_at, said_at)
+    returning id, user_id
+)
+insert into memoryd.facts (memory_id, user_id, family, slot, value)
+select s.id, s.user_id, f.family, f.slot, f.value
+from said s
+join unnest($1::uuid[], $11::text[], $12::text[], $13::text[]) as f(id, family, slot, value) using (id)
+"""
+
+SOURCES = """
+insert into memoryd.fact_sources (message_id, memory_id, said_at)
+select n.message_id, f.memory_id, n.said_at
+from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) as n(message_id, memory_id, said_at)
+join memoryd.facts f using (memory_id)
+on conflict do nothing
+"""
+
+# At most twenty ids, so that a greeting that is said each day does not fill the metadata.
+AGAIN = """
+update public.agent_memory m
+set metadata = m.metadata || jsonb_build_object(
+        'count', s.number, 'last_said', greatest(s.last_said, (m.metadata ->> 'last_said')::timestamptz), 'message_ids', s.ids)
+from (select f.memory_id, count(*) as number, max(f.said_at) as last_said,
+             to_jsonb((array_agg(f.message_id order by f.said_at desc))[:20]) as ids
+      from memoryd.fact_sources f where f.memory_id = any($1) group by f.memory_id) s
+where m.id = s.memory_id
+"""
+
+# What was said before something that is replaced already has ended with that.
+SUPERSEDE = """
+update public.agent_memory m
+set superseded_by = n.newer,
+    valid_to = greatest(m.valid_from, least(n.ended, (
+        select min(e.valid_from)
+        from memoryd.facts f
+        join memoryd.facts o on o.user_id = f.user_id and o.family = f.family and o.slot = f.slot
+        join public.agent_memory e on e.id = o.memory_id and e.valid_from > m.valid_from
+        where f.memory_id = m.id
+          and (e.metadata ->> 'context', e.metadata ->> 'speaker')
+              is not distinct from (m.metadata ->> 'context', m.metadata ->> 'speaker'))))
+from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) as n(older, newer, ended)
+where m.id = n.older and m.superseded_by is null and exists (select from public.agent_memory e where e.id = n.newer)
+"""
+
+
+class FactFinder(Protocol):
+    """What finds facts in a message."""
+
+    async def find(self, text: str, said_at: datetime, *, subject: str) -> Sequence[Fact]:
+        """The facts that the message states, in order. `subject`: what the sentences call its writer."""
+        ...
+
+
+class RuleFinder:
+    """Finds them by the patterns of memory/facts/find.py."""
+
+    async def find(self, text: str, said_at: datetime, *, subject: str) -> Sequence[Fact]:
+        """In a thread: a batch of long messages takes a while."""
+        return await asyncio.to_thread(find_facts, text, said_at, subject=subject)
+
+
+class FactsHandler:
+    """What users say of themselves is remembered."""
+
+    def __init__(self, *, reader: Reader, finder: FactFinder | None = None) -> None:
+        self._reader = reader
+        self._finder = finder or RuleFinder()
+
+    async def prepare(self, jobs: Sequence[Job]) -> Commit:
+        """Finds the facts of the batch."""
+        rows = await self._reader.fetch(READ, list({j.ref for j in jobs}))
+        found: dict[UUID, tuple[Source, Sequence[Fact]]] = {}
+        for row in rows:
+            facts = (
+                await self._finder.find(row["content"], row["created_at"], subject=row["speaker"] or SUBJECT)
+                if row["role"] == "user"
+                else ()
+            )
+            found[row["id"]] = (_source(row), facts)
+
+        async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
+            await connection.execute(LOCK_TIMEOUT)
+            try:
+                await _write(connection, [j.ref for j in ours if j.ref is not None], found)
+            except asyncpg.LockNotAvailableError as error:
+                raise RowsLocked from error
+
+        return commit
+
+
+async def _write(
+    connection: AnyConnection, refs: Sequence[UUID], found: dict[UUID, tuple[Source, Sequence[Fact]]]
+) -> None:
+    there = {r["id"] for r in await connection.fetch(LOCK, list(refs))}
+    said = await connection.fetch(SAID, list(refs))
+    # In the order in which it was said: `found` is sorted.
+    stated = [(source, fact) for i, (source, facts) in found.items() if i in there for fact in facts]
+    kept = _still_said(said, stated)
+    outdated = {r["message_id"] for r in said if (r["message_id"], r["memory_id"]) not in kept}
+    for message in sorted(outdated):
+        await connection.execute(FORGET, [message], [memory for i, memory in kept if i == message])
+    done = {(r["message_id"], r["slot"], r["value"]) for r in said}
+    new = [(s, f) for s, f in stated if f.corrects or (s.message_id, f.slot, f.value) not in done]
+    # A correction has the slot of the plan that it corrected: the message said one already.
+    corrected = {r["message_id"] for r in said if r["slot"].startswith("plan:")}
+    new = [(s, f) for s, f in new if not (f.corrects and s.message_id in corrected)]
+    if not new:
+        return
+    asked = {(s.user_id, "plan" if f.corrects else family(f.slot)) for s, f in new}
+    known = await connection.fetch(KNOWN, [u for u, _ in asked], [f for _, f in asked])
+    await _apply(connection, merge(new, [Known(**r) for r in known], _ids()))
+
+
+def _still_said(said: Sequence[Any], stated: Sequence[tuple[Source, Fact]]) -> set[tuple[UUID, UUID]]:
+    """Of what the messages said when they were last read, what they say now: message and memory."""
+    now: dict[UUID, list[Fact]] = defaultdict(list)
+    users = {}
+    for source, fact in stated:
+        now[source.message_id].append(fact)
+        users[source.message_id] = source.user_id
+    return {
+        (r["message_id"], r["memory_id"])
+        for r in said
+        if users.get(r["message_id"]) == r["user_id"]
+        and any(
+            (f.slot, f.value) == (r["slot"], r["value"])
+            or (f.corrects and r["slot"].startswith("plan:") and f.value == r["value"])
+            for f in now[r["message_id"]]
+        )
+    }
+
+
+async def _apply(connection: AnyConnection, changes: Changes) -> None:
+    new = changes.new
+    if new:
+        await connection.execute(
+            WRITE,
+            [n.memory_id for n in new],
+            [n.source.agent_id for n in new],
+            [n.source.user_id for n in new],
+            [n.source.session_id for n in new],
+            ["goal" if n.fact.rule == "goal" else "fact" for n in new],
+            [n.fact.memory_type for n in new],
+            [n.fact.content for n in new],
+            [json.dumps(_metadata(n.source, n.fact)) for n in new],
+            [n.fact.forgotten_at(n.source.said_at) for n in new],
+            [n.source.said_at for n in new],
+            [family(n.fact.slot) for n in new],
+            [n.fact.slot for n in new],
+            [n.fact.value for n in new],
+        )
+    sources = [(n.memory_id, n.source) for n in new] + changes.again
+    await connection.execute(
+        SOURCES,
+        [s.message_id for _, s in sources],
+        [memory for memory, _ in sources],
+        [s.said_at for _, s in sources],
+    )
+    if changes.again:
+        await connection.execute(AGAIN, list({memory for memory, _ in changes.again}))
+    if changes.superseded:
+        older, newer, ended = zip(*changes.superseded, strict=True)
+        await connection.execute(SUPERSEDE, list(older), list(newer), list(ended))
+
+
+def _metadata(source: Source, fact: Fact) -> dict[str, object]:
+    said_at = source.said_at.isoformat()
+    metadata: dict[str, object] = {
+        "from": "conversation",
+        "session_id": str(source.session_id),
+        "message_ids": [str(source.message_id)],
+        "rule": fact.rule,
+        "confidence": fact.confidence,
+        "slot": fact.slot,
+        "value": fact.value,
+        "count": 1,
+        "last_said": said_at,
+    }
+    if fact.ends is not None:
+        metadata["date"] = fact.ends.isoformat()
+    if source.context is not None:
+        metadata["context"] = source.context
+    if source.speaker is not None:
+        metadata["speaker"] = source.speaker
+    return metadata
+
+
+def _source(row: Any) -> Source:
+    return Source(
+        message_id=row["id"],
+        session_id=row["session_id"],
+        user_id=row["user_id"],
+        agent_id=row["agent_id"],
+        context=row["context"],
+        speaker=row["speaker"],
+        said_at=row["created_at"],
+    )
+
+
+def _ids() -> Iterator[UUID]:
+    while True:
+        yield uuid4()

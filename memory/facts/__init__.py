@@ -1,0 +1,1 @@
+"""Facts that people say of themselves in conversations."""

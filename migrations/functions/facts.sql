@@ -1,0 +1,267 @@
+-- Facts that people say of themselves in conversations: which messages are read, what goes with a message,
+-- and memories that replace others.
+
+-- Queues messages to be read for facts: what a user with a known id says, of at most 2,000 characters (the
+-- same limit as in memory/facts/sentences.py). A user's messages are read in order, by one daemon at a time.
+-- Messages that an import puts back are not read: their facts are in the export.
+create or replace function memoryd.read_for_facts(p_ids uuid[], p_users uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_ids is null or memoryd.importing()
+       or (select s.value #>> '{}' from memoryd.settings s where s.key = 'facts') = 'off' then
+        return;
+    end if;
+    perform memoryd.queue_in_lanes(
+        'facts', array_agg(memoryd.associate_lane('facts', r.user_id) order by r.place),
+        array_agg(r.id order by r.place))
+    from unnest(p_ids, p_users) with ordinality as r(id, user_id, place);
+end
+$$;
+
+create or replace function memoryd.messages_inserted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.read_for_facts(
+        array_agg(n.id order by n.created_at, n.message_index),
+        array_agg(n.user_id order by n.created_at, n.message_index))
+    from new_rows n
+    where n.role = 'user' and n.user_id is not null and length(n.content) <= 2000;
+    return null;
+end
+$$;
+
+-- A message that says something else now, or is somebody else's, is read again.
+create or replace function memoryd.messages_updated() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.read_for_facts(
+        array_agg(n.id order by n.created_at, n.message_index),
+        array_agg(n.user_id order by n.created_at, n.message_index))
+    from new_rows n
+    where n.user_id is not null
+      -- `not in` is looked up by a hash: see memoryd.memories_updated().
+      and (n.id, n.content, n.role, n.user_id::text, coalesce(n.speaker, ''),
+           coalesce(n.metadata ->> 'context', ''))
+          not in (select o.id, o.content, o.role, coalesce(o.user_id::text, ''), coalesce(o.speaker, ''),
+                         coalesce(o.metadata ->> 'context', '')
+                  from old_rows o);
+    return null;
+end
+$$;
+
+-- Deletes what was found in these messages alone, and their ids from facts that others say, too. p_keep:
+-- facts that the messages still say (null: none).
+create or replace function memoryd.forget_facts(p_messages uuid[], p_keep uuid[] default null) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    touched uuid[];
+    gone uuid[];
+begin
+    with d as (
+        delete from memoryd.fact_sources s
+        where s.message_id = any(p_messages) and (p_keep is null or s.memory_id <> all (p_keep))
+        returning s.memory_id
+    )
+    select array_agg(distinct d.memory_id order by d.memory_id) into touched from d;
+    if touched is null then
+        return;
+    end if;
+    with d as (
+        delete from public.agent_memory m
+        where m.id = any(touched)
+          and not exists (select from memoryd.fact_sources s where s.memory_id = m.id)
+        returning m.id
+    )
+    select array_agg(d.id) into gone from d;
+    if gone is not null then
+        perform memoryd.forget_sections(gone);
+    end if;
+    update public.agent_memory m
+    set metadata = m.metadata || jsonb_build_object('message_ids', s.ids, 'count', s.number)
+    from (select f.memory_id, jsonb_agg(f.message_id order by f.said_at) as ids, count(*) as number
+          from memoryd.fact_sources f where f.memory_id = any(touched) group by f.memory_id) s
+    where m.id = s.memory_id;
+end
+$$;
+
+-- Messages were deleted: facts go with their last message. Not where messages expire (expire_conversations):
+-- what was learned of a user outlives the conversation.
+create or replace function memoryd.messages_deleted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if current_setting('memoryd.expiring', true) is distinct from 'on' or not memoryd.caller_is_service() then
+        perform memoryd.forget_facts(array_agg(o.id)) from old_rows o having count(*) > 0;
+    end if;
+    return null;
+end
+$$;
+
+-- A fact that somebody rewords is theirs: it stays when the messages go, and what is said later replaces it
+-- whatever it says.
+create or replace function memoryd.facts_reworded() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    reworded constant uuid[] := array(
+        select n.id from new_rows n
+        where (n.id, n.content, coalesce(n.user_id::text, ''))
+              not in (select o.id, o.content, coalesce(o.user_id::text, '') from old_rows o));
+begin
+    if reworded <> '{}' then
+        delete from memoryd.fact_sources s where s.memory_id = any(reworded);
+        update memoryd.facts f set value = '', user_id = coalesce(m.user_id, f.user_id)
+        from public.agent_memory m
+        where f.memory_id = any(reworded) and m.id = f.memory_id;
+    end if;
+    return null;
+end
+$$;
+
+-- Checks a memory that is replaced: the other is the same user's (of memories without a user: has none
+-- either), and is not itself replaced by this one, directly or over others. A memory of another user is
+-- refused like one that does not exist. Sets valid_to, unless the writer has.
+create or replace function memoryd.check_superseded() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    newer record;
+begin
+    -- Rows of others are refused by row-level security, after this trigger: nothing is looked up for them.
+    if memoryd.importing()
+       or not memoryd.caller_is_service() and new.user_id is distinct from memoryd.caller_id() then
+        return new;
+    end if;
+    perform memoryd.lock(
+        'superseding ' || (hashtextextended(coalesce(new.user_id::text, new.agent_id), 0) & 63));
+    select m.id, m.user_id, m.agent_id, coalesce(m.valid_from, m.created_at) as begins into newer
+    from public.agent_memory m
+    where m.id = new.superseded_by and m.user_id is not distinct from new.user_id
+    for key share;
+    -- An older snapshot does not show whether the other was replaced meanwhile: then this lock fails.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform from public.agent_memory m where m.id = newer.id for share;
+    end if;
+    if newer.id is null then
+        raise exception 'no memory % of this user', new.superseded_by
+            using errcode = 'foreign_key_violation',
+                  hint = 'superseded_by is the id of another memory of the same user.';
+    end if;
+    if exists (
+        with recursive later as (
+            select new.superseded_by as id
+            union
+            select m.superseded_by
+            from later l join public.agent_memory m on m.id = l.id
+            where m.superseded_by is not null
+        )
+        select from later l where l.id = new.id
+    ) then
+        raise exception 'memory % is superseded by % already', newer.id, new.id
+            using errcode = 'check_violation',
+                  hint = 'Of two memories one replaces the other: set superseded_by of the older one.';
+    end if;
+    if new.valid_to is null then
+        new.valid_to := greatest(newer.begins, new.valid_from);
+    end if;
+    return new;
+end
+$$;
+
+-- Writes what replaces a memory, with its agent, user, kind and time to live, and returns its id.
+create or replace function public.supersede_memory(old_id uuid, new_content text) returns uuid
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    old public.agent_memory;
+    new_id uuid;
+begin
+    select m.* into old
+    from public.agent_memory m
+    where m.id = supersede_memory.old_id
+      and (memoryd.caller_is_service() or m.user_id = memoryd.caller_id())
+    for no key update;
+    if not found then
+        raise exception 'no memory %', coalesce(supersede_memory.old_id::text, 'null')
+            using errcode = case when memoryd.caller_is_service() then 'no_data_found'
+                                 else 'insufficient_privilege' end,
+                  hint = 'Give the id of a memory of yours.';
+    end if;
+    if old.superseded_by is not null then
+        raise exception 'memory % is superseded already', old.id
+            using errcode = 'check_violation',
+                  hint = 'Give the newest one: follow superseded_by.';
+    end if;
+    insert into public.agent_memory (
+        agent_id, user_id, session_id, kind, memory_type, content, metadata, source, ttl_hours, valid_from)
+    values (old.agent_id, old.user_id, old.session_id, old.kind, old.memory_type,
+            supersede_memory.new_content, old.metadata - '{value,message_ids,count,last_said}'::text[],
+            old.source, old.ttl_hours, clock_timestamp())
+    returning id into new_id;
+    if new_id is null then
+        return null; -- memory is switched off for this user
+    end if;
+    insert into memoryd.facts (memory_id, user_id, family, slot, value)
+    select new_id, f.user_id, f.family, f.slot, '' from memoryd.facts f where f.memory_id = old.id;
+    update public.agent_memory m set superseded_by = new_id where m.id = old.id;
+    return new_id;
+end
+$$;
+comment on function public.supersede_memory is
+    'Replaces a memory: writes new_content as a new one, and returns its id. The old one stays as history.';
+
+-- What was true of a user at a time: with the rows that were replaced since. With the caller's rights.
+create or replace function public.memory_as_of(
+    as_of timestamptz, user_id uuid default memoryd.caller_id(), max_rows integer default 100)
+returns table (
+    id uuid, kind text, memory_type text, content text, metadata jsonb, valid_from timestamptz,
+    valid_to timestamptz, superseded_by uuid)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    began constant timestamptz := clock_timestamp();
+    found_rows bigint;
+begin
+    if memory_as_of.as_of is null then
+        raise exception 'as_of is null'
+            using errcode = 'null_value_not_allowed', hint = 'Give the time that is asked about.';
+    end if;
+    if memory_as_of.max_rows is null or memory_as_of.max_rows < 0 then
+        raise exception 'max_rows is %', coalesce(memory_as_of.max_rows::text, 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Give how many memories you want, 0 or more.';
+    end if;
+    if memoryd.memory_is_off(memory_as_of.user_id) then
+        return;
+    end if;
+    return query
+    select m.id, m.kind, m.memory_type, m.content, m.metadata, coalesce(m.valid_from, m.created_at),
+           m.valid_to, m.superseded_by
+    from public.agent_memory m
+    where m.user_id = memory_as_of.user_id
+      and coalesce(m.valid_from, m.created_at) <= memory_as_of.as_of
+      and (m.valid_to is null or m.valid_to > memory_as_of.as_of)
+      and (m.expires_at is null or m.expires_at > memory_as_of.as_of)
+      and memoryd.in_context(m.metadata)
+    order by coalesce(m.valid_from, m.created_at) desc, m.id
+    limit memory_as_of.max_rows;
+    get diagnostics found_rows = row_count;
+    perform memoryd.note_read(
+        memory_as_of.user_id, null, 'memory_as_of', found_rows::integer, memoryd.ms_since(began));
+end
+$$;
+comment on function public.memory_as_of is
+    'A user''s memories that were true at a time, the newest first; also those that were replaced since.';

@@ -1,0 +1,188 @@
+"""A memory may be replaced by a newer one: the newer one is found, the older one stays as history, and never are both gone."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tests.support.acting import ANN, BOB, acting_as
+from tests.support.index import index_rows
+from tests.support.refusals import refused
+from tests.support.rows import remember
+
+SUPERSEDE = "update agent_memory set superseded_by = $2 where id = $1"
+
+
+async def pair(connection: asyncpg.Connection, user: UUID = ANN) -> tuple[UUID, UUID]:
+    """Two memories of a user that contradict each other."""
+    older = await remember(connection, "The standup is on Monday", user_id=user)
+    return older, await remember(connection, "The standup is on Friday", user_id=user)
+
+
+async def found(connection: asyncpg.Connection, user: UUID = ANN) -> set[UUID]:
+    await index_rows(connection, "memory")
+    rows = await connection.fetch("select id from recall('When is the standup?', user_id => $1)", user)
+    return {row["id"] for row in rows}
+
+
+async def context(connection: asyncpg.Connection) -> str:
+    async with acting_as(connection, ANN):
+        return str(await connection.fetchval("select build_context('alice', 'When is the standup?')"))
+
+
+async def test_recall_and_context_leave_out_what_was_replaced(connection: asyncpg.Connection) -> None:
+    older, newer = await pair(connection)
+    assert await found(connection) == {older, newer}
+    await connection.execute(SUPERSEDE, older, newer)
+    assert await found(connection) == {newer}
+    lines = await context(connection)
+    assert "Friday" in lines
+    assert "Monday" not in lines
+    row = await connection.fetchrow("select * from agent_memory where id = $1", older)
+    assert row is not None
+    assert row["valid_to"] == await connection.fetchval(
+        "select created_at from agent_memory where id = $1", newer
+    )
+    entry = await connection.fetchval("select is_current from memoryd.entries where id = $1", older)
+    assert entry is False
+
+
+async def test_the_older_one_stays_replaced_when_the_newer_one_is_forgotten(
+    connection: asyncpg.Connection,
+) -> None:
+    older, newer = await pair(connection)
+    await connection.execute(SUPERSEDE, older, newer)
+    assert await connection.fetchval("select forget(array[$1]::uuid[])", newer) == 1
+    assert await found(connection) == set()
+    # It stands again where somebody says so.
+    await connection.execute(
+        "update agent_memory set superseded_by = null, valid_to = null where id = $1", older
+    )
+    assert await found(connection) == {older}
+
+
+async def test_what_has_ended_without_a_successor_is_not_found(connection: asyncpg.Connection) -> None:
+    older, newer = await pair(connection)
+    await connection.execute(
+        "update agent_memory set valid_to = now() - interval '1 second' where id = $1", older
+    )
+    assert await found(connection) == {newer}
+    lines = await context(connection)
+    assert "Monday" not in lines
+
+
+async def test_what_was_true_at_a_time_can_be_asked_for(connection: asyncpg.Connection) -> None:
+    older, newer = await pair(connection)
+    await connection.execute(
+        "update agent_memory set valid_from = now() - make_interval(days => case id when $1 then 20 else 10 end)",
+        older,
+    )
+    await connection.execute(SUPERSEDE, older, newer)
+    asked = "select id from memory_as_of(now() - make_interval(days => $2), user_id => $1)"
+    assert [r["id"] for r in await connection.fetch(asked, ANN, 30)] == []
+    assert [r["id"] for r in await connection.fetch(asked, ANN, 15)] == [older]
+    assert [r["id"] for r in await connection.fetch(asked, ANN, 0)] == [newer]
+    assert await connection.fetch(asked, BOB, 15) == []
+    async with acting_as(connection, BOB):
+        assert await connection.fetch(asked, ANN, 15) == []
+
+
+@pytest.mark.parametrize("through", [0, 1, 3])
+async def test_no_memory_replaces_itself_over_others(connection: asyncpg.Connection, through: int) -> None:
+    chain = [await remember(connection, f"note {n}", user_id=ANN) for n in range(through + 1)]
+    for older, newer in itertools.pairwise(chain):
+        await connection.execute(SUPERSEDE, older, newer)
+    code, message, _ = await refused(connection, SUPERSEDE, chain[-1], chain[0])
+    assert code == "23514"
+    assert "superseded" in message
+
+
+async def test_a_memory_of_another_user_is_refused_like_one_that_does_not_exist(
+    connection: asyncpg.Connection,
+) -> None:
+    mine = await remember(connection, "mine", user_id=ANN)
+    theirs = await remember(connection, "theirs", user_id=BOB)
+    unowned = await remember(connection, "the agent's")
+    nowhere = uuid4()
+    answers = set()
+    async with acting_as(connection, ANN):
+        for other in (theirs, unowned, nowhere):
+            code, message, _ = await refused(connection, SUPERSEDE, mine, other)
+            answers.add((code, message.replace(str(other), "X")))
+            code, message, _ = await refused(connection, "select supersede_memory($1, 'x')", other)
+            answers.add((code, message.replace(str(other), "X")))
+            # Written for the other user: refused by the policy, whatever it names.
+            order = "insert into agent_memory (agent_id, user_id, content, superseded_by) values ('a', $1, 'x', $2)"
+            answers.add((await refused(connection, order, BOB, other))[:2])
+    assert len(answers) == 3
+    # The service may not join what belongs to two users either.
+    assert (await refused(connection, SUPERSEDE, mine, theirs))[0] == "23503"
+    assert (await refused(connection, SUPERSEDE, theirs, unowned))[0] == "23503"
+
+
+async def test_of_two_that_replace_each_other_at_the_same_moment_one_stands(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    for isolation in ("read_committed", "repeatable_read"):
+        a, b = await pair(connection)
+        mine, other = connection.transaction(isolation=isolation), second.transaction(isolation=isolation)
+        await mine.start()
+        await other.start()
+        await second.fetchval("select 1 from agent_memory limit 1")
+        await connection.execute(SUPERSEDE, a, b)
+        waiting = asyncio.create_task(second.execute(SUPERSEDE, b, a))
+        await asyncio.sleep(0)
+        await mine.commit()
+        with pytest.raises(asyncpg.PostgresError):
+            await waiting
+        await other.rollback()
+        current = "select id from agent_memory where id = any($1) and superseded_by is null"
+        assert [r["id"] for r in await connection.fetch(current, [a, b])] == [b]
+
+
+async def test_supersede_memory_writes_the_newer_one(connection: asyncpg.Connection) -> None:
+    older = await remember(
+        connection, "The standup is on Monday", user_id=ANN, kind="fact", metadata='{"room": 7}'
+    )
+    async with acting_as(connection, ANN):
+        newer = await connection.fetchval("select supersede_memory($1, 'The standup is on Friday')", older)
+    row = await connection.fetchrow("select * from agent_memory where id = $1", newer)
+    assert row is not None
+    assert (row["user_id"], row["kind"], row["agent_id"], row["ttl_hours"]) == (ANN, "fact", "alice", None)
+    assert row["metadata"] == '{"room": 7}'
+    assert await found(connection) == {newer}
+    assert (await refused(connection, "select supersede_memory($1, 'x')", older))[0] == "23514"
+    assert (await refused(connection, "select supersede_memory(null, 'x')"))[0] == "P0002"
+    # In a chain the newest alone is found.
+    newest = await connection.fetchval("select supersede_memory($1, 'The standup is on Sunday')", newer)
+    assert await found(connection) == {newest}
+
+
+async def test_times_are_checked(connection: asyncpg.Connection) -> None:
+    columns = "agent_id, content, valid_from, valid_to"
+    values = "'a', 'x', $1::text::timestamptz, $2::text::timestamptz"
+    order = f"insert into agent_memory ({columns}) values ({values})"
+    assert (await refused(connection, order, "2026-02-01", "2026-01-01"))[0] == "23514"
+    assert (await refused(connection, order, "infinity", None))[0] == "23514"
+    await connection.execute(order, "2026-02-01", "2026-02-01")
+
+
+async def test_an_export_and_an_import_keep_what_was_replaced(connection: asyncpg.Connection) -> None:
+    older, newer = await pair(connection)
+    await connection.execute(SUPERSEDE, older, newer)
+    file = await connection.fetchval("select export_user_memory($1)", ANN)
+    before = await connection.fetch("select id, valid_to, superseded_by from agent_memory order by id")
+    await connection.execute("select erase_user_memory($1)", ANN)
+    assert await connection.fetchval("select count(*) from agent_memory") == 0
+    await connection.execute(
+        "select memoryd.import_rows($1, $1, 'agent_memory', $2::jsonb -> 'tables' -> 'agent_memory')",
+        ANN,
+        file,
+    )
+    assert (
+        await connection.fetch("select id, valid_to, superseded_by from agent_memory order by id") == before
+    )
