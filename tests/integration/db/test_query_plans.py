@@ -191,7 +191,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "executor hand back": (commands.HAND_BACK, (UUID(int=1), IDS)),
     "request read": (request.READ, (IDS,)),
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
-    "dream due": (lease.DUE, (21600.0, 21600.0, 172800.0, 3)),
+    "dream due": (lease.DUE, (21600.0, 21600.0, 172800.0, 3, 86400.0)),
     "dream find dead": (lease.FIND_DEAD, ()),
     "dream end dead": (lease.END_DEAD, ()),
     "dream renew": (lease.RENEW, (UUID(int=1), 20.0)),
