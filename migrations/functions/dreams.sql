@@ -69,17 +69,23 @@ end
 $$;
 
 -- Counts the retrievals between two times as use of memories, and of the links between those that came back
--- together. One that was judged useful counts three times, one that was judged useless does not count. A
--- user's retrievals count for that user's memories alone, so nobody changes what others find.
+-- together. The first of a retrieval counts one, the second a half, the third a third. A retrieval that was
+-- judged useful counts three times, one that was judged useless does not count. A user's retrievals count for
+-- that user's memories alone, so nobody changes what others find.
 create or replace function memoryd.count_uses(p_since timestamptz, p_until timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     with used as materialized (
-        select r.id, sum(case when q.useful then 3 else 1 end) as uses, max(q.query_time) as used_at
+        select r.id, sum(case when q.useful then 3.0 else 1.0 end / r.place) as uses,
+               max(q.query_time) as used_at
         from public.memory_queries q
-        cross join lateral (select distinct u.id from unnest(q.retrieved_memory_ids) as u(id)) r
+        cross join lateral (
+            select u.id, min(u.place) as place
+            from unnest(q.retrieved_memory_ids) with ordinality as u(id, place)
+            group by u.id
+        ) r
         where q.query_time > p_since and q.query_time <= p_until and q.useful is not false
           and exists (select from public.agent_memory m
                       where m.id = r.id and m.user_id is not distinct from q.user_id)
@@ -143,16 +149,15 @@ as $$
     select count(*) from faded
 $$;
 
--- What the use of a memory does to its weight in recall: up to 3 percent more for what is retrieved often;
--- what was retrieved once, but not for 30 days, has up to 3 percent less after 90. So only results that fit
--- almost equally well change places. What was never retrieved has no factor.
+-- What the use of a memory does to its weight in recall: up to 5 percent more for what is retrieved often.
+-- Without further use it loses half of its uses in 30 days, and so comes back to the weight of what was never
+-- retrieved; it never has less. So only results that fit almost equally well change places.
 create or replace function memoryd.use_factor(p_uses real, p_used_at timestamptz, p_now timestamptz)
 returns double precision
 language sql immutable parallel safe
-return case when p_used_at > p_now - interval '30 days'
-            then 1 + 0.03 * p_uses / (p_uses + 2)
-            else 1 - 0.03 * least(1, extract(epoch from p_now - p_used_at - interval '30 days') / 5184000)
-       end;
+return (select 1 + 0.05 * u.left / (u.left + 10)
+        from (values (p_uses * 0.5 ^ (greatest(0, extract(epoch from p_now - p_used_at)) / 2592000)))
+             as u(left));
 
 -- Writes the weights of the memories that were ever retrieved beside what recall searches. A memory that is
 -- indexed again has the weight of its kind until the next dream. Returns how many have changed.

@@ -60,8 +60,8 @@ create table memoryd.memory_uses (
     used_at timestamptz not null
 );
 comment on table memoryd.memory_uses is
-    'How often a memory was retrieved, each retrieval counting half as much after 30 days; '
-    'memories without a row were never retrieved.';
+    'How often a memory was retrieved, by its places in the retrievals; counts half as much after 30 days. '
+    'Memories without a row were never retrieved.';
 
 create table memoryd.model_calls (
     hour timestamptz primary key,

@@ -12,15 +12,16 @@ from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from handlers.shared.thinking import Budget, Thinker
 from providers.build import build_language_model
-from providers.ports import SimilarityFloors
+from providers.ports import LanguageModel, SimilarityFloors
 from tests.support.openai_server import OpenAIServer
 
 
 class Log:
-    """Remembers what was logged: (event, values)."""
+    """Remembers what was logged: (event, values); and the models that the test must close."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.models: list[LanguageModel] = []
 
     def info(self, event: str, **values: object) -> None:
         """Notes an event."""
@@ -69,6 +70,7 @@ def thinker(
         on_circuit_change=lambda *_: None,
     )
     assert model is not None
+    log.models.append(model)
     return Thinker(model, store=database, budget=Budget(calls, tokens), logger=log.logger)
 
 

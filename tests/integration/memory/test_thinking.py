@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import asyncpg
@@ -30,8 +30,11 @@ def provider() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def log() -> Log:
-    return Log()
+async def log() -> AsyncIterator[Log]:
+    log = Log()
+    yield log
+    for model in log.models:
+        await model.close()
 
 
 async def refused(asked: Any) -> Silent:
@@ -186,13 +189,8 @@ async def test_no_transaction_is_open_while_the_model_thinks_and_what_is_forgott
     dreams = dreamer(database, log, thinker(database, provider, log, timeout_seconds=60))
     dream = asyncio.create_task(dreams.dream("manual"))
     await asyncio.to_thread(provider.hanging.wait, 60)
-    assert (
-        await connection.fetchval(
-            "select count(*) from pg_stat_activity where datname = current_database() and xact_start is not null "
-            "and pid <> pg_backend_pid()"
-        )
-        == 0
-    )
+    waiting = "select count(*) from pg_stat_activity where datname = current_database() and state ~ 'in transaction'"
+    assert await connection.fetchval(waiting) == 0
     assert await connection.fetchval("select forget(array[$1::uuid])", rest[-1]) == 1
     provider.always = DROP
     provider.heal()
