@@ -51,7 +51,7 @@ set agent_id = excluded.agent_id,
 where i.user_id is not distinct from excluded.user_id
 """
 
-# Memories that were deleted or changed since the dream read them; after the insights are committed.
+# Memories that were deleted or changed since the dream read them.
 RECHECK = "select memoryd.recheck_insights($1, $2)"
 
 # The model has written about the very same memories before.
@@ -162,6 +162,8 @@ async def write_insights(
             await connection.execute(
                 WRITE_CAUSES, [e for e, _ in pairs], [c for _, c in pairs], [surest[pair] for pair in pairs]
             )
+        await connection.execute(RECHECK, [one.id for one in drawn], read_at)
+    # Once more, for memories that went while this was committed.
     await store.execute(RECHECK, [one.id for one in drawn], read_at)
 
 

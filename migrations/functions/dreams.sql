@@ -155,9 +155,9 @@ $$;
 create or replace function memoryd.use_factor(p_uses real, p_used_at timestamptz, p_now timestamptz)
 returns double precision
 language sql immutable parallel safe
-return (select 1 + 0.05 * u.left / (u.left + 10)
-        from (values (p_uses * 0.5 ^ (greatest(0, extract(epoch from p_now - p_used_at)) / 2592000)))
-             as u(left));
+return (select 1 + 0.05 * u.kept / (u.kept + 10)
+        from (select p_uses * 0.5 ^ (greatest(0, extract(epoch from p_now - p_used_at)) / 2592000)
+                  as kept) u);
 
 -- Writes the weights of the memories that were ever retrieved beside what recall searches. A memory that is
 -- indexed again has the weight of its kind until the next dream. Returns how many have changed.

@@ -13,7 +13,7 @@ from tests.support.rows import associate, column, remember
 NOW = datetime.now(UTC)
 ANN = UUID(int=7)
 COUNT = "select memoryd.count_uses($1, $2)"
-FOUND = "select id from recall('heron pond nesting', 'alice', sources => '{memory}')"
+FOUND = "select id from recall('heron pond nesting marsh', 'alice', sources => '{memory}')"
 WEIGHTS = "select weight::numeric(4, 3)::float8 from memoryd.entries where id = $1"
 
 
@@ -42,7 +42,7 @@ async def test_use_decides_between_equals_and_never_hides_what_fits(connection: 
         await remember(connection, f"heron nesting beside the pond {word}", kind="fact", created_at=old)
         for word in ("one", "two", "six")
     ]
-    exact = await remember(connection, "heron pond nesting", kind="fact", created_at=old)
+    exact = await remember(connection, "heron nesting by the pond in the marsh", kind="fact", created_at=old)
     other = await remember(connection, "wombat burrow by the creek", kind="fact", created_at=old)
     await index_rows(connection, "memory")
     first = await column(connection, FOUND)
@@ -101,7 +101,7 @@ async def test_links_that_rest_fade_and_those_that_are_used_or_made_by_others_do
     assert strengths == {resting: 0.26, used: 0.5, made: 0.5, young: 0.5}
     # Each week counts once, however often dreams come.
     assert await connection.fetchval("select memoryd.fade_links($1, 100)", NOW) == 0
-    assert await connection.fetchval("select memoryd.fade_links($1, 100)", NOW + timedelta(days=60)) == 3
+    assert await connection.fetchval("select memoryd.fade_links($1, 100)", NOW + timedelta(days=40)) == 3
     weak = "select id from memory_associations where strength < 0.15"
     assert set(await column(connection, weak)) == {resting}
     assert await connection.fetchval("select count(*) from agent_memory") == 5
