@@ -86,7 +86,8 @@ class Daemon:
         try:
             await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
             embedding = Embedding(self._embedder, database)
-            dreamer = parts.build_dreamer(settings, database, embedding, self._model, self._log)
+            thinker = parts.build_thinker(settings, database, self._model, self._log)
+            dreamer = parts.build_dreamer(settings, database, embedding, thinker, self._log)
             heartbeat = Heartbeat(
                 database=database,
                 daemon_id=self._id,

@@ -27,6 +27,7 @@ from daemon.settings import Settings
 from daemon.topics import build_topics
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
+from handlers.shared.thinking import Budget, Thinker
 from providers.build import build_word_embedder
 from providers.parsing.parser import ChildParser
 from providers.ports import LanguageModel
@@ -155,19 +156,30 @@ def build_dreamer(
     settings: Settings,
     database: Database,
     embedding: Embedding,
-    language_model: LanguageModel | None,
+    thinker: Thinker | None,
     logger: FilteringBoundLogger,
 ) -> Dreamer:
     """The dreamer that these settings ask for."""
     return Dreamer(
         store=database,
         embedding=embedding,
-        language_model=language_model,
+        thinker=thinker,
         logger=logger,
         idle_hours=settings.dream_idle_hours,
         every_hours=settings.dream_every_hours,
         window_hours=settings.dream_window_hours,
+        overdue_hours=settings.dream_overdue_hours,
     )
+
+
+def build_thinker(
+    settings: Settings, database: Database, language_model: LanguageModel | None, logger: FilteringBoundLogger
+) -> Thinker | None:
+    """The language model within its budget; None where the settings name none."""
+    if language_model is None:
+        return None
+    budget = Budget(settings.language_model_calls, settings.language_model_tokens)
+    return Thinker(language_model, store=database, budget=budget, logger=logger)
 
 
 def confinement_of(settings: Settings) -> Confinement:

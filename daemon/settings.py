@@ -134,7 +134,16 @@ class Settings(BaseSettings):
         "found in all their forms. Empty: recognised, text by text. docs/languages.md has the names.",
     )
     language_model: str | None = Field(
-        None, description="Model that writes insights: openai/<model>. Empty: rules write them."
+        None,
+        description="Model that writes insights and says where chunks of documents stand: openai/<model>. Empty: rules do.",
+    )
+    language_model_calls: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        120,
+        description="Maximum number of calls of the language model in an hour, of all daemons. Empty: no limit.",
+    )
+    language_model_tokens: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
+        500_000,
+        description="Tokens after which the language model is not called for the rest of an hour. Empty: no limit.",
     )
     openai_api_key: SecretStr | None = Field(
         None,
@@ -241,10 +250,14 @@ class Settings(BaseSettings):
         30.0, description="Pause between two heartbeats. Each also checks whether a dream is due."
     )
     dream_idle_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        6.0, description="Hours without a command before a dream begins."
+        6.0, description="Hours without a command, message or request before a dream begins."
     )
     dream_every_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         6.0, description="Minimum hours between two completed dreams."
+    )
+    dream_overdue_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+        24.0,
+        description="Hours after the last completed dream when one begins although the fleet is not idle. Loads end it.",
     )
     dream_window_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         48.0, description="A dream reads the memories of this many last hours."

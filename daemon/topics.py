@@ -17,6 +17,7 @@ from handlers.index import IndexHandler
 from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
 from handlers.shared.embedding import Embedding
+from handlers.situate import SituateHandler
 from handlers.statistics import StatisticsHandler
 from providers.ports import WordEmbedder
 
@@ -52,7 +53,19 @@ def build_topics(
             waits_for=embedder_wait,
         ),
         # Few at once: a document may be as long as a book, and a batch is one transaction.
-        Topic("document", DocumentHandler(reader=database), batch=16, follow_ups=("index",)),
+        Topic(
+            "document",
+            DocumentHandler(reader=database, situate=dreamer.thinker is not None),
+            batch=16,
+            follow_ups=("index", "situate"),
+        ),
+        # One document at a time: a batch waits for a language model, and none of its effects is written before the last reply.
+        Topic(
+            "situate",
+            SituateHandler(reader=database, thinker=dreamer.thinker),
+            batch=1,
+            follow_ups=("index",),
+        ),
         # Lanes: a user's messages are read in order.
         Topic("facts", FactsHandler(reader=database), batch=128, lanes=32, follow_ups=("index",)),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.

@@ -24,12 +24,15 @@ where d.id = any($1) and d.content is not null and d.status <> 'deleted'
 
 WRITE = "select memoryd.write_chunks($1, $2, $3, $4, $5, $6::jsonb)"
 
+SITUATE = "insert into memoryd.jobs (topic, ref) select 'situate', u.id from unnest($1::uuid[]) as u(id)"
+
 
 class DocumentHandler:
-    """processing -> active, with chunks."""
+    """processing -> active, with chunks. `situate`: a language model then says where these stand."""
 
-    def __init__(self, *, reader: Reader) -> None:
+    def __init__(self, *, reader: Reader, situate: bool = False) -> None:
         self._reader = reader
+        self._situate = situate
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Cuts the documents."""
@@ -44,15 +47,20 @@ class DocumentHandler:
         }
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
+            changed: list[UUID] = []
             # In one order, since each is locked until the end.
             for i in sorted({j.ref for j in ours if j.ref is not None and j.ref in made}):
                 title, digest, parts = made[i]
-                await connection.execute(
+                added = await connection.fetchval(
                     WRITE,
                     *(i, title, digest),
                     [c.text for c in parts],
                     [c.context for c in parts],
                     json.dumps([c.headings for c in parts]),
                 )
+                if added:
+                    changed.append(i)
+            if changed and self._situate:
+                await connection.execute(SITUATE, changed)
 
         return commit

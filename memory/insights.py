@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
@@ -42,7 +43,10 @@ _HALF_WEIGHT_AT = 8
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """A row of dream_insights to write; `agent_id` is None when it is about several agents."""
+    """A row of dream_insights to write; `agent_id` is None when it is about several agents.
+
+    `resolved_at`: of failures, when the same succeeded afterwards. `topic`: the keywords that its memories share.
+    """
 
     category: Category
     text: str
@@ -50,16 +54,28 @@ class Insight:
     agent_id: str | None
     user_id: UUID | None
     source_memories: tuple[UUID, ...]
+    topic: tuple[str, ...] = ()
+    evidence_until: datetime | None = None
+    resolved_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KnownInsight:
-    """What is needed of an insight of an earlier dream to know it again."""
+    """What is needed of an insight of an earlier dream to know it again, and to hold later memories against it."""
 
     id: UUID
     category: str
     user_id: UUID | None
     source_memories: frozenset[UUID]
+    agent_id: str | None = None
+    text: str = ""
+    confidence: float = 0.5
+    topic: tuple[str, ...] = ()
+    judged_until: datetime | None = None
+    resolved_at: datetime | None = None
+    written_by: str | None = None
+    """The language model that wrote it; None: a rule."""
+    sources_hash: bytes | None = None
 
 
 def write_insight(cluster: Cluster) -> Insight | None:
@@ -72,13 +88,16 @@ def write_insight(cluster: Cluster) -> Insight | None:
     outcomes = [memory for memory in cluster.memories if memory.kind == "outcome"]
     keywords = core_keywords(cluster)
     if len(errors) > len(outcomes) and len(errors) >= 2:
-        text = _correction(errors, outcomes, keywords, cluster.common)
-        return _insight(cluster, "correction", _confidence(len(errors)), text)
+        cure = _cure(errors[-1], outcomes, cluster.common)
+        text = _correction(errors, cure, keywords)
+        insight = _insight(cluster, "correction", _confidence(len(errors)), text, keywords)
+        return insight if cure is None else replace(insight, resolved_at=cure.created_at)
     if len(outcomes) >= 3:
         text = _pattern(errors, outcomes, keywords)
-        return _insight(cluster, "pattern", _confidence(len(outcomes)), text)
+        return _insight(cluster, "pattern", _confidence(len(outcomes)), text, keywords)
     if len(cluster.memories) >= SUMMARY_FROM:
-        return _insight(cluster, "summary", SUMMARY_CONFIDENCE, _summary(cluster.memories, keywords))
+        text = _summary(cluster.memories, keywords)
+        return _insight(cluster, "summary", SUMMARY_CONFIDENCE, text, keywords)
     return None
 
 
@@ -107,7 +126,9 @@ def _confidence(evidence: int) -> float:
 # --- the sentences
 
 
-def _insight(cluster: Cluster, category: Category, confidence: float, text: str) -> Insight:
+def _insight(
+    cluster: Cluster, category: Category, confidence: float, text: str, keywords: Sequence[str]
+) -> Insight:
     agents = {memory.agent_id for memory in cluster.memories} - {SHARED_AGENT}
     return Insight(
         category=category,
@@ -116,24 +137,25 @@ def _insight(cluster: Cluster, category: Category, confidence: float, text: str)
         agent_id=agents.pop() if len(agents) == 1 else None,
         user_id=cluster.user_id,
         source_memories=tuple(memory.id for memory in cluster.memories),
+        topic=tuple(keywords),
+        evidence_until=max(memory.created_at for memory in cluster.memories),
     )
 
 
-def _correction(
-    errors: Sequence[Dreamable],
-    outcomes: Sequence[Dreamable],
-    keywords: Sequence[str],
-    common: frozenset[str],
-) -> str:
-    latest = errors[-1]
-    text = f"{len(errors)} failures{_about('around', keywords)} (latest: {_failure(latest)})"
+def _correction(errors: Sequence[Dreamable], cure: Dreamable | None, keywords: Sequence[str]) -> str:
+    text = f"{len(errors)} failures{_about('around', keywords)} (latest: {_failure(errors[-1])})"
+    return text if cure is None else f"{text}; afterwards worked: {task_of(cure)}"
+
+
+def _cure(latest: Dreamable, outcomes: Sequence[Dreamable], common: frozenset[str]) -> Dreamable | None:
+    """The first success after the latest failure of those that share most with it; None where none shares enough."""
     telling = set(latest.keywords) - common
     later = [memory for memory in outcomes if memory.created_at > latest.created_at]
-    # The first of those that share most with the failure: max keeps the earliest.
+    # max keeps the earliest of equals.
     cure = max(later, key=lambda memory: len(telling.intersection(memory.keywords)), default=None)
     if cure is None or len(telling.intersection(cure.keywords)) < CURE_KEYWORDS:
-        return text
-    return f"{text}; afterwards worked: {_task(cure)}"
+        return None
+    return cure
 
 
 def _pattern(errors: Sequence[Dreamable], outcomes: Sequence[Dreamable], keywords: Sequence[str]) -> str:
@@ -162,11 +184,11 @@ def _examples(memories: Sequence[Dreamable], keywords: Sequence[str]) -> str:
     """The most central memory (with most of the core keywords, then the newest) and the newest one."""
     core = set(keywords)
     central = max(reversed(memories), key=lambda memory: len(core.intersection(memory.keywords)))
-    typical, latest = _task(central), _task(memories[-1])
+    typical, latest = task_of(central), task_of(memories[-1])
     return f"typically: {typical}" if typical == latest else f"typically: {typical}; latest: {latest}"
 
 
-def _task(memory: Dreamable) -> str:
+def task_of(memory: Dreamable) -> str:
     """What a memory is about, in a phrase: its first line, of an outcome summary only the task."""
     head = memory.content.lstrip().partition("\n")[0]
     if found := _STATUS.fullmatch(head.rstrip()):
@@ -178,7 +200,7 @@ def _failure(memory: Dreamable) -> str:
     """The task of an error memory with the line that says why: the last one."""
     below_task = memory.content.strip().partition("\n")[2]
     why = one_line(below_task.rpartition("\n")[2].removeprefix("Error: "), _DETAIL)
-    task = _task(memory)
+    task = task_of(memory)
     return f"{task}: {why}" if why else task
 
 
@@ -196,6 +218,7 @@ class KnownInsights:
 
     def __init__(self, known: Iterable[KnownInsight]) -> None:
         self._known = {insight.id: insight for insight in known}
+        self._continued: dict[UUID, KnownInsight] = {}
         self._by_source: defaultdict[UUID, list[UUID]] = defaultdict(list)
         for insight in self._known.values():
             for source in insight.source_memories:
@@ -221,8 +244,16 @@ class KnownInsights:
         if best is None:
             return None
         found = UUID(int=-best[3])
-        del self._known[found]
+        self._continued[found] = self._known.pop(found)
         return found
+
+    def continued(self, insight_id: UUID) -> KnownInsight:
+        """One that was found."""
+        return self._continued[insight_id]
+
+    def left(self) -> list[KnownInsight]:
+        """Those that nothing has continued so far."""
+        return list(self._known.values())
 
 
 def _may_continue(insight: Insight, known: KnownInsight) -> bool:

@@ -17,7 +17,15 @@ from typing import Literal, TypeAlias, TypeVar
 
 import structlog
 
-from providers.ports import Embedder, LanguageModel, Rejected, Unavailable, Vectors, WrittenInsight
+from providers.ports import (
+    Embedder,
+    LanguageModel,
+    Rejected,
+    Situations,
+    Unavailable,
+    Vectors,
+    WrittenInsight,
+)
 
 State: TypeAlias = Literal["closed", "open"]
 OnChange: TypeAlias = Callable[[State, str, float], None]
@@ -197,6 +205,10 @@ class CircuitLanguageModel:
     async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
         """Write an insight, see `LanguageModel.insight`; every `Unavailable` has `retry_in` > 0."""
         return await self._circuit.call(lambda: self._inner.insight(memories, draft))
+
+    async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
+        """Situate chunks, see `LanguageModel.situate`; every `Unavailable` has `retry_in` > 0."""
+        return await self._circuit.call(lambda: self._inner.situate(document, chunks))
 
     async def close(self) -> None:
         """Close the language model within."""

@@ -8,7 +8,7 @@ the only ways in which a provider may fail: `Unavailable` (ask again later), `Re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:  # The child processes of the parser import this file, and need no numpy.
@@ -45,6 +45,18 @@ class Rejected(Exception):  # noqa: N818 - a verdict on the input
     def __init__(self, message: str, *, provider: str) -> None:
         super().__init__(message)
         self.provider = provider
+
+
+class Useless(Rejected):
+    """A language model replied, and the reply is of no use: no JSON, or not of the shape that was asked for.
+
+    Asked once more, it may do better.
+    """
+
+    def __init__(self, message: str, *, provider: str, tokens: int = 0) -> None:
+        """`tokens`: what the reply cost."""
+        super().__init__(message, provider=provider)
+        self.tokens = tokens
 
 
 class Unreadable(Exception):  # noqa: N818 - a verdict on the file
@@ -109,12 +121,25 @@ class Embedder(Protocol):
 class WrittenInsight:
     """What a language model makes of a cluster of memories.
 
-    `causal` has pairs (cause, effect) of distinct indexes into the memories that were given.
+    `causal` has (cause, effect, strength): two distinct indexes into the memories that were given, and from 0 to 1
+    how sure the model is.
     """
 
     text: str
     recommendation: str | None
-    causal: tuple[tuple[int, int], ...]
+    causal: tuple[tuple[int, int, float], ...]
+    tokens: int = field(default=0, compare=False)
+    """What the reply cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situations:
+    """What a language model says of where chunks stand in their document."""
+
+    sentences: tuple[str, ...]
+    """One for each chunk that was given, of one line; empty where the model has nothing to say."""
+    tokens: int = field(default=0, compare=False)
+    """What the reply cost."""
 
 
 class WordEmbedder(Embedder, Protocol):
@@ -126,7 +151,7 @@ class WordEmbedder(Embedder, Protocol):
 
 
 class LanguageModel(Protocol):
-    """Writes the insight of a dream."""
+    """Writes the insight of a dream, and says where the chunks of a document stand."""
 
     @property
     def name(self) -> str:
@@ -136,7 +161,14 @@ class LanguageModel(Protocol):
     async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
         """Say in one or two sentences what the memories teach; `draft` is the sentence that a rule wrote.
 
-        Raises `Unavailable`, or `Rejected` when the answer is of no use: the draft then stands.
+        Raises `Unavailable`, `Rejected`, or `Useless` when the answer is of no use: the draft then stands.
+        """
+        ...
+
+    async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
+        """Say of each chunk, in one sentence, where in the document it stands and what it is about.
+
+        `document` is what is to be known of the document: its title, and how it begins. Raises as `insight` does.
         """
         ...
 

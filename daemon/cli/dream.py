@@ -47,7 +47,7 @@ def dream(
 async def _dream(settings: Settings, database: Database) -> tuple[DreamReport, list[Any]]:
     from daemon.db.migrator import check_schema
     from daemon.logs import get_logger
-    from daemon.parts import build_dreamer
+    from daemon.parts import build_dreamer, build_thinker
     from handlers.shared.embedding import Embedding
 
     async with database.transaction() as connection:
@@ -55,7 +55,8 @@ async def _dream(settings: Settings, database: Database) -> tuple[DreamReport, l
         embedder = await embedder_of_database(settings, connection)
     model = language_model_of(settings)
     try:
-        dreamer = build_dreamer(settings, database, Embedding(embedder, database), model, get_logger())
+        thinker = build_thinker(settings, database, model, get_logger())
+        dreamer = build_dreamer(settings, database, Embedding(embedder, database), thinker, get_logger())
         report = await dreamer.dream("manual")
         if report is None:
             other = await database.fetchrow(RUNNING)

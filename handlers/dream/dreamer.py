@@ -1,32 +1,39 @@
-"""A dream: looks over the memories of the last two days, clusters them, writes what they say together, prunes.
+"""A dream: looks over the memories of the last two days, clusters them, writes what they say together, holds them against what
+earlier dreams said, draws again what lost its memories, and lets links fade that nothing uses.
 
 Promise: one dream at a time across daemons, see `lease.py`; a dream that lost its lease ends at the next chunk.
-The same cluster seen again updates its insight.
+The same cluster seen again updates its insight; a language model is not asked about the same memories twice.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from uuid import UUID
+from datetime import datetime
+from hashlib import sha256
+from uuid import UUID, uuid4
 
 from structlog.typing import FilteringBoundLogger
 
-from handlers.dream import lease
+from handlers.dream import lease, writer
 from handlers.dream.lease import MIN_MEMORIES, When
-from handlers.dream.model import Worded, word
-from handlers.dream.reader import read_known, read_memories
+from handlers.dream.model import Cause, Wording
+from handlers.dream.reader import read_known, read_memories, read_stale
 from handlers.dream.report import DreamReport, Trigger
-from handlers.dream.writer import prune, write_insights
+from handlers.dream.writer import Drawn
 from handlers.shared.embedding import Embedding
 from handlers.shared.ports import Store
+from handlers.shared.thinking import Thinker
 from memory.clustering import Cluster, ClusteringStoppedError, cluster
-from memory.insights import Insight, KnownInsights, write_insight
-from providers.ports import LanguageModel
+from memory.insights import KnownInsights, write_insight
+from memory.judging import judge
 
 CHUNK = 500
 """Clusters that are written at once."""
+CHUNK_WITH_MODEL = 10
+"""Where a language model puts them in words: a dream that is killed has paid for at most so many in vain."""
+REDRAWN = 200
+"""Insights that are drawn again at once."""
 
 
 class Dreamer:
@@ -37,20 +44,21 @@ class Dreamer:
         *,
         store: Store,
         embedding: Embedding,
-        language_model: LanguageModel | None,
+        thinker: Thinker | None,
         logger: FilteringBoundLogger,
         idle_hours: float,
         every_hours: float,
         window_hours: float,
+        overdue_hours: float,
     ) -> None:
         self._store = store
         self._embedding = embedding
-        self._model = language_model
+        self.thinker = thinker
         self._log = logger
-        self._when = When(idle_hours * 3600, every_hours * 3600, window_hours * 3600)
+        self._when = When(idle_hours * 3600, every_hours * 3600, window_hours * 3600, overdue_hours * 3600)
 
     async def due(self) -> bool:
-        """Whether the fleet is idle, the last dream long enough ago, and there is something to dream about."""
+        """Whether the fleet is idle or a dream overdue, and there is something to dream about."""
         return await lease.is_due(self._store, self._when)
 
     async def end_dead(self) -> None:
@@ -77,6 +85,8 @@ class Dreamer:
 
     async def _dream(self, dream_id: UUID, lost: asyncio.Event) -> DreamReport:
         report = DreamReport(dream_id, "interrupted")
+        wording = Wording(self.thinker)
+        read_at = await self._store.fetchval("select now()")
         memories, vectors = await read_memories(self._store, self._when.window_seconds, lost=lost)
         report = replace(report, memories_scanned=len(memories))
         clusters: list[Cluster] = []
@@ -88,37 +98,116 @@ class Dreamer:
                 )
             except ClusteringStoppedError:
                 return report
+        del vectors
         report = replace(report, clusters_found=len(clusters))
         known = await read_known(self._store)
-        for start in range(0, len(clusters), CHUNK):
-            if lost.is_set():
-                return report
-            written = await self._write(dream_id, clusters[start : start + CHUNK], known, lost)
-            report = replace(report, insights_generated=report.insights_generated + written)
+        size = CHUNK if self.thinker is None else CHUNK_WITH_MODEL
+        try:
+            for start in range(0, len(clusters), size):
+                if lost.is_set():
+                    return report
+                chunk = _Chunk(self._store, dream_id, known, wording, read_at)
+                for found in clusters[start : start + size]:
+                    if lost.is_set():
+                        return report
+                    await chunk.draw(found)
+                written = await chunk.write(self._embedding)
+                report = replace(report, insights_generated=report.insights_generated + written)
+            verdicts = await asyncio.to_thread(judge, known.left(), memories)
+            if verdicts:
+                await writer.write_verdicts(self._store, verdicts)
+                report = replace(report, insights_judged=len(verdicts))
+            del memories
+            report = replace(report, insights_redrawn=await self._redraw(dream_id, wording, lost))
+        finally:
+            self._tell(wording)
         if lost.is_set():
             return report
-        return replace(report, status="completed", associations_pruned=await prune(self._store))
+        await writer.count_uses(self._store, dream_id)
+        report = replace(report, links_faded=await writer.fade(self._store))
+        return replace(report, status="completed", associations_pruned=await writer.prune(self._store))
 
-    async def _write(
-        self, dream_id: UUID, clusters: Sequence[Cluster], known: KnownInsights, lost: asyncio.Event
-    ) -> int:
-        insights: list[Insight] = []
-        causes: list[tuple[UUID, UUID]] = []
-        for found in clusters:
-            draft = write_insight(found)
-            if draft is None:
-                continue
-            worded = Worded([draft])
-            if self._model is not None and not lost.is_set():
-                worded = await word(self._model, found, draft, logger=self._log)
-            insights += worded.insights
-            causes += worded.causes
-        if not insights:
-            return 0
-        embeddings = await self._embedding.if_possible(
-            {n: i.text for n, i in enumerate(insights)}, patience=None
-        )
-        await write_insights(
-            self._store, dream_id, insights, causes=causes, embeddings=embeddings, known=known
-        )
-        return len(insights)
+    async def _redraw(self, dream_id: UUID, wording: Wording, lost: asyncio.Event) -> int:
+        """Draws insights again whose memories changed or went; those that have nothing to say any more are deleted."""
+        total = 0
+        while not lost.is_set():
+            read_at = await self._store.fetchval("select now()")
+            stale = await read_stale(self._store, REDRAWN)
+            chunk = _Chunk(self._store, dream_id, KnownInsights(()), wording, read_at)
+            empty = [
+                one.id for one in stale if one.cluster is None or not await chunk.draw(one.cluster, one.id)
+            ]
+            total += await chunk.write(self._embedding)
+            if empty:
+                total += await writer.drop_stale(self._store, empty)
+            if len(stale) < REDRAWN:
+                break
+        return total
+
+    def _tell(self, wording: Wording) -> None:
+        for reason, insights in sorted(wording.by_rule.items()):
+            self._log.info("insight_by_rule", provider=wording.model, reason=reason, insights=insights)
+
+
+class _Chunk:
+    """Insights that are written together."""
+
+    def __init__(
+        self, store: Store, dream_id: UUID, known: KnownInsights, wording: Wording, read_at: datetime
+    ) -> None:
+        self._store = store
+        self._dream_id = dream_id
+        self._known = known
+        self._wording = wording
+        self._read_at = read_at
+        self._drawn: list[Drawn] = []
+        self._causes: list[Cause] = []
+        self._confirmed: list[UUID] = []
+
+    async def draw(self, found: Cluster, as_id: UUID | None = None) -> bool:
+        """Draws the insight of a cluster, as the one with this id; whether there is one."""
+        draft = write_insight(found)
+        if draft is None:
+            return False
+        sources_hash = _hash(found)
+        insight_id = as_id or self._known.find(draft)
+        if insight_id is not None and as_id is None and self._wording.model is not None:
+            before = self._known.continued(insight_id)
+            if before.written_by == self._wording.model and before.sources_hash == sources_hash:
+                self._confirmed.append(insight_id)
+                if (beside := self._known.find(replace(draft, category="recommendation"))) is not None:
+                    self._confirmed.append(beside)
+                return True
+        worded = await self._wording.word(found, draft)
+        for n, insight in enumerate(worded.insights):
+            if n > 0 or insight_id is None:
+                insight_id = self._known.find(insight) or uuid4()
+            self._drawn.append(Drawn(insight_id, insight, worded.by, sources_hash))
+        self._causes += worded.causes
+        return True
+
+    async def write(self, embedding: Embedding) -> int:
+        """Writes all that was drawn; how many insights."""
+        if self._confirmed:
+            await writer.confirm(self._store, self._dream_id, self._confirmed)
+        if self._drawn:
+            embeddings = await embedding.if_possible(
+                {n: one.insight.text for n, one in enumerate(self._drawn)}, patience=None
+            )
+            await writer.write_insights(
+                self._store,
+                self._dream_id,
+                self._drawn,
+                causes=self._causes,
+                embeddings=embeddings,
+                read_at=self._read_at,
+            )
+        return len(self._confirmed) + len(self._drawn)
+
+
+def _hash(found: Cluster) -> bytes:
+    """Of the memories of a cluster, and of what they say."""
+    digest = sha256()
+    for memory in found.memories:
+        digest.update(memory.id.bytes + sha256(f"{memory.kind} {memory.content}".encode()).digest())
+    return digest.digest()

@@ -1,7 +1,7 @@
 """Which dream runs: a row of dream_sessions under a unique index, with a lease.
 
 Promise: one dream at a time across daemons, also behind a pooler and after a kill -9. An idle dream ends when a
-command or a load arrives.
+command, a message, a request or a load arrives; an overdue one only when a load arrives.
 """
 
 from __future__ import annotations
@@ -21,20 +21,38 @@ LEASE_SECONDS = 20.0
 """Shorter than a claim: when a killed daemon's request is taken up again, its dream has ended."""
 RENEW_SECONDS = 1.0
 
-_DUE = """
+# Nothing was asked of the fleet: no command, no message, no request, no context.
+_QUIET = """
        not exists (select from public.agent_commands c
                    where c.created_at > now() - make_interval(secs => $1) and c.created_at <= now())
    and not exists (select from public.agent_commands c where c.status = 'running')
+   and coalesce((select max(m.created_at) from public.conversation_messages m where m.created_at <= now())
+                <= now() - make_interval(secs => $1), true)
+   and coalesce((select max(r.created_at) from public.memory_requests r
+                 where r.created_at <= now() and r.kind <> 'dream')
+                <= now() - make_interval(secs => $1), true)
+   and coalesce((select max(q.query_time) from public.memory_queries q where q.query_time <= now())
+                <= now() - make_interval(secs => $1), true)
    and not exists (select from public.dream_sessions d where d.status = 'completed'
                    and d.finished_at > now() - make_interval(secs => $2))
-   and not exists (select from public.dream_sessions d where d.status = 'running' and d.lease_until > now())
+"""
+
+# The last dream is too long ago; before the first one, the installation.
+_OVERDUE = """
+       not exists (select from public.dream_sessions d where d.status = 'completed'
+                   and d.finished_at > now() - make_interval(secs => $5))
+   and exists (select from memoryd.migrations m where m.applied_at <= now() - make_interval(secs => $5))
+"""
+
+_POSSIBLE = """
+       not exists (select from public.dream_sessions d where d.status = 'running' and d.lease_until > now())
    and (select count(*) from (select from public.agent_memory m
                               where m.created_at at time zone 'utc'
                                     > (now() - make_interval(secs => $3)) at time zone 'utc'
                               limit $4) m) = $4
    and not memoryd.is_busy()
 """
-DUE = f"select {_DUE}"
+DUE = f"select ({_QUIET} or {_OVERDUE}) and {_POSSIBLE}"
 
 # Begins and ends of dreams take this lock and then read the clock, so a dream that begins after another one has a later time.
 LOCK = "select memoryd.lock('dream_sessions')"
@@ -58,50 +76,65 @@ returning id
 # Asked once more: since this daemon found a dream due, another may have dreamt it from beginning to end.
 BEGIN_IDLE = f"""
 insert into public.dream_sessions (trigger, started_at, lease_until)
-select 'idle', clock_timestamp(), now() + make_interval(secs => $5)
-where {_DUE}
+select case when {_QUIET} then 'idle' else 'overdue' end, clock_timestamp(), now() + make_interval(secs => $6)
+where ({_QUIET} or {_OVERDUE}) and {_POSSIBLE}
 on conflict do nothing
 returning id
 """
 
-# No row when the dream is no longer ours, or when it is an idle dream and there is work for the fleet.
+# No row when the dream is no longer ours, or gives way: an idle one to any work, an overdue one to a load.
 RENEW = """
 update public.dream_sessions d
 set lease_until = now() + make_interval(secs => $2)
 where d.id = $1
   and d.status = 'running'
   and (d.trigger = 'manual'
-       or coalesce((select max(c.created_at) from public.agent_commands c where c.created_at <= now())
-                <= d.started_at, true)
-          and not exists (select from public.agent_commands c where c.status = 'running')
-          and not memoryd.is_busy())
+       or not memoryd.is_busy()
+          and (d.trigger = 'overdue'
+               or coalesce((select max(c.created_at) from public.agent_commands c where c.created_at <= now())
+                        <= d.started_at, true)
+                  and not exists (select from public.agent_commands c where c.status = 'running')
+                  and coalesce((select max(m.created_at) from public.conversation_messages m where m.created_at <= now())
+                               <= d.started_at, true)
+                  and coalesce((select max(r.created_at) from public.memory_requests r
+                                where r.created_at <= now() and r.kind <> 'dream') <= d.started_at, true)
+                  and coalesce((select max(q.query_time) from public.memory_queries q where q.query_time <= now())
+                               <= d.started_at, true)))
 returning 1
 """
 
 FINISH = """
 update public.dream_sessions
 set status = $2, finished_at = clock_timestamp(), memories_scanned = $3, clusters_found = $4, insights_generated = $5,
-    associations_pruned = $6
+    associations_pruned = $6, insights_judged = $7, insights_redrawn = $8, links_faded = $9
 where id = $1 and status = 'running'
 """
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """When an idle dream is due: the fleet is quiet for so long, the last dream so long ago, and in the window are memories."""
+    """When a dream is due: the fleet is quiet for so long and the last dream so long ago, or the last dream is overdue; and in
+    the window are memories."""
 
     idle_seconds: float
     every_seconds: float
     window_seconds: float
+    overdue_seconds: float
 
     @property
-    def arguments(self) -> tuple[float, float, float, int]:
+    def arguments(self) -> tuple[float, float, float, int, float]:
         """Of the statements that ask whether a dream is due."""
-        return self.idle_seconds, self.every_seconds, self.window_seconds, MIN_MEMORIES
+        return (
+            self.idle_seconds,
+            self.every_seconds,
+            self.window_seconds,
+            MIN_MEMORIES,
+            self.overdue_seconds,
+        )
 
 
 async def is_due(store: Store, when: When) -> bool:
-    """Whether the fleet is idle, the last dream long enough ago, and there is something to dream about."""
+    """Whether a dream is due, and there is something to dream about."""
     return bool(await store.fetchval(DUE, *when.arguments))
 
 
@@ -158,4 +191,7 @@ async def finish(store: Store, report: DreamReport) -> None:
             report.clusters_found,
             report.insights_generated,
             report.associations_pruned,
+            report.insights_judged,
+            report.insights_redrawn,
+            report.links_faded,
         )

@@ -1,43 +1,68 @@
 """A language model's words for what the rules found.
 
-Promise: where the model has none, or does not answer, the rule's own sentence stands.
+Promise: where there is no model, or it does not answer, the rule's own sentence stands. What the model's reply can change is
+the text, one recommendation, and causal links between memories that it was shown; never a category, a confidence or a source.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from structlog.typing import FilteringBoundLogger
-
+from handlers.shared.thinking import Silent, Thinker
 from memory.clustering import Cluster
 from memory.insights import Insight
-from providers.ports import LanguageModel, Rejected, Unavailable
 
 MAX_MEMORIES = 30
 """Memories of one cluster that a language model is shown."""
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """One memory brought about another."""
+
+    effect: UUID
+    cause: UUID
+    strength: float
+
+
+@dataclass(frozen=True, slots=True)
 class Worded:
-    """The insights of one cluster, and pairs (effect, cause) of its memories."""
+    """The insights of one cluster, and causes among its memories. `by`: the model that wrote them; None: a rule."""
 
     insights: Sequence[Insight]
-    causes: Sequence[tuple[UUID, UUID]] = ()
+    causes: Sequence[Cause] = ()
+    by: str | None = None
 
 
-async def word(
-    model: LanguageModel, cluster: Cluster, draft: Insight, *, logger: FilteringBoundLogger
-) -> Worded:
-    """The model's words for the rule's insight, and its recommendation, if it has one."""
-    shown = cluster.memories[-MAX_MEMORIES:]
-    try:
-        written = await model.insight([m.content for m in shown], draft.text)
-    except (Unavailable, Rejected) as error:
-        logger.info("insight_by_rule", provider=error.provider, error=type(error).__name__)
-        return Worded([draft])
-    insights = [replace(draft, text=written.text)]
-    if written.recommendation:
-        insights.append(replace(draft, category="recommendation", text=written.recommendation))
-    return Worded(insights, [(shown[effect].id, shown[cause].id) for cause, effect in written.causal])
+@dataclass(slots=True)
+class Wording:
+    """Puts the insights of one dream in words. `by_rule`: how often the model did not, by reason."""
+
+    thinker: Thinker | None
+    by_rule: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def model(self) -> str | None:
+        """The model that writes; None: rules do."""
+        return None if self.thinker is None else self.thinker.name
+
+    async def word(self, cluster: Cluster, draft: Insight) -> Worded:
+        """The model's words for the rule's insight, and its recommendation, if it has one."""
+        if self.thinker is None:
+            return Worded([draft])
+        shown = cluster.memories[-MAX_MEMORIES:]
+        try:
+            written = await self.thinker.insight([m.content for m in shown], draft.text)
+        except Silent as silent:
+            self.by_rule[silent.reason] += 1
+            return Worded([draft])
+        insights = [replace(draft, text=written.text)]
+        if written.recommendation:
+            insights.append(replace(draft, category="recommendation", text=written.recommendation))
+        causes = [
+            Cause(shown[effect].id, shown[cause].id, strength) for cause, effect, strength in written.causal
+        ]
+        return Worded(insights, causes, self.thinker.name)

@@ -6,12 +6,13 @@ Promise: nothing of a user who has turned memory off, and nothing that has expir
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from handlers.shared.embedding import embedding_of
 from handlers.shared.ports import Reader, Store
-from memory.clustering import Dreamable
+from memory.clustering import Cluster, Dreamable
 from memory.insights import KnownInsight, KnownInsights
 from memory.vectors import Vectors, stacked
 
@@ -19,23 +20,48 @@ PAGE = 5000
 
 SINCE = "select now() - make_interval(secs => $1)"
 
-READ_PAGE = f"""
+_READ = f"""
 select m.id, m.agent_id, m.user_id, m.kind, left(m.content, 600) as content, m.keywords, m.created_at, e.embedding
 from public.agent_memory m
 left join lateral {embedding_of("m")} e on true
-where m.created_at at time zone 'utc' > $1::timestamptz at time zone 'utc'
-  and (m.created_at at time zone 'utc', m.id) > ($2::timestamptz at time zone 'utc', $3)
-  and (m.expires_at is null or m.expires_at > now())
+where (m.expires_at is null or m.expires_at > now())
   and not exists (select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
-order by m.created_at at time zone 'utc', m.id
-limit $4
 """  # noqa: S608 - our own words
 
+READ_PAGE = f"""{_READ}
+  and m.created_at at time zone 'utc' > $1::timestamptz at time zone 'utc'
+  and (m.created_at at time zone 'utc', m.id) > ($2::timestamptz at time zone 'utc', $3)
+order by m.created_at at time zone 'utc', m.id
+limit $4
+"""
+
+READ_SOURCES = f"{_READ} and m.id = any($1)"
+
 READ_KNOWN = """
-select id, category, user_id, source_memories
+select id, category, user_id, source_memories, agent_id, insight, confidence, topic, judged_until, resolved_at, written_by,
+       sources_hash
 from public.dream_insights
 where generated_at > now() - interval '30 days'
 """
+
+READ_STALE = """
+select id, user_id, source_memories, category
+from public.dream_insights
+where stale and last_modified_human is null
+order by generated_at
+limit $1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """An insight that must be drawn again, and what is left of the memories that it was drawn from.
+
+    None for a recommendation: a model writes it beside an insight, when that is drawn.
+    """
+
+    id: UUID
+    cluster: Cluster | None
 
 
 async def read_memories(
@@ -57,11 +83,44 @@ async def read_memories(
 
 
 async def read_known(reader: Reader) -> KnownInsights:
-    """The insights that this dream's may continue."""
+    """The insights that this dream's may continue, and that it holds later memories against."""
     return KnownInsights(
-        KnownInsight(r["id"], r["category"], r["user_id"], frozenset(r["source_memories"]))
+        KnownInsight(
+            id=r["id"],
+            category=r["category"],
+            user_id=r["user_id"],
+            source_memories=frozenset(r["source_memories"]),
+            agent_id=r["agent_id"],
+            text=r["insight"],
+            confidence=r["confidence"],
+            topic=tuple(r["topic"]),
+            judged_until=r["judged_until"],
+            resolved_at=r["resolved_at"],
+            written_by=r["written_by"],
+            sources_hash=r["sources_hash"],
+        )
         for r in await reader.fetch(READ_KNOWN)
     )
+
+
+async def read_stale(reader: Reader, limit: int) -> list[Stale]:
+    """Insights to draw again, the oldest first. Of their memories only those of the insight's own user count."""
+    rows = await reader.fetch(READ_STALE, limit)
+    sources = list({source for r in rows for source in r["source_memories"]})
+    memories = {r["id"]: _dreamable(r) for r in await reader.fetch(READ_SOURCES, sources)} if sources else {}
+    found: list[Stale] = []
+    for row in rows:
+        left = [
+            memories[one]
+            for one in row["source_memories"]
+            if one in memories and memories[one].user_id == row["user_id"]
+        ]
+        left.sort(key=lambda memory: (memory.created_at, memory.id.int))
+        redrawable = left and row["category"] != "recommendation"
+        found.append(
+            Stale(row["id"], Cluster(row["user_id"], tuple(left), frozenset()) if redrawable else None)
+        )
+    return found
 
 
 def _dreamable(row: Any) -> Dreamable:

@@ -7,6 +7,7 @@ from typing import Literal
 from uuid import UUID
 
 Trigger = Literal["idle", "manual"]
+"""Why a dream is begun. An idle one may turn out to be overdue: the fleet was never idle for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,4 +19,9 @@ class DreamReport:
     memories_scanned: int = 0
     clusters_found: int = 0
     insights_generated: int = 0
+    insights_judged: int = 0
+    """Insights of earlier dreams whose confidence changed by what happened since."""
+    insights_redrawn: int = 0
+    """Insights that were drawn again, or deleted, because memories that they were drawn from changed or went."""
+    links_faded: int = 0
     associations_pruned: int = 0

@@ -1,26 +1,37 @@
-"""What a dream writes: insights with their embeddings, the causes that a model named; and what it prunes.
+"""What a dream writes: insights with their embeddings, the causes that a model named, verdicts; and what it forgets.
 
-Promise: the same cluster seen again updates its insight; the insights of a chunk and their causes are written together.
+Promise: the same cluster seen again updates its insight; the insights of a chunk and their causes are written together. Nothing
+that a person wrote into an insight is changed, and no insight that a person wrote into is deleted.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from pgvector import Vector
 
+from handlers.dream.model import Cause
 from handlers.shared.ports import Store
-from memory.insights import Insight, KnownInsights
+from memory.insights import Insight
+from memory.judging import Verdict
 
 # What a person wrote into an insight stays.
 WRITE_INSIGHTS = """
 insert into public.dream_insights as i
-    (id, agent_id, user_id, insight, source_memories, category, confidence, embedding, dream_id)
-select coalesce(n.id, gen_random_uuid()), n.agent_id, n.user_id, n.insight,
-       array(select jsonb_array_elements_text(n.sources)::uuid), n.category, n.confidence, memoryd.comparable(n.embedding), $9
-from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::jsonb[], $6::text[], $7::double precision[], $8::vector[])
-     as n(id, agent_id, user_id, insight, sources, category, confidence, embedding)
+    (id, agent_id, user_id, insight, source_memories, category, confidence, embedding, dream_id, topic, written_by,
+     sources_hash, evidence_until, judged_until, resolved_at)
+select n.id, n.agent_id, n.user_id, n.insight,
+       array(select jsonb_array_elements_text(n.sources)::uuid), n.category, n.confidence, memoryd.comparable(n.embedding), $9,
+       array(select jsonb_array_elements_text(n.topic)), n.written_by, n.sources_hash, n.evidence_until, n.evidence_until,
+       n.resolved_at
+from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::jsonb[], $6::text[], $7::double precision[], $8::vector[],
+            $10::jsonb[], $11::text[], $12::bytea[], $13::timestamptz[], $14::timestamptz[])
+     as n(id, agent_id, user_id, insight, sources, category, confidence, embedding, topic, written_by, sources_hash,
+          evidence_until, resolved_at)
 on conflict (id) do update
 set agent_id = excluded.agent_id,
     insight = case when i.last_modified_human is null then excluded.insight else i.insight end,
@@ -29,24 +40,71 @@ set agent_id = excluded.agent_id,
     confidence = excluded.confidence,
     embedding = case when i.last_modified_human is null then excluded.embedding else i.embedding end,
     generated_at = now(),
-    dream_id = excluded.dream_id
+    dream_id = excluded.dream_id,
+    topic = excluded.topic,
+    written_by = excluded.written_by,
+    sources_hash = excluded.sources_hash,
+    evidence_until = excluded.evidence_until,
+    judged_until = excluded.judged_until,
+    resolved_at = excluded.resolved_at,
+    stale = false
+where i.user_id is not distinct from excluded.user_id
+"""
+
+# Memories that were deleted or changed since the dream read them.
+RECHECK = "select memoryd.recheck_insights($1, $2)"
+
+# The model has written about the very same memories before.
+CONFIRM = """
+update public.dream_insights set generated_at = now(), dream_id = $2 where id = any($1)
+"""
+
+DROP_STALE = """
+with gone as (
+    delete from public.dream_insights i
+    where i.id = any($1) and i.stale and i.last_modified_human is null
+    returning 1
+)
+select count(*) from gone
+"""
+
+JUDGE = """
+update public.dream_insights i
+set confidence = n.confidence, resolved_at = n.resolved_at, judged_until = n.judged_until,
+    insight = case when i.last_modified_human is null then coalesce(n.insight, i.insight) else i.insight end
+from unnest($1::uuid[], $2::double precision[], $3::timestamptz[], $4::timestamptz[], $5::text[])
+     as n(id, confidence, resolved_at, judged_until, insight)
+where i.id = n.id and not i.stale
 """
 
 # Locked, so that none of them is gone when the links' foreign keys are checked. These links are from a model, so not
-# `automatic`.
+# `automatic`. Both ends belong to one user: a model names places in a list that is one user's, and this asks once more.
 WRITE_CAUSES = """
 with memories as materialized (
-    select m.id from public.agent_memory m where m.id = any($1::uuid[] || $2::uuid[]) order by m.id for key share
+    select m.id, m.user_id from public.agent_memory m where m.id = any($1::uuid[] || $2::uuid[]) order by m.id for key share
 )
-insert into public.memory_associations (memory_id, related_memory_id, association_type, strength)
-select n.effect, n.cause, 'causal', 0.5
-from unnest($1::uuid[], $2::uuid[]) as n(effect, cause)
-where n.effect in (select m.id from memories m)
-  and n.cause in (select m.id from memories m)
+insert into public.memory_associations as a (memory_id, related_memory_id, association_type, strength)
+select n.effect, n.cause, 'causal', n.strength
+from unnest($1::uuid[], $2::uuid[], $3::double precision[]) as n(effect, cause, strength)
+join memories e on e.id = n.effect
+join memories c on c.id = n.cause and c.user_id is not distinct from e.user_id
 order by n.effect, n.cause
 on conflict (memory_id, related_memory_id) do update
-set association_type = 'causal', automatic = false, updated_at = now()
+set association_type = 'causal', automatic = false, strength = greatest(a.strength, excluded.strength), updated_at = now()
 """
+
+# Retrievals since the last dream that counted any; at most as long as they are kept.
+COUNT_USES = """
+with until as materialized (
+    update public.dream_sessions set queries_until = now() - interval '1 minute' where id = $1 returning queries_until
+)
+select memoryd.count_uses(
+    coalesce((select max(d.queries_until) from public.dream_sessions d where d.id <> $1), '-infinity'), u.queries_until)
+from until u
+"""
+FADE = "select memoryd.fade_links(now(), $1)"
+WEIGH = "select memoryd.weigh_memories(now())"
+FADED_AT_ONCE = 20_000
 
 PRUNE = """
 with pruned as (
@@ -59,32 +117,92 @@ select count(*) from pruned
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """An insight to write. `by`: the model that wrote it; None: a rule."""
+
+    id: UUID
+    insight: Insight
+    by: str | None
+    sources_hash: bytes
+
+
 async def write_insights(
     store: Store,
     dream_id: UUID,
-    insights: Sequence[Insight],
+    drawn: Sequence[Drawn],
     *,
-    causes: Sequence[tuple[UUID, UUID]],
+    causes: Sequence[Cause],
     embeddings: Mapping[int, Vector],
-    known: KnownInsights,
+    read_at: datetime,
 ) -> None:
-    """Writes the insights, each with its embedding by its place, and `causes`: pairs (effect, cause) of memories."""
+    """Writes the insights, each with its embedding by its place, and `causes`. `read_at`: when their memories were read."""
+    insights = [one.insight for one in drawn]
     async with store.transaction() as connection:
         await connection.execute(
             WRITE_INSIGHTS,
-            [known.find(i) for i in insights],
+            [one.id for one in drawn],
             [i.agent_id for i in insights],
             [i.user_id for i in insights],
             [i.text for i in insights],
-            ["[" + ",".join(f'"{m}"' for m in i.source_memories) + "]" for i in insights],
+            [json.dumps([str(m) for m in i.source_memories]) for i in insights],
             [i.category for i in insights],
             [i.confidence for i in insights],
             [embeddings.get(n) for n in range(len(insights))],
             dream_id,
+            [json.dumps(i.topic) for i in insights],
+            [one.by for one in drawn],
+            [one.sources_hash for one in drawn],
+            [i.evidence_until for i in insights],
+            [i.resolved_at for i in insights],
         )
         if causes:
-            unique = sorted(set(causes))
-            await connection.execute(WRITE_CAUSES, [e for e, _ in unique], [c for _, c in unique])
+            surest = {(c.effect, c.cause): c.strength for c in sorted(causes, key=lambda c: c.strength)}
+            pairs = sorted(surest)
+            await connection.execute(
+                WRITE_CAUSES, [e for e, _ in pairs], [c for _, c in pairs], [surest[pair] for pair in pairs]
+            )
+        await connection.execute(RECHECK, [one.id for one in drawn], read_at)
+    # Once more, for memories that went while this was committed.
+    await store.execute(RECHECK, [one.id for one in drawn], read_at)
+
+
+async def confirm(store: Store, dream_id: UUID, insights: Sequence[UUID]) -> None:
+    """Notes that these insights were drawn again from the very same memories."""
+    await store.execute(CONFIRM, list(insights), dream_id)
+
+
+async def drop_stale(store: Store, insights: Sequence[UUID]) -> int:
+    """Deletes insights that say nothing without the memories that are gone; how many."""
+    return int(await store.fetchval(DROP_STALE, list(insights)))
+
+
+async def write_verdicts(store: Store, verdicts: Sequence[Verdict]) -> None:
+    """Writes what later memories did to insights."""
+    await store.execute(
+        JUDGE,
+        [v.id for v in verdicts],
+        [v.confidence for v in verdicts],
+        [v.resolved_at for v in verdicts],
+        [v.judged_until for v in verdicts],
+        [v.text for v in verdicts],
+    )
+
+
+async def count_uses(store: Store, dream_id: UUID) -> None:
+    """Counts what was retrieved since the last dream, and writes what that does to the weights of memories."""
+    await store.execute(COUNT_USES, dream_id)
+    await store.execute(WEIGH)
+
+
+async def fade(store: Store) -> int:
+    """Lets links fade that nothing uses; how many. In transactions of bounded size."""
+    total = 0
+    while faded := int(await store.fetchval(FADE, FADED_AT_ONCE)):
+        total += faded
+        if faded < FADED_AT_ONCE:
+            break
+    return total
 
 
 async def prune(store: Store) -> int:

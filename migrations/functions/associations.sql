@@ -33,8 +33,8 @@ as $$
 $$;
 
 -- Deletes the links of memories whose text has changed, and queues new ones for those that were linked to
--- them. They themselves are linked once they are indexed. A link that is being made of the old text waits for
--- this, or this for it (see memoryd.stamp_memory).
+-- them. They themselves are linked once they are indexed. A link that is being made of the old text waits
+-- for this, or this for it (see memoryd.stamp_memory). Insights that were drawn from them are drawn again.
 create or replace function memoryd.memories_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -51,6 +51,7 @@ begin
     if changed is null then
         return null;
     end if;
+    perform memoryd.outdate_insights(changed, '{}');
     with unlinked as (
         -- One index look-up for each changed memory and direction.
         delete from public.memory_associations a

@@ -154,6 +154,18 @@ begin
 end
 $$;
 
+-- The context of a chunk without the sentence that a language model has added to it.
+create or replace function memoryd.context_by_rule(p_context text, p_situation text) returns text
+language sql immutable parallel safe
+return case when p_situation <> ''
+            then left(p_context, greatest(0, length(p_context) - length(p_situation) - 1))
+            else p_context end;
+
+-- What a chunk says under which headings: a language model is not asked twice about the same.
+create or replace function memoryd.chunk_key(p_text text, p_headings text[]) returns text
+language sql immutable parallel safe
+return md5(to_jsonb(p_headings)::text || p_text);
+
 -- The second half of memoryd.write_chunks().
 create or replace function memoryd.replace_chunks(
     p_document public.documents, p_texts text[], p_contexts text[], p_headings jsonb) returns integer
@@ -163,15 +175,22 @@ as $$
 declare
     kept uuid[];
     places integer[];
+    keys text[];
+    situations text[];
     added integer;
 begin
+    select array_agg(s.key), array_agg(s.situation) into keys, situations
+    from (select distinct on (1) memoryd.chunk_key(c.chunk_text, c.headings) as key, c.situation
+          from public.memory_chunks c
+          where c.document_id = (p_document).id and c.situation is not null) s;
     -- Of several chunks with the same words the first is the first, and so on.
     with there as (
-        select c.id, c.chunk_index,
-               row_number() over (partition by c.chunk_text, c.context, c.headings order by c.chunk_index)
-                   as nth,
-               c.chunk_text, c.context, c.headings
-        from public.memory_chunks c where c.document_id = (p_document).id
+        select t.id, row_number() over (partition by t.chunk_text, t.context, t.headings
+                                        order by t.chunk_index) as nth,
+               t.chunk_text, t.context, t.headings
+        from (select c.id, c.chunk_index, c.chunk_text, c.headings,
+                     memoryd.context_by_rule(c.context, c.situation) as context
+              from public.memory_chunks c where c.document_id = (p_document).id) t
     ), wanted as (
         select w.chunk_text, w.context, w.headings, w.place,
                row_number() over (partition by w.chunk_text, w.context, w.headings order by w.place) as nth
@@ -195,12 +214,16 @@ begin
     from unnest(kept, places) as k(id, place)
     where c.id = k.id and c.chunk_index <> k.place;
     insert into public.memory_chunks (
-        document_id, chunk_index, chunk_text, context, headings, metadata, access_level, visibility_tags)
-    select (p_document).id, t.place - 1, t.chunk_text, t.context,
-           array(select jsonb_array_elements_text(p_headings -> (t.place - 1)::integer)),
-           memoryd.chunk_metadata('{}', (p_document).metadata), (p_document).access_level,
-           (p_document).visibility_tags
-    from unnest(p_texts, p_contexts) with ordinality as t(chunk_text, context, place)
+        document_id, chunk_index, chunk_text, context, situation, headings, metadata, access_level,
+        visibility_tags)
+    select (p_document).id, t.place - 1, t.chunk_text, concat_ws(E'\n', t.context, nullif(s.situation, '')),
+           s.situation, t.headings, memoryd.chunk_metadata('{}', (p_document).metadata),
+           (p_document).access_level, (p_document).visibility_tags
+    from (select w.chunk_text, w.context, w.place,
+                 array(select jsonb_array_elements_text(p_headings -> (w.place - 1)::integer)) as headings
+          from unnest(p_texts, p_contexts) with ordinality as w(chunk_text, context, place)) t
+    left join unnest(keys, situations) as s(key, situation)
+        on s.key = memoryd.chunk_key(t.chunk_text, t.headings)
     where places is null or (t.place - 1)::integer <> all (places)
     order by t.place;
     get diagnostics added = row_count;

@@ -30,7 +30,7 @@ import numpy.typing as npt
 POISON = "POISON"
 """A text with this word is refused with 400, and its whole request with it."""
 
-Kind = Literal["status", "hang", "drop", "garbage", "dimensions", "count", "indexes", "nan"]
+Kind = Literal["status", "hang", "drop", "truncated", "garbage", "dimensions", "count", "indexes", "nan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class Fault:
 
 HANG = Fault("hang")
 DROP = Fault("drop")
+TRUNCATED = Fault("truncated")
+"""Half of the reply, then the connection ends."""
 GARBAGE = Fault("garbage")
 WRONG_DIMENSIONS = Fault("dimensions")
 WRONG_COUNT = Fault("count")
@@ -221,7 +223,10 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == DROP:
             self.close_connection = True
             return
-        if fault == GARBAGE:
+        if fault == TRUNCATED:
+            self.close_connection = True
+            self._send(200, b'{"choices": [{"message": ', {"Content-Type": "application/json"}, length=4096)
+        elif fault == GARBAGE:
             self._send(200, b"<html>It works!</html>", {"Content-Type": "text/html"})
         elif fault is not None and fault.kind == "status":
             self._reply(
@@ -243,11 +248,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
         self._send(status, json.dumps(body).encode(), {"Content-Type": "application/json", **(headers or {})})
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+    def _send(self, status: int, body: bytes, headers: dict[str, str], *, length: int | None = None) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(length or len(body)))
         self.end_headers()
         self.wfile.write(body)
 

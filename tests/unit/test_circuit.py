@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from providers.circuit import CircuitEmbedder, CircuitLanguageModel, log_change
-from providers.ports import Rejected, SimilarityFloors, Unavailable, Vectors, WrittenInsight
+from providers.ports import Rejected, SimilarityFloors, Situations, Unavailable, Vectors, WrittenInsight
 
 Change = tuple[str, str, float]
 
@@ -47,6 +47,10 @@ class Provider:
     async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
         await self._answer()
         return WrittenInsight(text=draft, recommendation=None, causal=())
+
+    async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
+        await self._answer()
+        return Situations(tuple(document for _ in chunks))
 
     async def close(self) -> None:
         self.closed = True

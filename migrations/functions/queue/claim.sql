@@ -6,7 +6,10 @@
 create or replace function memoryd.is_busy() returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
-as $$ select count(*) = 1000 from (select from memoryd.jobs where visible_at <= now() limit 1000) waiting $$;
+as $$
+    select count(*) = 1000
+    from (select from memoryd.jobs where visible_at <= now() and topic <> 'situate' limit 1000) waiting
+$$;
 
 -- How many jobs are retried in one batch after p_deaths of their workers (attempts that neither succeeded
 -- nor were handed back): half a batch after the first, an eighth after the second, then each alone. So if

@@ -114,6 +114,9 @@ create or replace trigger memories_changed_insert after insert on public.agent_m
 create or replace trigger memories_changed_update after update on public.agent_memory
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.memories_changed();
+create or replace trigger memories_deleted after delete on public.agent_memory
+    referencing old table as old_rows
+    for each statement execute function memoryd.memories_deleted();
 create or replace trigger memories_inserted after insert on public.agent_memory
     referencing new table as new_rows
     for each statement execute function memoryd.memories_inserted();

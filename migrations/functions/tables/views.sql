@@ -114,12 +114,12 @@ select 'insight'::text as source, i.id, i.scope, memoryd.searched_text(i) as sea
        case when vector_dims(i.embedding) = memoryd.dimensions() then i.embedding end
            as given_embedding,
        i.insight as content,
-       jsonb_build_object(
+       jsonb_strip_nulls(jsonb_build_object(
            'category', i.category, 'confidence', i.confidence,
-           'source_memories', i.source_memories) as metadata,
+           'source_memories', i.source_memories, 'resolved_at', i.resolved_at)) as metadata,
        i.user_id as owner_id, i.agent_id,
        null::integer as access_level, null::text[] as visibility_tags, null::jsonb as row_metadata,
-       true as is_current, null::timestamptz as expires_at,
+       not i.stale as is_current, null::timestamptz as expires_at,
        null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        i.generated_at as created_at,
        i.confidence as weight, i.keywords
@@ -161,6 +161,7 @@ from (
     select 'insight', i.id, i.user_id, case when i.user_id is null then coalesce(i.agent_id, '_shared') end,
            null, null, i.category, '', i.insight, i.agent_id, null, i.generated_at
     from public.dream_insights i
+    where not i.stale
     union all
     select 'knowledge', k.id, null, null, k.org_id, k.tier, k.category, k.title, k.content,
            coalesce(k.created_by_name, k.created_by), nullif(k.status, 'active'), k.created_at

@@ -57,12 +57,25 @@ GONE = {
     "agent_memory": INDEX | {"last_modified_human", "valid_from", "valid_to", "superseded_by"},
     # The embedding was that of the message and its neighbours.
     "conversation_messages": INDEX | {"embedding"},
-    "memory_chunks": INDEX - {"sparse_embedding"} | {"headings"},
+    "memory_chunks": INDEX - {"sparse_embedding"} | {"headings", "situation"},
+    "memory_associations": {"rested_at"},
+    "dream_sessions": {"insights_judged", "insights_redrawn", "links_faded", "queries_until"},
     # New columns; and a document without content is complete: see test_documents_with_content_wait_to_be_cut_after_it.
     "documents": {"access_level", "visibility_tags", "chunked_at", "file_hash", "status"},
     # Their scope is another one now.
     "shared_knowledge": INDEX | {"scope", "last_modified_human"},
-    "dream_insights": INDEX | {"scope", "last_modified_human"},
+    "dream_insights": INDEX
+    | {
+        "scope",
+        "last_modified_human",
+        "topic",
+        "written_by",
+        "sources_hash",
+        "evidence_until",
+        "judged_until",
+        "resolved_at",
+        "stale",
+    },
 }
 TO_INDEX = """
 select s.source, s.id, s.scope from memoryd.searchable s
@@ -128,6 +141,8 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
             "chat_group_members": [],
             "memoryd.facts": [],
             "memoryd.fact_sources": [],
+            "memoryd.memory_uses": [],
+            "memoryd.model_calls": [],
         }
         assert after == before | replica | made
         await leave_tokens_out(connection)

@@ -16,7 +16,7 @@ import pytest_asyncio
 from daemon import schedule
 from daemon.executor import commands
 from daemon.queue import queue
-from handlers import associate, capture, context, facts, lexicon, request
+from handlers import associate, capture, context, facts, lexicon, request, situate
 from handlers.dream import lease, reader, writer
 from handlers.indexing import rows as index_rows
 from tests.support.acting import acting_as
@@ -204,7 +204,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "executor hand back": (commands.HAND_BACK, (UUID(int=1), IDS)),
     "request read": (request.READ, (IDS,)),
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
-    "dream due": (lease.DUE, (21600.0, 21600.0, 172800.0, 3)),
+    "dream due": (lease.DUE, (21600.0, 21600.0, 172800.0, 3, 86400.0)),
     "dream find dead": (lease.FIND_DEAD, ()),
     "dream end dead": (lease.END_DEAD, ()),
     "dream renew": (lease.RENEW, (UUID(int=1), 20.0)),
@@ -212,7 +212,17 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
         reader.READ_PAGE,
         (TIME - timedelta(days=2), TIME - timedelta(days=1), UUID(int=1), 50),
     ),
+    "dream read sources": (reader.READ_SOURCES, (IDS,)),
+    "dream read stale": (reader.READ_STALE, (200,)),
+    "dream confirm": (writer.CONFIRM, (IDS, IDS[0])),
+    "dream drop stale": (writer.DROP_STALE, (IDS,)),
+    "dream judge": (writer.JUDGE, (IDS, [0.5] * 16, [TIME] * 16, [TIME] * 16, [None] * 16)),
     "dream prune": (writer.PRUNE, ()),
+    "insights of memories": ("select from dream_insights i where i.source_memories && $1::uuid[]", (IDS,)),
+    "situate read document": (situate.READ_DOCUMENT, (IDS[0], 4000)),
+    "situate read chunks": (situate.READ_CHUNKS, (IDS[0], 32)),
+    "situate write": (situate.WRITE, (IDS, ["a"] * 16, ["b"] * 16)),
+    "situate continue": (situate.CONTINUE, (IDS[0],)),
     "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
     "expire answers": (schedule.EXPIRE_ANSWERS, (100,)),
     "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),

@@ -66,7 +66,8 @@ async def test_a_dream_writes_a_correction_a_pattern_and_a_summary(
     session = await one_row(sleeper, "select * from dream_sessions")
     assert report == {
         "dream_id": str(session["id"]), "status": "completed", "memories_scanned": 12, "clusters_found": 3,
-        "insights_generated": 3, "associations_pruned": 0,
+        "insights_generated": 3, "insights_judged": 0, "insights_redrawn": 0, "links_faded": 0,
+        "associations_pruned": 0,
     }  # fmt: skip
     assert {key: session[key] for key in report if key != "dream_id"} == {
         k: v for k, v in report.items() if k != "dream_id"

@@ -61,7 +61,7 @@ async def test_a_language_model_writes_an_insight(server: OpenAIServer, model: O
     assert await answered(server, model, reply()) == WrittenInsight(
         text="A full disk makes deploys fail.",
         recommendation="Clean the disk before a deploy.",
-        causal=((1, 2),),
+        causal=((1, 2, 0.5),),
     )
     assert model.name == "openai/chatty"
     [request] = server.requests
@@ -94,7 +94,7 @@ async def test_memories_are_sent_as_fenced_data(server: OpenAIServer, model: Ope
 async def test_the_prompt_is_bounded(server: OpenAIServer, model: OpenAILanguageModel) -> None:
     server.chat = lambda _: reply(causal=[{"cause": 0, "effect": 59}])
     written = await model.insight(["x" * 100_000] * 500, "draft")
-    assert written.causal == ((0, 59),)
+    assert written.causal == ((0, 59, 0.5),)
     assert len(user_message(server)) < 70_000
 
     server.chat = lambda _: reply(causal=[{"cause": 0, "effect": 60}])
@@ -105,14 +105,14 @@ async def test_the_prompt_is_bounded(server: OpenAIServer, model: OpenAILanguage
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (reply(recommendation=None), WrittenInsight("A full disk makes deploys fail.", None, ((1, 2),))),
-        (reply(recommendation="  "), WrittenInsight("A full disk makes deploys fail.", None, ((1, 2),))),
+        (reply(recommendation=None), WrittenInsight("A full disk makes deploys fail.", None, ((1, 2, 0.5),))),
+        (reply(recommendation="  "), WrittenInsight("A full disk makes deploys fail.", None, ((1, 2, 0.5),))),
         ('{"insight": " Short. "}', WrittenInsight("Short.", None, ())),
         ('```json\n{"insight": "Fenced."}\n```', WrittenInsight("Fenced.", None, ())),
         ('{"insight": "NUL \\u0000 and \\ud800."}', WrittenInsight("NUL   and \ufffd.", None, ())),
         (
             reply(causal=[{"cause": 0, "effect": 1}] * 3, recommendation=None),
-            WrittenInsight("A full disk makes deploys fail.", None, ((0, 1),)),
+            WrittenInsight("A full disk makes deploys fail.", None, ((0, 1, 0.5),)),
         ),
         (json.dumps({"insight": "x" * 1000}), WrittenInsight("x" * 1000, None, ())),
     ],

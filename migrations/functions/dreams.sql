@@ -1,0 +1,182 @@
+-- Dreams: insights whose memories change or go, and forgetting: links that nothing uses fade, and how often
+-- memories are retrieved changes a little in which order recall returns them. Nothing that a person wrote is
+-- changed or deleted here.
+
+-- Insights that were drawn from these memories are drawn again by the next dream. Until then nobody finds
+-- them, and what they said is overwritten at once: it may quote what was just deleted. An insight that has no
+-- memory left is deleted. What a person wrote into an insight stays.
+create or replace function memoryd.outdate_insights(p_changed uuid[], p_gone uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    update public.dream_insights i
+    set source_memories = array(
+            select s.id from unnest(i.source_memories) with ordinality as s(id, place)
+            where s.id <> all (p_gone)
+            order by s.place),
+        insight = case when i.last_modified_human is null
+                       then 'To be drawn again: a memory that it was drawn from has changed.'
+                       else i.insight end,
+        confidence = case when i.last_modified_human is null then 0 else i.confidence end,
+        topic = case when i.last_modified_human is null then '{}' else i.topic end,
+        stale = i.last_modified_human is null, sources_hash = null
+    where i.source_memories && (p_changed || p_gone);
+    delete from public.dream_insights i
+    where i.stale and i.source_memories = '{}' and i.last_modified_human is null;
+end
+$$;
+
+-- Memories were deleted. Those that had expired leave their insights as they are: to say later what was
+-- learned from them is what insights are for.
+create or replace function memoryd.memories_deleted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    gone uuid[];
+begin
+    select array_agg(o.id) into gone
+    from old_rows o where o.expires_at is null or o.expires_at > now();
+    if gone is not null then
+        perform memoryd.outdate_insights('{}', gone);
+    end if;
+    return null;
+end
+$$;
+
+-- Insights that were just written, and whose memories were deleted or changed while the dream had them: it
+-- read them after p_since. Called when the insights are committed: a memory that goes later finds them.
+create or replace function memoryd.recheck_insights(p_ids uuid[], p_since timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    gone uuid[];
+    changed uuid[];
+begin
+    select array_agg(distinct s.id) filter (where m.id is null),
+           array_agg(distinct s.id) filter (where m.updated_at > p_since and m.updated_at > m.created_at)
+    into gone, changed
+    from public.dream_insights i
+    cross join lateral unnest(i.source_memories) as s(id)
+    left join public.agent_memory m on m.id = s.id
+    where i.id = any(p_ids);
+    if gone is not null or changed is not null then
+        perform memoryd.outdate_insights(coalesce(changed, '{}'), coalesce(gone, '{}'));
+    end if;
+end
+$$;
+
+-- Counts the retrievals between two times as use of memories, and of the links between those that came back
+-- together. The first of a retrieval counts one, the second a half, the third a third. A retrieval that was
+-- judged useful counts three times, one that was judged useless does not count. A user's retrievals count for
+-- that user's memories alone, so nobody changes what others find.
+create or replace function memoryd.count_uses(p_since timestamptz, p_until timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    with used as materialized (
+        select r.id, sum(case when q.useful then 3.0 else 1.0 end / r.place) as uses,
+               max(q.query_time) as used_at
+        from public.memory_queries q
+        cross join lateral (
+            select u.id, min(u.place) as place
+            from unnest(q.retrieved_memory_ids) with ordinality as u(id, place)
+            group by u.id
+        ) r
+        where q.query_time > p_since and q.query_time <= p_until and q.useful is not false
+          and exists (select from public.agent_memory m
+                      where m.id = r.id and m.user_id is not distinct from q.user_id)
+        group by r.id
+    ), there as materialized (
+        -- Locked, so that none of them is gone when the foreign key is checked.
+        select m.id from public.agent_memory m
+        where m.id in (select u.id from used u)
+        order by m.id
+        for key share skip locked
+    )
+    insert into memoryd.memory_uses as k (memory_id, uses, used_at)
+    select u.id, u.uses, u.used_at from used u join there t on t.id = u.id order by u.id
+    on conflict (memory_id) do update
+    set uses = k.uses * 0.5 ^ (greatest(0, extract(epoch from excluded.used_at - k.used_at)) / 2592000)
+                   + excluded.uses,
+        used_at = greatest(k.used_at, excluded.used_at);
+
+    with used as materialized (
+        select a.id, max(q.query_time) as used_at
+        from public.memory_queries q
+        cross join lateral (select distinct u.id from unnest(q.retrieved_memory_ids) as u(id)) r
+        join public.memory_associations a
+            on a.memory_id = r.id and a.related_memory_id = any(q.retrieved_memory_ids)
+        join public.agent_memory m on m.id = r.id and m.user_id is not distinct from q.user_id
+        where q.query_time > p_since and q.query_time <= p_until and q.useful is not false
+        group by a.id
+    ), locked as materialized (
+        select a.id from public.memory_associations a
+        where a.id in (select u.id from used u)
+        order by a.id
+        for no key update skip locked
+    )
+    update public.memory_associations a
+    set rested_at = greatest(a.rested_at, u.used_at)
+    from used u join locked l on l.id = u.id
+    where a.id = u.id;
+end
+$$;
+
+-- Links that memoryd made and that rested for a week lose 15 percent of their strength for each week: from
+-- 0.5 they take seven weeks to 0.15, below which a dream deletes them. Links that others made never fade.
+-- Returns how many have faded: at most p_count.
+create or replace function memoryd.fade_links(p_now timestamptz, p_count integer) returns bigint
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    with resting as materialized (
+        select a.id, floor(extract(epoch from p_now - a.rested_at) / 604800) as weeks
+        from public.memory_associations a
+        where a.automatic and a.rested_at <= p_now - interval '7 days'
+        limit p_count
+        for no key update skip locked
+    ), faded as (
+        update public.memory_associations a
+        set strength = a.strength * 0.85 ^ r.weeks, rested_at = a.rested_at + r.weeks * interval '7 days'
+        from resting r
+        where a.id = r.id
+        returning 1
+    )
+    select count(*) from faded
+$$;
+
+-- What the use of a memory does to its weight in recall: up to 5 percent more for what is retrieved often.
+-- Without further use it loses half of its uses in 30 days, and so comes back to the weight of what was never
+-- retrieved; it never has less. So only results that fit almost equally well change places.
+create or replace function memoryd.use_factor(p_uses real, p_used_at timestamptz, p_now timestamptz)
+returns double precision
+language sql immutable parallel safe
+return (select 1 + 0.05 * u.kept / (u.kept + 10)
+        from (select p_uses * 0.5 ^ (greatest(0, extract(epoch from p_now - p_used_at)) / 2592000)
+                  as kept) u);
+
+-- Writes the weights of the memories that were ever retrieved beside what recall searches. A memory that is
+-- indexed again has the weight of its kind until the next dream. Returns how many have changed.
+create or replace function memoryd.weigh_memories(p_now timestamptz) returns bigint
+language sql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    with weighed as materialized (
+        select s.id, s.scope, s.weight * memoryd.use_factor(u.uses, u.used_at, p_now) as weight
+        from memoryd.memory_uses u
+        join memoryd.source_memory s on s.id = u.memory_id
+    ), changed as (
+        update memoryd.entries e
+        set weight = w.weight
+        from weighed w
+        where e.scope = w.scope and e.id = w.id and e.source = 'memory'
+          -- Smaller changes would only cost writes.
+          and abs(e.weight - w.weight) > 0.002
+        returning 1
+    )
+    select count(*) from changed
+$$;
