@@ -58,6 +58,9 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     until: datetime | None = typer.Option(
         None, formats=TIMES, help="Only what was written before this time."
     ),
+    as_of: datetime | None = typer.Option(
+        None, formats=TIMES, help="What stood at this time, also if it was replaced since."
+    ),
     role: list[Role] | None = typer.Option(
         None, help="Of conversations only messages of this role; several are possible."
     ),
@@ -86,6 +89,7 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
         "exclude_last": exclude_last,
         "since": _utc(since),
         "until": _utc(until),
+        "as_of": _utc(as_of),
         "roles": [r.value for r in role or ()] or None,
         "speakers": speaker or None,
         "around": around,

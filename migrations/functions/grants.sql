@@ -81,7 +81,7 @@ grant execute on function
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
     memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.search,
     memoryd.embed, memoryd.embed_question, memoryd.row_in_context, memoryd.search_in_context,
-    memoryd.check_min_score, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets,
+    memoryd.check_min_score, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets, memoryd.stood,
     memoryd.nearest_name, memoryd.known_options, memoryd.option_fits, memoryd.option_hint,
     memoryd.fault_of_options, memoryd.conditions_of, memoryd.pieces_of, memoryd.line_of_message,
     memoryd.show_pieces, memoryd.search_with

@@ -6,7 +6,8 @@ create type memoryd.conditions as (
     roles text[],
     speakers text[],
     left_out_session uuid,
-    left_out_from integer
+    left_out_from integer,
+    as_of timestamptz
 );
 
 -- Functions that have got an argument more: without this the old ones would remain beside the new.

@@ -291,6 +291,12 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "memoryd.conditions_of(jsonb_build_object('exclude_session', i.id, 'exclude_last', 1))",
             "conversation_sessions",
         ),
+        "memoryd.stood": (
+            (
+                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now()), 'memory', i.id, true, now(), null) "
+                "from unnest(<agent_memory>) as i(id) order by 1"
+            ),
+        ),
         "memoryd.pieces_of": ("select * from memoryd.pieces_of(<conversation_messages>, 2) order by 1",),
         "memoryd.show_pieces": (
             "select * from memoryd.show_pieces(<conversation_messages>, 2, null) order by 1",

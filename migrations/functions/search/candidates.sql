@@ -25,6 +25,30 @@ return ((p_conditions).since is null or p_created_at >= (p_conditions).since)
                   or p_session <> (p_conditions).left_out_session
                   or p_position < (p_conditions).left_out_from)));
 
+-- Whether a row stood at the time that the conditions ask about (null: now). A memory did from its
+-- valid_from, or else its created_at, to its valid_to, also where another has replaced it since; any other row
+-- that stands now did since it was written. What has expired is found at no time.
+create or replace function memoryd.stood(
+    p_conditions memoryd.conditions, p_source text, p_id uuid, p_is_current boolean,
+    p_created_at timestamptz, p_expires_at timestamptz)
+returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return case
+        when (p_conditions).as_of is null then p_is_current
+        when p_source <> 'memory'
+            then p_is_current and p_created_at <= (p_conditions).as_of
+                 and (p_expires_at is null or p_expires_at > now())
+        else exists (
+            select from public.agent_memory m
+            where m.id = p_id and coalesce(m.valid_from, m.created_at) <= (p_conditions).as_of
+              and (m.valid_to is null or m.valid_to > (p_conditions).as_of)
+              and (m.expires_at is null or m.expires_at > now())) end;
+end
+$$;
+
 -- How many lists of the IVFFlat index to probe: as many as contain about 25,000 passages of these scopes,
 -- beside those of other scopes. Null: compare all codes of the scopes instead. For few passages this costs no
 -- more (a code costs two fifths of a passage in a list) and finds more. The daemon builds the index when

@@ -27,10 +27,10 @@ language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     select case p_kind
-        when 'recall' then '{match_count,sources,filter,context,min_score,exclude_session,exclude_last,since,'
-                           'until,roles,speakers,around}'
-        when 'recall_with' then '{context,min_score,exclude_session,exclude_last,since,until,roles,speakers,'
-                                'around}'
+        when 'recall' then '{match_count,sources,filter,context,min_score,exclude_session,exclude_last,'
+                           'since,until,as_of,roles,speakers,around}'
+        when 'recall_with' then '{context,min_score,exclude_session,exclude_last,since,until,as_of,roles,'
+                                'speakers,around}'
         when 'context' then '{context}'
         else '{}' end::text[]
 $$;
@@ -56,7 +56,8 @@ begin
         when p_name = 'min_score' then kind = 'number' and p_value::numeric between 0 and 1
         when p_name = 'context' then kind = 'string' and given ~ '\S'
         when p_name = 'exclude_session' then kind = 'string' and pg_input_is_valid(given, 'uuid')
-        when p_name in ('since', 'until') then kind = 'string' and pg_input_is_valid(given, 'timestamptz')
+        when p_name in ('since', 'until', 'as_of')
+            then kind = 'string' and pg_input_is_valid(given, 'timestamptz')
         else true end;
 end
 $$;
@@ -146,6 +147,7 @@ declare
 begin
     made.since := (p_options ->> 'since')::timestamptz;
     made.until := (p_options ->> 'until')::timestamptz;
+    made.as_of := (p_options ->> 'as_of')::timestamptz;
     if jsonb_typeof(p_options -> 'roles') = 'array' then
         made.roles := array(select jsonb_array_elements_text(p_options -> 'roles'));
     end if;

@@ -76,8 +76,8 @@ as $$
 declare
     -- Those on role and speaker are for the messages found.
     conditions constant memoryd.conditions := row(
-        (p_conditions).since, (p_conditions).until, null, null, (p_conditions).left_out_session,
-        (p_conditions).left_out_from)::memoryd.conditions;
+        (p_conditions).since, least((p_conditions).until, (p_conditions).as_of), null, null,
+        (p_conditions).left_out_session, (p_conditions).left_out_from, null)::memoryd.conditions;
 begin
     return query
     select p.number,

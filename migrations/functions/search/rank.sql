@@ -163,10 +163,13 @@ begin
                  f.speaker, f.role, f.created_at, f.weight
           from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_embedding) f) r
     where memoryd.is_asked_for(
-              r.owner_id, r.agent_id, r.is_current, case when r.scope <> all (p_groups) then p_user end,
-              p_unowned, p_agent)
+              r.owner_id, r.agent_id,
+              case when (p_conditions).as_of is null
+                   then r.is_current and (r.expires_at is null or r.expires_at > now())
+                   else memoryd.stood(
+                       p_conditions, r.source, r.id, r.is_current, r.created_at, r.expires_at) end,
+              case when r.scope <> all (p_groups) then p_user end, p_unowned, p_agent)
       and (r.scope <> all (p_groups) or not memoryd.memory_is_off(r.owner_id))
-      and (r.expires_at is null or r.expires_at > now())
       and memoryd.in_context(r.grants_metadata)
       and (p_filter = '{}' or exists (
           select from memoryd.searchable s
@@ -591,10 +594,10 @@ begin
         select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight,
                0.2 * l.strength
         from linked g
-        cross join lateral memoryd.linked_rows(
-            g.ids, asked_keywords, p_user, unowned, p_agent, condition) m
+        cross join lateral memoryd.linked_rows(g.ids, asked_keywords, p_user, unowned, p_agent, condition) m
         join links l on l.id = m.id
         where memoryd.meets(p_conditions, m.created_at, null, null, null, null)
+          and memoryd.stood(p_conditions, m.source, m.id, true, m.created_at, null)
     ), best as materialized (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as rank
         from scored s
