@@ -182,7 +182,7 @@ async def measure(url: str, options: dict[str, Any]) -> dict[str, object]:
             process = psutil.Process(running.process.pid)
             await wait_for(connection, SYNCED, last, pause=0.1)
             few = await measure_taken(connection, root, min(5, int(options["edits"])))
-            await asyncio.sleep(5)
+            await asyncio.sleep(20)  # until nothing is left to do
             before, clock = process.cpu_times(), time.perf_counter()
             await asyncio.sleep(options["seconds"])
             after, watched = process.cpu_times(), time.perf_counter() - clock

@@ -181,7 +181,9 @@ class Settings(BaseSettings):
         "gdrive: and the id of a folder in Google Drive. Empty: none. docs/replica.md",
     )
     replica_scan_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
-        60.0, description="Pause between two scans of the whole replica. Events are acted on at once."
+        60.0,
+        description="Pause between two scans of the whole replica; longer where events tell of all changes and a scan takes "
+        "long. Events are acted on at once.",
     )
     gdrive_key_file: Path | None = Field(
         None, description="Key (JSON) of the service account that keeps the replica in Google Drive."

@@ -45,7 +45,7 @@ class Deletions:
         asked: list[str] = []
         if others or any(base.waits for base in state.bases.values()):
             recent = await self._store.recently_buried(RECENT_SECONDS) if others else 0
-            if ask_first(len(others) + recent, of=len(state.bases) + recent):
+            if ask_first(len(others) + recent, of=state.number() + recent):
                 asked = [state.bases[document].path for document in others]
                 others = {}
             await self._store.ask([*asked, *(state.bases[document].path for document in confirmed)])

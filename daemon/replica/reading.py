@@ -8,7 +8,7 @@ read at all.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
@@ -29,6 +29,8 @@ class Files:
     """The files of a replica as they are now."""
 
     known: KnownFiles = field(default_factory=KnownFiles)
+    quiet: KnownFiles = field(default_factory=KnownFiles)
+    """Those of `known` with which there is nothing to do: they are taken out of it."""
     unread: dict[str, Known] = field(default_factory=dict)
     """Files that are no text."""
     unknown: set[str] = field(default_factory=set)
@@ -49,13 +51,8 @@ class Reading:
         self._settling = Settling(folder, settle_seconds=settle_seconds)
         self._seen = KnownFiles()
 
-    def files(
-        self, listing: Listing, expected: Iterable[str], noted: Mapping[bytes, Known] = MappingProxyType({})
-    ) -> Files:
-        """What the files of this listing say. `expected`: the paths of files that were there before.
-
-        `noted`: what files say that were read or written before, by the SHA-256 of their bytes.
-        """
+    def files(self, listing: Listing, noted: Mapping[bytes, Known] = MappingProxyType({})) -> Files:
+        """What the files of this listing say. `noted`: what files say that were noted, by the SHA-256 of their bytes."""
         now, clock = time.time(), time.monotonic()
         found = Files()
         self._settling.begin()
@@ -78,7 +75,6 @@ class Reading:
                 found.unknown.add(path)
         self._seen.forget_all_but(listing.files)
         found.pause = self._settling.pause
-        found.unknown.update(path for path in expected if listing.is_unknown(path))
         return found
 
     def content(self, path: str, known: Known) -> Found | None:

@@ -92,14 +92,18 @@ class State:
     listing: Listing
     files: Files
     bases: dict[UUID, Base]
-    """The documents' own files."""
+    """The documents' own files, but for the quiet ones."""
     conflicts: dict[UUID, Base]
     """The files of conflicts."""
     taken: Taken
     """Keys of paths in use."""
     paths: dict[UUID, str] = field(default_factory=dict)
-    """Where each document's file is now."""
+    """Where the file of each of these documents is now."""
     report: Report = field(default_factory=Report)
+
+    def number(self) -> int:
+        """Of documents' own files that are known."""
+        return len(self.bases) + len(self.files.quiet)
 
     def known(self, document: UUID) -> Known | None:
         """The file of a document."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -26,6 +26,13 @@ from memoryd.replica_files f cross join memoryd.replica r
 where f.id > $1
 order by f.id
 limit $2
+"""
+FILES_OF = """
+select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
+       f.missing_since is not null as waits,
+       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed
+from memoryd.replica_files f cross join memoryd.replica r
+where f.document_id = any($1) and f.conflict_id is null
 """
 FILES_AT_ONCE = 10_000
 """A whole answer of the database and what is made of it are not both in memory."""
@@ -208,16 +215,25 @@ class Store:
         """Ends the lease."""
         await self._database.execute(RETURN, self._daemon)
 
-    async def files(self) -> list[Base]:
-        """All files that are known."""
-        found: list[Base] = []
+    async def files(self) -> AsyncIterator[list[Base]]:
+        """All files that are known, piece by piece."""
         last = 0
         while True:
             rows = await self._database.fetch(FILES, last, FILES_AT_ONCE)
-            found += [Base(*row[:-1]) for row in rows]
+            yield [Base(*row[:-1]) for row in rows]
             if len(rows) < FILES_AT_ONCE:
-                return found
+                return
             last = rows[-1]["id"]
+
+    async def has_files(self) -> bool:
+        """Whether a file is known."""
+        return bool(await self._database.fetch(FILES, 0, 1))
+
+    async def files_of(self, documents: Sequence[UUID]) -> list[Base]:
+        """What is known of these documents' own files."""
+        if not documents:
+            return []
+        return [Base(*row) for row in await self._database.fetch(FILES_OF, documents)]
 
     async def owners(self, ids: Collection[UUID]) -> dict[UUID, UUID | None]:
         """Of those of these documents that there are: the user."""

@@ -8,12 +8,11 @@ its base. No transaction is open while a file is read or written.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeVar
 from uuid import UUID
 
@@ -22,16 +21,16 @@ import asyncpg
 from daemon.replica.collections import Collections
 from daemon.replica.conflicts import Conflicts
 from daemon.replica.deletions import Deletions
-from daemon.replica.folder import Folder, Listing
+from daemon.replica.folder import Folder
 from daemon.replica.index import Index
 from daemon.replica.known import Known
 from daemon.replica.left_out import LeftOutFiles
+from daemon.replica.looking import Looking
 from daemon.replica.reading import Reading
 from daemon.replica.settling import SETTLE_SECONDS
-from daemon.replica.state import LeftOut, Report, State, Taken, Writer
-from daemon.replica.store import Addition, Base, Conflict, Document, Edit, Noted, Store
+from daemon.replica.state import LeftOut, Report, State, Writer
+from daemon.replica.store import Addition, Base, Document, Edit, Noted, Store
 from memory.replica import Action, Row, decide
-from memory.replica_match import match
 from memory.replica_names import key, path_for, source_of, title_of, user_of
 from memory.replica_text import Found, Text, write
 
@@ -62,28 +61,30 @@ class Sync:
     def __init__(self, *, store: Store, folder: Folder, settle_seconds: float = SETTLE_SECONDS) -> None:
         self._store = store
         self._folder = folder
-        self._reading = Reading(folder, settle_seconds=settle_seconds)
-        self._writer = Writer(folder, store, self._reading)
+        reading = Reading(folder, settle_seconds=settle_seconds)
+        self._writer = Writer(folder, store, reading)
         self._deletions = Deletions(store, settle_seconds=settle_seconds)
         self._conflicts = Conflicts(store, self._writer, Deletions(store, settle_seconds=settle_seconds))
         self._collections = Collections(
             store.entries, self._writer, Deletions(store, settle_seconds=settle_seconds)
         )
+        self._looking = Looking(store, folder, reading, self._collections)
         self._index = Index(store, folder, self._writer)
         self._left_out = LeftOutFiles(store, self._writer)
 
     async def prepare(self, replica: UUID) -> None:
         """Makes the folder ready. A folder without the replica's mark is taken only while no file is known."""
-        if not await self._store.files() and not await self._collections.has_files():
+        if not await self._store.has_files() and not await self._collections.has_files():
             await asyncio.to_thread(self._folder.identify, replica)
         await asyncio.to_thread(self._folder.check, replica)
         await asyncio.to_thread(self._folder.clean)
 
     async def run(self, replica: UUID) -> Report:
         """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises."""
-        state = await self._look(replica)
+        state = await self._looking.look(replica)
+        self._collections.claim(state)
         conflicts = await self._store.conflicts()
-        new, conflict_paths = await self._match(state, conflicts)
+        new, conflict_paths = await self._looking.match(state, conflicts)
         gone = await self._compare(state)
         # First what people wrote into files of conflicts: one of these may become the document's text.
         await self._conflicts.run(state, conflicts, conflict_paths)
@@ -97,69 +98,6 @@ class Sync:
         await self._left_out.tell(state)
         return state.report
 
-    async def _look(self, replica: UUID) -> State:
-        """What both sides have."""
-        known = await self._store.files()
-        listing = await asyncio.to_thread(self._list, replica)
-        expected = [*(base.path for base in known), *await self._collections.load()]
-        noted = _noted_files(known) if listing.has_hashes() else {}
-        files = await asyncio.to_thread(self._reading.files, listing, expected, noted)
-        # Once more: if the folder was unmounted meanwhile, nothing is gone.
-        await asyncio.to_thread(self._folder.check, replica)
-        state = State(
-            listing,
-            files,
-            {base.document: base for base in known if base.conflict is None},
-            {base.conflict: base for base in known if base.conflict is not None},
-            Taken(lambda: chain(listing.files, listing.folders, listing.unread, expected)),
-        )
-        self._collections.claim(state)
-        if files.waiting:
-            state.report.waits, state.report.pause = True, files.pause
-        state.report.not_text = len(files.unread) + len(files.failed) + listing.left_out
-        state.report.left_out |= dict.fromkeys(files.unread, LeftOut.NO_TEXT)
-        state.report.left_out |= dict.fromkeys(files.failed, LeftOut.UNREADABLE)
-        return state
-
-    def _list(self, replica: UUID) -> Listing:
-        self._folder.check(replica)
-        return self._folder.list()
-
-    async def _match(
-        self, state: State, conflicts: dict[UUID, Conflict]
-    ) -> tuple[list[str], dict[UUID, str]]:
-        """Finds which file is whose, and follows those that moved. The files that are nobody's yet, and conflicts' paths."""
-        files = state.files
-        at = match(
-            {path: one for path in files.known.others() if (one := files.known[path].conflict) is not None}
-            | {base.path: base.conflict for base in state.conflicts.values() if base.path in files.unknown},
-            {conflict: base.path for conflict, base in state.conflicts.items()},
-            {conflict: base.user for conflict, base in state.conflicts.items()}
-            | {conflict: one.user for conflict, one in conflicts.items() if not one.deleted},
-        ).known
-        theirs = set(at.values())
-        # Most files are where they were, and name their document. Only the others have to be matched.
-        at_home = {
-            base.path: document
-            for document, base in state.bases.items()
-            if files.known.names(base.path, document)
-        }
-        state.paths = {document: path for path, document in at_home.items()}
-        paths = {d: base.path for d, base in state.bases.items() if d not in state.paths}
-        named = {p: files.known[p].id for p in files.known if p not in at_home and p not in theirs}
-        # Copies of files that are at home.
-        named = {path: None if document in state.paths else document for path, document in named.items()}
-        # A file that cannot be read now stays whose it was.
-        named |= {path: document for document, path in paths.items() if path in files.unknown}
-        # A document that was erased is known by its file, wherever that is by now.
-        asked = {document for document in named.values() if document is not None}
-        owners = {document: state.bases[document].user for document in asked & state.bases.keys()}
-        matches = match(named, paths, owners | await self._store.owners(asked - owners.keys()))
-        await self._store.move(matches.moved)
-        state.report.counts["moved"] += len(matches.moved)
-        state.paths |= matches.known
-        return matches.new, at
-
     async def _compare(self, state: State) -> dict[UUID, datetime]:
         """Decides on every document of which one side changed, and does it. Those whose files are gone."""
         changed = [
@@ -169,6 +107,7 @@ class Sync:
         ]
         changed += [document for document in state.paths if document not in state.bases]
         due = await self._store.to_compare(changed)
+        await self._looking.recall(state, due)
         await self._left_out.erase(state, [one for one in due if state.paths.get(one) in state.files.unread])
         ids = [document for document in due if state.paths.get(document) not in state.files.unknown]
         gone: dict[UUID, datetime] = {}
@@ -277,16 +216,6 @@ class Sync:
                 *await self._accepted(state, work, things[:half]),
                 *await self._accepted(state, work, things[half:]),
             ]
-
-
-def _noted_files(known: Sequence[Base]) -> dict[bytes, Known]:
-    """What the files that were noted say, by their hashes."""
-    counts = Counter(base.file for base in known)
-    return {
-        base.file: Known(base.file, base.document if base.conflict is None else None, base.conflict, True)
-        for base in known
-        if counts[base.file] == 1
-    }
 
 
 def _is_left(file: Known, row: Document, base: Base | None) -> bool:
