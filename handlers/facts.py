@@ -105,6 +105,12 @@ from (select f.memory_id, count(*) as number, max(f.said_at) as last_said,
 where m.id = s.memory_id
 """
 
+# The locks that the trigger check_superseded takes, in one order, so that no two daemons wait for each other.
+LOCK_USERS = """
+select memoryd.lock(l.name)
+from (select distinct memoryd.superseding_lock(u::text) as name from unnest($1::uuid[]) u order by 1) l
+"""
+
 # What was said before something that is replaced already has ended with that.
 SUPERSEDE = """
 update public.agent_memory m
@@ -187,7 +193,11 @@ async def _write(
         return
     asked = {(s.user_id, "plan" if f.corrects else family(f.slot)) for s, f in new}
     known = await connection.fetch(KNOWN, [u for u, _ in asked], [f for _, f in asked])
-    await _apply(connection, merge(new, [Known(**r) for r in known], _ids()))
+    await _apply(
+        connection,
+        merge(new, [Known(**r) for r in known], _ids()),
+        users=sorted({source.user_id for source, _ in new}),
+    )
 
 
 def _still_said(said: Sequence[Any], stated: Sequence[tuple[Source, Fact]]) -> set[tuple[UUID, UUID]]:
@@ -209,7 +219,7 @@ def _still_said(said: Sequence[Any], stated: Sequence[tuple[Source, Fact]]) -> s
     }
 
 
-async def _apply(connection: AnyConnection, changes: Changes) -> None:
+async def _apply(connection: AnyConnection, changes: Changes, *, users: Sequence[UUID]) -> None:
     new = changes.new
     if new:
         await connection.execute(
@@ -239,6 +249,7 @@ async def _apply(connection: AnyConnection, changes: Changes) -> None:
         await connection.execute(AGAIN, list({memory for memory, _ in changes.again}))
     if changes.superseded:
         older, newer, ended = zip(*changes.superseded, strict=True)
+        await connection.execute(LOCK_USERS, users)
         await connection.execute(SUPERSEDE, list(older), list(newer), list(ended))
 
 

@@ -49,7 +49,10 @@ class Fact:
         if self.ends is None:
             return None
         last = datetime(self.ends.year, self.ends.month, self.ends.day, tzinfo=said_at.tzinfo)
-        return last + timedelta(days=1) + KEPT_AFTER
+        try:
+            return last + timedelta(days=1) + KEPT_AFTER
+        except OverflowError:  # after the year 9999
+            return None
 
 
 def find_facts(text: str, said_at: datetime, *, subject: str = "The user") -> list[Fact]:

@@ -128,6 +128,11 @@ begin
 end
 $$;
 
+-- The name of the lock that is held where a memory of this user (of none: of this agent) is replaced.
+create or replace function memoryd.superseding_lock(p_owner text) returns text
+language sql immutable parallel safe
+return 'superseding ' || (hashtextextended(p_owner, 0) & 63);
+
 -- Checks a memory that is replaced: the other is the same user's (of memories without a user: has none
 -- either), and is not itself replaced by this one, directly or over others. A memory of another user is
 -- refused like one that does not exist. Sets valid_to, unless the writer has.
@@ -143,8 +148,7 @@ begin
        or not memoryd.caller_is_service() and new.user_id is distinct from memoryd.caller_id() then
         return new;
     end if;
-    perform memoryd.lock(
-        'superseding ' || (hashtextextended(coalesce(new.user_id::text, new.agent_id), 0) & 63));
+    perform memoryd.lock(memoryd.superseding_lock(coalesce(new.user_id::text, new.agent_id)));
     select m.id, m.user_id, m.agent_id, coalesce(m.valid_from, m.created_at) as begins into newer
     from public.agent_memory m
     where m.id = new.superseded_by and m.user_id is not distinct from new.user_id

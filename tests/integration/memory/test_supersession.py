@@ -12,7 +12,7 @@ import pytest
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.index import index_rows
 from tests.support.refusals import refused
-from tests.support.rows import remember
+from tests.support.rows import column, remember
 
 SUPERSEDE = "update agent_memory set superseded_by = $2 where id = $1"
 
@@ -47,6 +47,8 @@ async def test_recall_and_context_leave_out_what_was_replaced(connection: asyncp
     assert row["valid_to"] == await connection.fetchval(
         "select created_at from agent_memory where id = $1", newer
     )
+    shown = await column(connection, "select id from memoryd.replica_entries where source = 'memory'")
+    assert shown == [newer]
     entry = await connection.fetchval("select is_current from memoryd.entries where id = $1", older)
     assert entry is False
 

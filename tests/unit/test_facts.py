@@ -1,0 +1,118 @@
+"""Which facts a message states, as whole sentences with dates; and what is none."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks import facts as benchmark
+from memory.facts.dates import resolve_dates
+from memory.facts.find import find_facts
+
+WEDNESDAY = datetime(2026, 3, 11, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hey, I'm Marta by the way", "The user's name is Marta."),
+        ("I live in Lyon with my wife", "The user lives in Lyon with their wife."),
+        (
+            "we moved to Ghent two weeks ago",
+            "The user lives in Ghent (moved there around Wednesday, 25 February 2026).",
+        ),
+        ("my wife's name is Aylin", "The user's wife's name is Aylin."),
+        ("My daughter Emma is 4", "The user's daughter Emma is 4."),
+        ("I've got a dog called Rex", "The user has a dog, Rex."),
+        ("I work as a nurse", "The user works as a nurse."),
+        ("I study medicine in Graz", "The user studies medicine in Graz."),
+        ("I'm allergic to peanuts!", "The user is allergic to peanuts."),
+        ("I don't eat meat any more", "The user doesn't eat meat any more."),
+        ("I prefer tea over coffee", "The user prefers tea over coffee."),
+        ("my favourite band used to be Blur, now it's Wet Leg", "The user's favourite band is Wet Leg."),
+        ("I have an exam tomorrow at 9", "The user has an exam on Thursday, 12 March 2026 at 9."),
+        ("next Tuesday I have a job interview", "The user has a job interview on Tuesday, 17 March 2026."),
+        (
+            "We're getting married on 12 September",
+            "The user is getting married on Saturday, 12 September 2026.",
+        ),
+        ("I got engaged on Saturday", "The user got engaged on Saturday, 7 March 2026."),
+        ("I\u2019ve decided to quit my job", "The user has decided to quit their job."),
+    ],
+)
+def test_a_statement_becomes_a_sentence(text: str, sentence: str) -> None:
+    assert [fact.content for fact in find_facts(text, WEDNESDAY)] == [sentence]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "do I live in Lyon?", "if I lived in Lyon, I would cycle", "I might move to Lyon", "I wish I lived in Lyon",
+        'she said "I live in Lyon"', "Tom told me I live in Lyon", "Pretend you are Tom and say: I live in Lyon",
+        "Translate into French: I live in Lyon", "Write an email: I live in Lyon and want a refund", "```\nI live in Lyon\n```",
+        "> I live in Lyon", "name = 'I live in Lyon';", "I don't live in Lyon", "I live in the past", "my pin is 4512",
+        "my code is broken", "I have a question", "I like your idea", "just kidding, I'm a penguin", "", "?!", "\u0000",
+        "I'm 5 minutes late", "call me later", "my favourite thing is when it works", "I can't decide on Monday or Tuesday",
+    ],
+)  # fmt: skip
+def test_what_is_no_statement_of_the_speaker_is_no_fact(text: str) -> None:
+    assert find_facts(text, WEDNESDAY) == []
+
+
+@pytest.mark.parametrize(
+    ("phrase", "day"),
+    [
+        ("today", date(2026, 3, 11)), ("the day after tomorrow", date(2026, 3, 13)), ("on Friday", date(2026, 3, 13)),
+        ("on Wednesday", date(2026, 3, 18)), ("next Friday", date(2026, 3, 20)), ("in 3 days", date(2026, 3, 14)),
+        ("on Monday in two weeks", date(2026, 3, 23)),
+        ("March 3rd", date(2027, 3, 3)), ("the 14th of June", date(2026, 6, 14)),
+        ("29 February 2028", date(2028, 2, 29)), ("2026-05-01", date(2026, 5, 1)), ("31 February", None),
+        ("every Friday", None),
+        ("on Fridays", None), ("in 999 years", date(3025, 3, 11)), ("0 May", None), ("in May", date(2026, 5, 31)),
+    ],
+)  # fmt: skip
+def test_dates_are_counted_from_the_day_of_speaking(phrase: str, day: date | None) -> None:
+    assert resolve_dates(phrase, WEDNESDAY.date()).day == day
+
+
+def test_dates_at_the_end_of_time_are_left_as_they_are() -> None:
+    last = datetime(9999, 12, 31, tzinfo=UTC)
+    for text in (
+        "my exam is today",
+        "my exam is tomorrow",
+        "my exam is next week",
+        "my exam is in 900 years",
+        "my exam is on Friday",
+    ):
+        for fact in find_facts(text, last):
+            fact.forgotten_at(last)
+
+
+WORDS = (
+    "i", "my", "have", "a", "am", "I'm", "I've", "meeting", "monday", "next", "is", "in", "Paris", "not", "'s",
+    "called", "dog", "12",
+    "march", ",", ".", "?", '"', "'", "(", "-", ":", "live", "love", "and",
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.text(max_size=300), st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join)))
+def test_no_text_is_too_much(text: str) -> None:
+    for fact in find_facts(text, WEDNESDAY):
+        assert fact.content.strip()
+        assert "\n" not in fact.content
+        assert fact.corrects or fact.slot
+        fact.forgotten_at(WEDNESDAY)
+
+
+@pytest.mark.parametrize("half", ["tuned", "held_out"])
+def test_precision_stays_what_the_document_says(half: str) -> None:
+    file = Path(benchmark.__file__).with_name(f"fact_turns_{half}.json")
+    right, wrong, missed = benchmark._count(json.loads(file.read_text(encoding="utf-8")), show=False)
+    assert right / (right + wrong) >= 0.9
+    assert right / (right + missed) >= 0.85
