@@ -224,17 +224,24 @@ def _weights_by_agent(memories: Sequence[Dreamable], counts: Counter[str]) -> di
 def _common_weights(counts: Counter[str], total: int) -> dict[str, float]:
     """What keywords weigh that more than a fifth of 50 and more memories have: (ln part / ln 0.2) squared.
 
+    A word whose plural is common is common too.
+
     A fifth weighs 1, a quarter 0.74, a third 0.47, half 0.19, all 0: a fleet busy with four things still has
     four clusters, and words of every other memory cannot make one of everything.
     """
     if total < COMMON_FROM:
         return {}
     floor = COMMON_PART * total
-    return {
+    weights = {
         keyword: (math.log(count / total) / math.log(COMMON_PART)) ** 2
         for keyword, count in counts.items()
         if count > floor
     }
+    # "1 insertion" says as little as "2 insertions".
+    for keyword in [one[:-1] for one in weights if one.endswith("s")]:
+        if keyword in counts:
+            weights.setdefault(keyword, weights[keyword + "s"])
+    return weights
 
 
 # --- by embedding

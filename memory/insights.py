@@ -26,6 +26,9 @@ CORE_PART = 0.2
 MAX_CONFIDENCE = 0.9
 SUMMARY_FROM = 4
 SUMMARY_CONFIDENCE = 0.5
+TOPIC_WORDS = 2
+# The share of a cluster that has two of its words, up to which these say nothing of it.
+LOOSE = 0.5
 # A later success on something else is no cure.
 CURE_KEYWORDS = 2
 SHARED_AGENT = "_shared"
@@ -78,15 +81,47 @@ class KnownInsight:
     sources_hash: bytes | None = None
 
 
+def parts_of(cluster: Cluster) -> list[Cluster]:
+    """The cluster, or, where several agents' memories share too little, the memories of each of its agents.
+
+    What two agents do in the same words ("fix tests", "update docs") is rarely about the same thing.
+    """
+    agents = dict.fromkeys(memory.agent_id for memory in cluster.memories)
+    if (
+        len(agents) == 1
+        or SHARED_AGENT in agents
+        or cohesion(cluster.memories, core_keywords(cluster)) > LOOSE
+    ):
+        return [cluster]
+    parts = (tuple(m for m in cluster.memories if m.agent_id == agent) for agent in agents)
+    return [replace(cluster, memories=part) for part in parts if len(part) > 1]
+
+
+def cohesion(memories: Sequence[Dreamable], keywords: Sequence[str]) -> float:
+    """The share of the memories that have two of the keywords; 1.0 without keywords: then the embeddings said so."""
+    topic = set(keywords)
+    if not topic:
+        return 1.0
+    enough = sum(
+        len(topic.intersection(memory.keywords)) >= max(1, min(TOPIC_WORDS, len(memory.keywords)))
+        for memory in memories
+    )
+    return enough / len(memories)
+
+
 def write_insight(cluster: Cluster) -> Insight | None:
     """The insight that the rules find in a cluster, or None when it is too small to say anything.
 
     Errors > outcomes and errors >= 2: correction, confidence 0.4 + 0.1 x errors. Outcomes >= 3: pattern, 0.4
-    + 0.1 x outcomes. Four memories and more: summary, 0.5. No confidence is above 0.9.
+    + 0.1 x outcomes. Four memories and more: summary, 0.5. No confidence is above 0.9. Where nothing failed, most of the
+    memories must share two telling keywords, or the insight would only count them; the confidence is multiplied by their share.
     """
     errors = [memory for memory in cluster.memories if memory.kind == "error"]
     outcomes = [memory for memory in cluster.memories if memory.kind == "outcome"]
     keywords = core_keywords(cluster)
+    together = 1.0 if errors else cohesion(cluster.memories, keywords)
+    if together <= LOOSE or (not errors and keywords and cluster.common.issuperset(keywords)):
+        return None
     if len(errors) > len(outcomes) and len(errors) >= 2:
         cure = _cure(errors[-1], outcomes, cluster.common)
         text = _correction(errors, cure, keywords)
@@ -94,10 +129,10 @@ def write_insight(cluster: Cluster) -> Insight | None:
         return insight if cure is None else replace(insight, resolved_at=cure.created_at)
     if len(outcomes) >= 3:
         text = _pattern(errors, outcomes, keywords)
-        return _insight(cluster, "pattern", _confidence(len(outcomes)), text, keywords)
+        return _insight(cluster, "pattern", round(_confidence(len(outcomes)) * together, 2), text, keywords)
     if len(cluster.memories) >= SUMMARY_FROM:
         text = _summary(cluster.memories, keywords)
-        return _insight(cluster, "summary", SUMMARY_CONFIDENCE, text, keywords)
+        return _insight(cluster, "summary", round(SUMMARY_CONFIDENCE * together, 2), text, keywords)
     return None
 
 

@@ -25,7 +25,7 @@ from handlers.shared.embedding import Embedding
 from handlers.shared.ports import Store
 from handlers.shared.thinking import Thinker
 from memory.clustering import Cluster, ClusteringStoppedError, cluster
-from memory.insights import KnownInsights, write_insight
+from memory.insights import KnownInsights, parts_of, write_insight
 from memory.judging import judge
 
 CHUNK = 500
@@ -108,9 +108,10 @@ class Dreamer:
                     return report
                 chunk = _Chunk(self._store, dream_id, known, wording, read_at)
                 for found in clusters[start : start + size]:
-                    if lost.is_set():
-                        return report
-                    await chunk.draw(found)
+                    for part in parts_of(found):
+                        if lost.is_set():
+                            return report
+                        await chunk.draw(part)
                 written = await chunk.write(self._embedding)
                 report = replace(report, insights_generated=report.insights_generated + written)
             verdicts = await asyncio.to_thread(judge, known.left(), memories)

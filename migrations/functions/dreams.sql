@@ -3,8 +3,8 @@
 -- changed or deleted here.
 
 -- Insights that were drawn from these memories are drawn again by the next dream. Until then nobody finds
--- them, and what they said is overwritten at once: it may quote what was just deleted. An insight that has no
--- memory left is deleted. What a person wrote into an insight stays.
+-- them, and what they said is overwritten at once: it may quote what was just deleted. What a person
+-- wrote into an insight stays.
 create or replace function memoryd.outdate_insights(p_changed uuid[], p_gone uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -22,25 +22,30 @@ begin
         topic = case when i.last_modified_human is null then '{}' else i.topic end,
         stale = i.last_modified_human is null, sources_hash = null
     where i.source_memories && (p_changed || p_gone);
-    delete from public.dream_insights i
-    where i.stale and i.source_memories = '{}' and i.last_modified_human is null;
 end
 $$;
 
 -- Memories were deleted. Those that had expired leave their insights as they are: to say later what was
--- learned from them is what insights are for.
+-- learned from them is what insights are for. What a person deleted in the replica can be brought back for a
+-- while: insights that were drawn from it are hidden, and keep their text until they are drawn again.
 create or replace function memoryd.memories_deleted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     gone uuid[];
+    buried uuid[];
 begin
-    select array_agg(o.id) into gone
-    from old_rows o where o.expires_at is null or o.expires_at > now();
+    select array_agg(o.id) filter (where b.row_id is null), array_agg(b.row_id) into gone, buried
+    from old_rows o
+    left join memoryd.replica_buried b on b.source = 'memory' and b.row_id = o.id
+    where o.expires_at is null or o.expires_at > now();
     if gone is not null then
         perform memoryd.outdate_insights('{}', gone);
     end if;
+    update public.dream_insights i
+    set stale = true, confidence = 0, sources_hash = null
+    where i.source_memories && array_remove(buried, null) and i.last_modified_human is null;
     return null;
 end
 $$;

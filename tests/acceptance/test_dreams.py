@@ -211,3 +211,24 @@ async def test_without_its_language_model_a_dream_concludes_by_rule(
             assert row["category"] == "correction"
             assert row["insight"].startswith("3 failures")
             assert await daemon.event("insight_by_rule", after=told)
+
+
+async def test_a_language_model_says_where_a_chunk_of_a_document_stands(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    with OpenAIServer() as server:
+        server.chat = lambda _: json.dumps(
+            {"sentences": [{"index": 0, "sentence": "Of the llamas of the northern farm."}]}
+        )
+        await daemons.start(language_model="openai/any", openai_base_url=server.base_url)
+        await connection.execute(
+            "insert into documents (title, content) values ('Handbook', 'They are fed twice a day.')"
+        )
+        await until(connection, "select exists (select from memory_chunks where situation is not null)")
+        await until(connection, IDLE)
+        found = await connection.fetch(
+            "select content, metadata ->> 'chunk_context' from recall('llamas northern farm')"
+        )
+        assert [tuple(row) for row in found] == [
+            ("They are fed twice a day.", "Handbook\nOf the llamas of the northern farm.")
+        ]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.clustering import Cluster, Dreamable
-from memory.insights import Insight, KnownInsight, KnownInsights, core_keywords, write_insight
+from memory.insights import Insight, KnownInsight, KnownInsights, core_keywords, parts_of, write_insight
 
 MIDNIGHT = datetime(2026, 5, 6, tzinfo=UTC)
 ANNA = UUID(int=1 << 100)
@@ -277,3 +277,27 @@ def test_another_users_insight_is_never_continued() -> None:
     insights = KnownInsights([known(50, 1, 2, user_id=ANNA)])
     assert insights.find(insight_of(1, 2)) is None
     assert insights.find(insight_of(1, 2, user_id=ANNA)) == UUID(int=50)
+
+
+# --- what hangs together
+
+
+def test_a_pattern_whose_memories_share_little_is_less_sure_or_none() -> None:
+    tasks = [memory(number, keywords="retry worker backoff") for number in range(4)]
+    loose = [memory(number, keywords=f"retry word{number}") for number in range(4, 10)]
+    assert written(of(*tasks)).confidence == 0.8
+    assert written(of(*tasks, loose[0])).confidence == 0.72
+    assert write_insight(of(*tasks, *loose[:4])) is None
+    assert write_insight(of(*tasks, common="retry worker backoff")) is None
+    # Failures are told in any case.
+    failed = [memory(number, "error", keywords=f"retry word{number}") for number in range(3)]
+    assert written(of(*failed)).confidence == 0.7
+
+
+def test_a_cluster_of_agents_that_share_only_a_word_is_taken_apart() -> None:
+    apart = [memory(n, keywords=f"fix w{n}", agent_id=f"agent {n % 2}") for n in range(6)]
+    assert [len(part.memories) for part in parts_of(of(*apart))] == [3, 3]
+    alike = [memory(n, keywords="deploy staging", agent_id=f"agent {n % 2}") for n in range(6)]
+    assert parts_of(of(*alike)) == [of(*alike)]
+    shared = [memory(n, keywords=f"fix w{n}", agent_id="_shared" if n else "one") for n in range(4)]
+    assert parts_of(of(*shared)) == [of(*shared)]

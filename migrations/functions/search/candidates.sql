@@ -26,8 +26,8 @@ return ((p_conditions).since is null or p_created_at >= (p_conditions).since)
                   or p_position < (p_conditions).left_out_from)));
 
 -- Whether a row stood at the time that the conditions ask about (null: now). A memory did from its
--- valid_from, or else its created_at, to its valid_to, also where another has replaced it since; any other row
--- that stands now did since it was written. What has expired is found at no time.
+-- valid_from, or else its created_at, to its valid_to, also where another has replaced it since; any other
+-- row that stands now did since it was written. What has expired is found at no time.
 create or replace function memoryd.stood(
     p_conditions memoryd.conditions, p_source text, p_id uuid, p_is_current boolean,
     p_created_at timestamptz, p_expires_at timestamptz)

@@ -161,7 +161,6 @@ from (
     select 'insight', i.id, i.user_id, case when i.user_id is null then coalesce(i.agent_id, '_shared') end,
            null, null, i.category, '', i.insight, i.agent_id, null, i.generated_at
     from public.dream_insights i
-    where not i.stale
     union all
     select 'knowledge', k.id, null, null, k.org_id, k.tier, k.category, k.title, k.content,
            coalesce(k.created_by_name, k.created_by), nullif(k.status, 'active'), k.created_at

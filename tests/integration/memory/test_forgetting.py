@@ -95,7 +95,7 @@ async def test_links_that_rest_fade_and_those_that_are_used_or_made_by_others_do
     await retrieved(connection, [memories[0], memories[2], memories[3]], 1)
     await dreamt(connection)
     assert await connection.fetchval("select memoryd.fade_links($1, 100)", NOW) == 1
-    strengths = dict(
+    strengths: dict[object, float] = dict(
         await connection.fetch("select id, round(strength::numeric, 2)::float8 from memory_associations")  # type: ignore[arg-type]
     )
     assert strengths == {resting: 0.26, used: 0.5, made: 0.5, young: 0.5}

@@ -55,12 +55,14 @@ async def test_an_insight_forgets_at_once_what_was_forgotten_and_is_drawn_again_
     redrawn = await one_row(connection, INSIGHT)
     assert (redrawn["id"], redrawn["stale"]) == (before["id"], False)
 
-    # One failure is no insight; no memory, no row, not even until the next dream.
+    # One failure is no insight, and no memory is none.
     await connection.execute("delete from agent_memory where id = any($1)", rest[:2])
     await dream(database)
     assert await column(connection, INSIGHT) == []
     lonely = await conclude(connection, "alone", 0.5, source_memories=[rest[2]])
     await connection.execute("delete from agent_memory")
+    assert await column(connection, "select stale from dream_insights where id = $1", lonely) == [True]
+    await dream(database)
     assert await column(connection, "select id from dream_insights where id = $1", lonely) == []
 
 
