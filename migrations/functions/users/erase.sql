@@ -217,6 +217,7 @@ $$;
 create or replace function public.erase_user_memory(user_id uuid) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set memoryd.org_id = 'all'  -- all that a user wrote, for whichever organisation
 as $$
 declare
     whose constant uuid := erase_user_memory.user_id;

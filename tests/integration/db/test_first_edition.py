@@ -61,7 +61,7 @@ GONE = {
     # New columns; and a document without content is complete: see test_documents_with_content_wait_to_be_cut_after_it.
     "documents": {"access_level", "visibility_tags", "chunked_at", "file_hash", "status"},
     # Their scope is another one now.
-    "shared_knowledge": INDEX | {"scope", "last_modified_human"},
+    "shared_knowledge": INDEX | {"scope", "last_modified_human", "said_again"},
     "dream_insights": INDEX | {"scope", "last_modified_human"},
 }
 TO_INDEX = """
