@@ -25,9 +25,6 @@ create index shared_knowledge_text on public.shared_knowledge (
 create index shared_knowledge_decisions on public.shared_knowledge (created_at desc)
     where category = 'decision';
 
--- From how much surprise on a learning entry is stored.
-insert into memoryd.settings (key, value) values ('surprise_threshold', '0.3');
-
 -- Locks of note_knowledge(), so that the same text given twice at once is stored once.
 insert into memoryd.locks (name) select 'knowledge ' || n from generate_series(0, 63) n;
 
@@ -71,4 +68,6 @@ delete from memoryd.unindexed where source = 'knowledge';
 insert into memoryd.unindexed (scope, source, id)
 select k.scope, 'knowledge', k.id from public.shared_knowledge k;
 insert into memoryd.jobs (topic, ref, payload)
-select 'index', k.id, '{"source": "knowledge"}' from public.shared_knowledge k;
+select 'index', k.id, '{"source": "knowledge"}'
+from public.shared_knowledge k
+where not exists (select from memoryd.jobs j where j.topic = 'index' and j.ref = k.id);

@@ -9,20 +9,13 @@ as $$
 declare
     named uuid[];
 begin
-    if tg_op = 'INSERT' then
+    if tg_op in ('INSERT', 'UPDATE') then
         select array_agg(distinct r) into named
         from new_rows n cross join unnest(n.related_ids) r where n.category = 'correction';
-    elsif tg_op = 'DELETE' then
-        select array_agg(distinct r) into named
+    end if;
+    if tg_op in ('DELETE', 'UPDATE') then
+        select named || array_agg(distinct r) into named
         from old_rows o cross join unnest(o.related_ids) r where o.category = 'correction';
-    else
-        select array_agg(distinct r) into named
-        from new_rows n
-        join old_rows o on o.id = n.id
-        cross join unnest(n.related_ids || o.related_ids) r
-        where 'correction' in (n.category, o.category)
-          and (n.category, n.related_ids, n.status = 'archived', n.org_id, n.created_at)
-              is distinct from (o.category, o.related_ids, o.status = 'archived', o.org_id, o.created_at);
     end if;
     if named is not null then
         perform memoryd.refresh_entries('knowledge', array_agg(k.id), array_agg(k.scope))

@@ -105,10 +105,11 @@ begin
     end if;
     if new.decision_context is not null
        and (tg_op = 'INSERT' or new.decision_context is distinct from old.decision_context) then
-        perform memoryd.check_decision_context(new.decision_context);
+        perform memoryd.json_fits('decision_context', new.decision_context),
+                memoryd.check_decision_context(new.decision_context);
     end if;
     if new.outcome is not null and (tg_op = 'INSERT' or new.outcome is distinct from old.outcome) then
-        perform memoryd.check_outcome(new.outcome);
+        perform memoryd.json_fits('outcome', new.outcome), memoryd.check_outcome(new.outcome);
     end if;
     return new;
 end
@@ -160,11 +161,13 @@ begin
         select array_agg(n.id) into changed
         from new_rows n where n.category = 'outcome' and n.outcome is not null;
     else
+        -- `not in` is always looked up by a hash; a join might not be.
         select array_agg(n.id) into changed
         from new_rows n
-        join old_rows o on o.id = n.id
         where n.category = 'outcome' and n.outcome is not null
-          and (n.category, n.outcome, n.related_ids) is distinct from (o.category, o.outcome, o.related_ids);
+          and (n.id, n.outcome::text, n.related_ids::text) not in (
+              select o.id, o.outcome::text, o.related_ids::text from old_rows o
+              where o.category = 'outcome' and o.outcome is not null);
     end if;
     if changed is null then
         return null;
@@ -246,6 +249,8 @@ returns table (id uuid, title text, created_by text, confidence text, tags text[
                review_by timestamptz, state text, because uuid, success boolean)
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin

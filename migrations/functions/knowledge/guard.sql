@@ -62,7 +62,7 @@ begin
 end
 $$;
 
--- Refuses an entry that has such a part.
+-- Refuses an entry that has such a part, unless it is one that an export brings back.
 create or replace function memoryd.guard_knowledge() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -70,12 +70,13 @@ as $$
 declare
     part constant text := memoryd.private_part(new.category, new.title, new.content, new.tags);
 begin
-    if part is not null then
+    if part is not null and not memoryd.importing() then
         raise exception 'this entry holds %: that is not shared', part
             using errcode = 'check_violation',
                   hint = case when part ~ '(key|token|password)'
                               then 'Every agent of the team reads shared_knowledge. Keep it in your secret '
-                                   'store, say here only where it is kept, and replace it if it was shown to anyone.'
+                                   'store, say here only where it is kept, and replace it if it was shown '
+                                   'to anyone.'
                               else 'Share knowledge, not identity: keep it in the agent''s own agent_memory, '
                                    'and share here what was learned from it.' end;
     end if;

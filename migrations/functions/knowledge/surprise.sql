@@ -12,7 +12,7 @@ return case when starts_with(p_content, rtrim(p_title, '.… ')) then p_content
 -- embedding among them.
 create or replace function memoryd.nearest_by_meaning(p_scope bigint, p_embedding vector)
 returns table (id uuid, similarity double precision)
-language plpgsql stable
+language plpgsql stable rows 8
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
@@ -49,7 +49,7 @@ $$;
 create or replace function memoryd.nearest_by_words(
     p_scope bigint, p_lexemes text[], p_language text, p_indexed boolean)
 returns table (id uuid, overlap double precision)
-language plpgsql stable
+language plpgsql stable rows 8
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
@@ -92,7 +92,7 @@ create or replace function memoryd.nearest_knowledge(
     p_text text, p_org uuid, p_embedding vector, p_not uuid default null)
 returns table (id uuid, said double precision, near double precision, difference text,
                similarity double precision)
-language plpgsql stable security definer
+language plpgsql stable security definer rows 8
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

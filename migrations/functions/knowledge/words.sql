@@ -47,8 +47,8 @@ as $$
     select count(*) from unnest(p_words) as w(word)
     where w.word = any ('{not,never,no,none,nobody,nothing,neither,nor,without,avoid,avoids,avoided,avoiding,
                           stop,stops,stopped,refuse,refuses,refused,forbid,forbids,forbidden,banned,
-                          prohibited,unable,hardly,fails,failed,nicht,nie,niemals,kein,keine,keinen,ohne,jamais,
-                          pas,sans,nunca,sin,nao,não,sem,mai,senza,nooit,niet,geen,zonder}'::text[])
+                          prohibited,unable,hardly,fails,failed,nicht,nie,niemals,kein,keine,keinen,ohne,
+                          jamais,pas,sans,nunca,sin,nao,não,sem,mai,senza,nooit,niet,geen,zonder}'::text[])
 $$;
 
 -- Words that say the opposite of each other. Two texts that are near and have one each contradict each other.

@@ -103,7 +103,7 @@ async def test_what_contradicts_or_adds_a_fact_is_stored(service: asyncpg.Connec
 
 async def test_the_threshold_is_a_setting(scratch: asyncpg.Connection) -> None:
     await note(scratch, FRIDAYS)
-    await scratch.execute("update memoryd.settings set value = '0' where key = 'surprise_threshold'")
+    await scratch.execute("insert into memoryd.settings (key, value) values ('surprise_threshold', '0')")
     assert (await note(scratch, "Production deployments happen every Friday afternoon."))["what"] == "stored"
 
 
@@ -362,3 +362,14 @@ async def test_organisations_do_not_find_each_others_knowledge(scratch: asyncpg.
     async with acting_as(scratch, None, role="memoryd_service"):
         await scratch.execute("set local memoryd.org_id = 'acme'")
         assert "no UUID" in (await refused(scratch, "select * from shared_knowledge"))[1]
+
+
+async def test_an_erasure_takes_what_a_user_wrote_for_any_organisation(scratch: asyncpg.Connection) -> None:
+    for org in (uuid4(), None):
+        await insert(scratch, "shared_knowledge", row("Mine", "By Ann", created_by=str(ANN), org_id=org))
+    await insert(scratch, "shared_knowledge", row("Not mine", "By saber"))
+    async with acting_as(scratch, None, role="memoryd_service"):
+        await scratch.execute("select set_config('memoryd.org_id', $1, true)", str(uuid4()))
+        await scratch.execute("select erase_user_memory($1)", ANN)
+        assert await scratch.fetchval("select count(*) from shared_knowledge") == 0
+    assert await column(scratch, "select title from shared_knowledge") == ["Not mine"]
