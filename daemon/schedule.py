@@ -41,7 +41,7 @@ EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
 EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
 PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
 PURGE_ENTRIES = "select memoryd.purge_entries($1)"
-ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence()"
+ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence() + memoryd.archive_resolved()"
 
 # These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
 # table.
@@ -207,7 +207,7 @@ class Upkeep:
             self._log.info("conversations_expired", messages=messages, sessions=sessions)
 
     async def archive_knowledge(self) -> None:
-        """Archives learning entries of low confidence that were not used in their time."""
+        """Archives learning entries of low confidence that were not used in their time, and what was resolved long ago."""
         archived = await self._database.fetchval(ARCHIVE_KNOWLEDGE)
         if archived:
             self._log.info("knowledge_archived", entries=archived)

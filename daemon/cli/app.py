@@ -10,6 +10,7 @@ import typer
 from daemon.cli.conflicts import conflicts
 from daemon.cli.context import context
 from daemon.cli.dead import dead
+from daemon.cli.decisions import decisions
 from daemon.cli.demo.command import demo
 from daemon.cli.doctor import doctor
 from daemon.cli.dream import dream
@@ -17,6 +18,7 @@ from daemon.cli.erase import erase
 from daemon.cli.export import export
 from daemon.cli.import_ import import_
 from daemon.cli.ingest import ingest
+from daemon.cli.know import know
 from daemon.cli.migrate import migrate
 from daemon.cli.psql import psql
 from daemon.cli.recall import recall
@@ -44,6 +46,7 @@ for command in (
     recall,
     context,
     dream,
+    decisions,
     ingest,
     replay,
     export,
@@ -60,6 +63,7 @@ for command in (
 app.command(context_settings={"ignore_unknown_options": True})(psql)
 app.command("import")(import_)
 app.add_typer(dead, name="dead")
+app.add_typer(know, name="know")
 
 
 def _version(wanted: bool) -> None:

@@ -7,8 +7,7 @@ stops nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -18,10 +17,9 @@ import typer
 from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, remark, say, table
+from daemon.cli.progress import progress
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from daemon.db.pool import Database
     from daemon.ingest.ingest import Outcome
     from daemon.ingest.store import Ownership
@@ -75,26 +73,16 @@ async def _take(database: Database, paths: Sequence[Path], owned: Ownership, *, 
     parser = ChildParser()
     outcomes: list[Outcome] = []
     try:
-        with _progress(quiet) as progress:
-            bar = progress.add_task("files", total=len(files))
+        with progress(quiet=quiet) as shown:
+            bar = shown.add_task("files", total=len(files))
             async for outcome in Ingest(database=database, parser=parser, owned=owned).take(files):
                 outcomes.append(outcome)
-                progress.advance(bar)
+                shown.advance(bar)
     except ParserUnavailable as error:
         raise Failure(str(error)) from error
     finally:
         await parser.close()
     return outcomes
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        yield progress
 
 
 def _report(outcomes: Sequence[Outcome], *, json: bool) -> None:

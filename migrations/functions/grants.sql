@@ -8,14 +8,15 @@ do $$
 declare
     public_functions constant text :=
         'public.build_context, public.claim_command, public.cleanup_expired_memory, public.complete_command, '
+        'public.decision_rates, public.decisions, '
         'public.erase_user_memory, public.expire_low_confidence, public.explain_recall, '
         'public.export_user_memory, public.extract_keywords, public.forget, public.index_state, '
         'public.load_context, '
-        'public.mark_useful, public.match_memory, public.memory_as_of, '
+        'public.mark_useful, public.match_memory, public.memory_as_of, public.note_knowledge, '
         'public.recall, '
         'public.recall_above, '
         'public.recall_in_context, public.recall_with, '
-        'public.reset_session, '
+        'public.reset_session, public.resolve_knowledge, '
         'public.search_shared_knowledge, public.supersede_memory, public.touch_knowledge';
     client text;
 begin
@@ -95,6 +96,21 @@ grant execute on function
     memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories,
     memoryd.memory_lines, memoryd.compose_context
     to memoryd_service, memoryd_user;
+
+-- What the policies and the view of the team's knowledge call.
+grant execute on function memoryd.caller_org, memoryd.corrected_by to memoryd_service, memoryd_admin;
+
+-- The functions of knowledge that run with the caller's rights, and three that do not: these answer the
+-- service alone.
+grant execute on function
+    memoryd.org_scope, memoryd.importing, memoryd.said, memoryd.surprise_of, memoryd.is_text_or_list,
+    memoryd.time_or_null, memoryd.unknown_key, memoryd.succeeded, memoryd.check_decision_context,
+    memoryd.check_outcome, memoryd.decisions_of, memoryd.criteria_of, memoryd.meets_criterion,
+    memoryd.contradicts, memoryd.credential_in, memoryd.private_part, memoryd.tier_of, memoryd.check_note,
+    memoryd.is_repetition, memoryd.strengthen, memoryd.ended_project, memoryd.uuid_or_null,
+    memoryd.archive_resolved,
+    memoryd.nearest_knowledge, memoryd.surprise_threshold, memoryd.lock_knowledge
+    to memoryd_service;
 
 -- What the daemon calls with a user's identity.
 grant execute on function memoryd.answer to memoryd_user;

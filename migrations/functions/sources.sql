@@ -56,3 +56,14 @@ return array['memory', 'conversation', 'document', 'knowledge', 'insight'];
 create or replace function memoryd.group_scope(p_chat uuid, p_role text) returns bigint
 language sql immutable parallel safe
 return case when p_role <> 'system' then hashtextextended('group ' || p_chat::text, 0) end;
+
+-- The newest correction of an entry: one that names it and is later. So of two entries that correct each
+-- other the later one counts.
+create or replace function memoryd.corrected_by(p_row public.shared_knowledge) returns uuid
+language sql stable parallel safe
+return (select c.id from public.shared_knowledge c
+        where c.related_ids @> array[(p_row).id] and c.related_ids <> '{}' and c.category = 'correction'
+          and c.status <> 'archived' and c.org_id is not distinct from (p_row).org_id
+          and (c.created_at, c.id) > ((p_row).created_at, (p_row).id)
+        order by c.created_at desc, c.id desc
+        limit 1);

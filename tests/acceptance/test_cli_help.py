@@ -24,6 +24,8 @@ COMMANDS = {
     "url": "--tcp",
     "psql": "DATABASE_URL",
     "dead": "requeue",
+    "know": "seed",
+    "decisions": "kill criterion",
     "export": "--output",
     "import": "--user",
     "erase": "--yes",

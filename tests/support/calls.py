@@ -271,6 +271,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"from (select set_config('memoryd.context', '{context}', true)) s, unnest(<agent_memory>) as i(id) order by 1"
             for context in ("work", "home")
         ),
+        "memoryd.caller_org": ("select memoryd.caller_org()",),
+        "memoryd.corrected_by": ("select memoryd.corrected_by(null)",),
         "memoryd.enter_context": ("select memoryd.enter_context('work'), memoryd.current_context()",),
         "memoryd.in_context": ('select memoryd.in_context(\'{"context": "work"}\')',),
         "memoryd.row_in_context": tuple(

@@ -45,7 +45,7 @@ STALE = """
 with grouped as (
     select m.id, 'conversation' as source, memoryd.group_scope(m.chat_id, m.role) as scope from conversation_messages m
 ), places as (
-    select s.*, s.scope as home, g.scope as group_scope
+    select s.*, s.scope as home, case when s.source = 'knowledge' then s.scope else g.scope end as group_scope
     from memoryd.searchable s left join grouped g on g.source = s.source and g.id = s.id
     union all
     select s.*, g.scope, g.scope
@@ -73,7 +73,7 @@ where s.id is null or e.id is null
 """
 """Rows whose entries are not exactly what they should be, once nothing is left to do; and entries of no row.
 
-A message in a group chat has its entries in two scopes.
+A message in a group chat has its entries in two scopes. Knowledge has the scope of its organisation as its group's.
 """
 
 CONTENTS = """

@@ -6,12 +6,20 @@ language sql immutable parallel safe
 return case when p_metadata ? 'context' then jsonb_build_object('context', p_metadata -> 'context')
             else '{}' end;
 
--- The scopes of the groups of these rows, in their order: null where a row is in none.
+-- The scopes of the groups of these rows, in their order: null where a row is in none. Knowledge has the
+-- scope of its organisation, so that a search of all scopes finds only what is the caller's
+-- (memoryd.is_found_here).
 create or replace function memoryd.groups_of(p_source text, p_ids uuid[]) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if p_source = 'knowledge' then
+        return array(
+            select k.scope from unnest(p_ids) with ordinality as r(id, place)
+            left join public.shared_knowledge k on k.id = r.id
+            order by r.place);
+    end if;
     if p_source <> 'conversation' then
         return array_fill(null::bigint, array[cardinality(p_ids)]);
     end if;
@@ -32,7 +40,8 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 begin
     update memoryd.entries e
-    set scope = s.scope, owner_id = s.owner_id, agent_id = s.agent_id, access_level = s.access_level,
+    set scope = s.scope, group_scope = case when p_source = 'knowledge' then s.scope else e.group_scope end,
+        owner_id = s.owner_id, agent_id = s.agent_id, access_level = s.access_level,
         visibility_tags = s.visibility_tags,
         grants_metadata = memoryd.grants_metadata(s.row_metadata),
         is_current = s.is_current, expires_at = s.expires_at, session_id = s.session_id,

@@ -135,7 +135,7 @@ comment on function public.match_memory is
     'A user''s memories nearest to an embedding or a text, most similar first; '
     'row-level security decides whose.';
 
--- What the team knows has no owner: only the service may search it.
+-- What the team knows has no owner: only the service may search it, each organisation its own.
 create or replace function public.search_shared_knowledge(
     query_embedding vector default null,
     match_threshold double precision default 0.65,
@@ -168,7 +168,7 @@ begin
     from (
         select k.*, n.similarity
         from memoryd.nearest_in_scope(
-            'knowledge', memoryd.scope_of(null, '_shared'), wanted,
+            'knowledge', memoryd.org_scope(memoryd.caller_org()), wanted,
             search_shared_knowledge.match_threshold, search_shared_knowledge.match_count) n
         join public.shared_knowledge k on k.id = n.id
         where (search_shared_knowledge.filter_tier is null or k.tier = search_shared_knowledge.filter_tier)

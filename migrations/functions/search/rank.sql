@@ -88,12 +88,15 @@ begin
     with waiting as materialized (
         (select u.source, u.id, u.scope from memoryd.unindexed u
          where (p_scopes is null or u.scope = any(p_scopes)) and u.source = any(p_sources)
+           and memoryd.is_found_here(u.scope, case when u.source = 'knowledge' then u.scope end, p_scopes)
          limit 200)
         union
         (select g.source, g.id, g.scope
          from (select u.source, u.id, u.scope from memoryd.unindexed u
                where u.given and (p_scopes is null or u.scope = any(p_scopes))
                  and u.source = any(p_sources) and p_embedding is not null
+                 and memoryd.is_found_here(
+                     u.scope, case when u.source = 'knowledge' then u.scope end, p_scopes)
                limit 4000) g
          cross join lateral (
              select t.given_embedding from memoryd.searchable t where t.source = g.source and t.id = g.id
@@ -422,7 +425,7 @@ begin
        or memoryd.memory_is_off(coalesce(p_user, caller.user_id)) then
         return;
     end if;
-    asked := memoryd.scopes_asked(caller, p_agent, p_user);
+    asked := memoryd.scopes_asked(caller, p_agent, p_user, p_sources);
     scopes := memoryd.open_scopes(caller, asked.scopes);
     question := memoryd.question(caller, p_query, scopes, p_near);
     return query

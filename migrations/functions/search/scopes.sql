@@ -44,12 +44,14 @@ end
 $$;
 
 -- Of the two entries of a message in a group only one is to be found: in these scopes the group's, if the
--- group's scope is among them; in a search of all scopes (null) the message's own. Inlined.
+-- group's scope is among them; in a search of all scopes (null) the message's own. Knowledge has its own
+-- scope as its group's: a search of all scopes finds that of the caller's organisation. Inlined.
 create or replace function memoryd.is_found_here(p_scope bigint, p_group_scope bigint, p_scopes bigint[])
 returns boolean
-language sql immutable parallel safe
+language sql stable parallel safe
 return p_group_scope is null
-    or case when p_scopes is null then p_scope <> p_group_scope
+    or case when p_scopes is null
+            then p_scope <> p_group_scope or p_scope = memoryd.org_scope(memoryd.caller_org())
             else p_scope = p_group_scope or p_group_scope <> all (p_scopes) end;
 
 -- Those of p_scopes that the caller may search: an end user their own, those of their groups, and 0, which is
@@ -88,9 +90,12 @@ returns boolean
 language sql immutable parallel safe
 return (p_caller).privileged and p_user is null and p_agent is not null;
 
--- The scopes that a question goes to (null: all), and which of them are of groups.
+-- The scopes that a question goes to (null: all), and which of them are of groups. A question about a user
+-- that names the source knowledge goes to what the caller's organisation knows too, which counts as a
+-- group's.
 create or replace function memoryd.scopes_asked(
-    p_caller memoryd.caller, p_agent text, p_user uuid, out scopes bigint[], out groups bigint[])
+    p_caller memoryd.caller, p_agent text, p_user uuid, p_sources text[] default null, out scopes bigint[],
+    out groups bigint[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -99,7 +104,9 @@ begin
         when (p_caller).privileged or coalesce(p_user = (p_caller).user_id, true)
             then memoryd.group_scopes(coalesce(p_user, case when not (p_caller).privileged
                                                             then (p_caller).user_id end))
-        else '{}' end;
+        else '{}' end
+        || case when (p_caller).privileged and p_user is not null and 'knowledge' = any(p_sources)
+                then array[memoryd.org_scope(memoryd.caller_org())] else '{}' end;
     scopes := case
         -- An end user's own, those of their groups, and what is shared with them.
         when not (p_caller).privileged
@@ -107,7 +114,8 @@ begin
         when p_user is not null
             then array[memoryd.scope_of(p_user, null)] || groups
         when p_agent is not null
-            then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0] end;
+            then array[memoryd.scope_of(null, p_agent), memoryd.scope_of(null, '_shared'), 0,
+                       memoryd.org_scope(memoryd.caller_org())] end;
 end
 $$;
 

@@ -319,11 +319,15 @@ create policy admin_read on public.user_memory_access for select to memoryd_admi
     using (memoryd.note_admin_read('user_memory_access', user_id));
 
 -- public.shared_knowledge
--- What the team of agents knows is not for end users.
+-- What the team of agents knows is not for end users. A caller who names an organisation has what is of it;
+-- the daemon, which names none, has all.
 grant select, insert, update, delete on public.shared_knowledge to memoryd_service;
-create policy service on public.shared_knowledge to memoryd_service using (true) with check (true);
+create policy service on public.shared_knowledge to memoryd_service
+    using ((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()))
+    with check ((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()));
 grant select on public.shared_knowledge to memoryd_admin;
-create policy admin_read on public.shared_knowledge for select to memoryd_admin using (true);
+create policy admin_read on public.shared_knowledge for select to memoryd_admin
+    using ((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()));
 
 -- public.agent_sessions
 -- Users start and change runs of their own.

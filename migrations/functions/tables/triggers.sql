@@ -312,6 +312,29 @@ create or replace trigger forget_embedding before update on public.shared_knowle
     execute function memoryd.forget_embedding('embedding');
 create or replace trigger stamp_knowledge_insert before insert on public.shared_knowledge
     for each row execute function memoryd.stamp_knowledge();
+create or replace trigger guard_knowledge_insert before insert on public.shared_knowledge
+    for each row execute function memoryd.guard_knowledge();
+create or replace trigger guard_knowledge_update before update on public.shared_knowledge
+    for each row when ((new.category, new.title, new.content, new.tags)
+                       is distinct from (old.category, old.title, old.content, old.tags))
+    execute function memoryd.guard_knowledge();
+create or replace trigger check_decision before insert or update on public.shared_knowledge
+    for each row when (new.decision_context is not null or new.outcome is not null)
+    execute function memoryd.check_decision();
+create or replace trigger score_knowledge before insert on public.shared_knowledge
+    for each row when (new.surprise_score is null) execute function memoryd.score_knowledge();
+create or replace trigger score_decisions_inserted after insert on public.shared_knowledge
+    referencing new table as new_rows for each statement execute function memoryd.score_decisions();
+create or replace trigger score_decisions_updated after update on public.shared_knowledge
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.score_decisions();
+create or replace trigger weigh_corrected_inserted after insert on public.shared_knowledge
+    referencing new table as new_rows for each statement execute function memoryd.weigh_corrected();
+create or replace trigger weigh_corrected_updated after update on public.shared_knowledge
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function memoryd.weigh_corrected();
+create or replace trigger weigh_corrected_deleted after delete on public.shared_knowledge
+    referencing old table as old_rows for each statement execute function memoryd.weigh_corrected();
 create or replace trigger note_entries_deleted after delete on public.shared_knowledge
     referencing old table as old_rows for each statement execute function memoryd.note_entries('knowledge');
 create or replace trigger note_entries_inserted after insert on public.shared_knowledge

@@ -98,13 +98,16 @@ select 'knowledge'::text as source, k.id, k.scope, memoryd.searched_text(k) as s
        jsonb_strip_nulls(jsonb_build_object(
            'tier', k.tier, 'category', k.category, 'title', k.title, 'tags', k.tags,
            'confidence', k.confidence, 'status', k.status, 'created_by', k.created_by,
-           'created_by_name', k.created_by_name)) as metadata,
+           'created_by_name', k.created_by_name,
+           'corrects', case when k.category = 'correction' and k.related_ids <> '{}' then k.related_ids end,
+           'corrected_by', memoryd.corrected_by(k))) as metadata,
        null::uuid as owner_id, null::text as agent_id,
        null::integer as access_level, null::text[] as visibility_tags, null::jsonb as row_metadata,
        k.status <> 'archived' as is_current, null::timestamptz as expires_at,
        null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        k.created_at,
-       1::double precision as weight, null::text[] as keywords
+       case when memoryd.corrected_by(k) is null then 1 else 0.4 end::double precision as weight,
+       null::text[] as keywords
 from public.shared_knowledge k;
 comment on view memoryd.source_knowledge is 'shared_knowledge as recall searches it.';
 

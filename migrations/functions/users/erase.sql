@@ -233,8 +233,11 @@ declare
     rows_deleted record;
     sessions_deleted record;
     counts jsonb;
+    org_before constant text := coalesce(current_setting('memoryd.org_id', true), '');
 begin
     perform memoryd.check_own(whose, 'erase');
+    -- All that the user wrote into the team's knowledge, for whichever organisation.
+    perform set_config('memoryd.org_id', 'all', true);
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'an erasure must see what is committed while it runs'
             using errcode = 'active_sql_transaction',
@@ -285,6 +288,7 @@ begin
         || jsonb_build_object('memory_anchors', anchors, 'conversation_sessions', sessions_deleted.number);
     insert into public.agent_execution_logs (step_name, action_type, output_data)
     values ('erase', 'memory_write', counts);
+    perform set_config('memoryd.org_id', org_before, true);
     return counts || jsonb_build_object('replica_paths', paths);
 end
 $$;

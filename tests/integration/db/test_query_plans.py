@@ -94,8 +94,10 @@ insert into documents (id, title, content) select md5('d' || n)::uuid, 'notes ' 
 insert into memory_chunks (document_id, chunk_index, chunk_text, access_level)
 select md5('d' || 1 + n / 4)::uuid, n % 4, 'how to restart server ' || n, 0 from generate_series(1, 16000) n;
 
-insert into shared_knowledge (tier, category, title, content, created_by)
-select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first', 'agent 1' from generate_series(1, 10000) n;
+-- With a score, since scoring 10,000 rows takes seconds.
+insert into shared_knowledge (tier, category, title, content, created_by, surprise_score)
+select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first', 'agent 1', 0.5
+from generate_series(1, 10000) n;
 
 -- As the index topic leaves them; four of five still wait for it.
 select count(*)
@@ -279,6 +281,10 @@ CALLS = {
     "mark_useful": ONE_QUERY,
     "claim_lanes": "select * from memoryd.claim_lanes('capture', 64, 256, interval '30 seconds')",
     "claim_lanes of nothing": "select * from memoryd.claim_lanes('associate', 64, 256, interval '30 seconds')",
+    "a new note": "select * from note_knowledge('restart server 7 at once', 'insight', 'agent 1')",
+    "new knowledge": "insert into shared_knowledge (tier, category, title, content, created_by) "
+    "values ('core', 'x', 'y', 'z', 'w')",
+    "decisions": "select * from decisions(match_count => 2)",
     "a new command": "insert into agent_commands (agent_id, message) values ('agent 1', 'x')",
     "a new memory": "insert into agent_memory (agent_id, content) values ('agent 1', 'x')",
     "new words": f"update agent_memory set content = 'y' where id = {ONE_MEMORY}",

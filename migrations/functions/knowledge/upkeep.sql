@@ -74,3 +74,17 @@ as $$
 $$;
 comment on function public.expire_low_confidence is
     'Archives learning entries of low confidence that nobody used in time; memoryd calls it itself.';
+
+-- Archives working entries that were resolved 30 days ago or earlier. Core is never archived by memoryd.
+create or replace function memoryd.archive_resolved() returns bigint
+language sql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+    with archived as (
+        update public.shared_knowledge k
+        set status = 'archived'
+        where k.tier = 'working' and k.status = 'resolved' and k.resolved_at < now() - interval '30 days'
+        returning 1
+    )
+    select count(*) from archived
+$$;

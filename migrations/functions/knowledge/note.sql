@@ -1,0 +1,200 @@
+-- note_knowledge(): what deserves to be stored. Core is always stored, working while what it belongs to is
+-- active, learning if it is new enough; else the entry that says it already is strengthened. An insert into
+-- shared_knowledge is stored in any case.
+
+-- The tier of a category: where the team keeps what a founder states (principle), a decision, a correction,
+-- the state of a project, an observed outcome, and so on. Null for a category that is a team's own.
+create or replace function memoryd.tier_of(p_category text) returns text
+language sql immutable parallel safe
+return case when p_category in ('principle', 'procedure', 'team', 'client') then 'core'
+            when p_category in ('project', 'thread', 'commitment') then 'working'
+            when p_category in ('decision', 'correction', 'insight', 'outcome') then 'learning' end;
+
+-- From how much surprise on a learning entry is stored.
+create or replace function memoryd.surprise_threshold() returns double precision
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$ select coalesce((select (s.value #>> '{}')::double precision from memoryd.settings s
+                       where s.key = 'surprise_threshold'), 0.3) $$;
+
+-- One note of a text at a time, until the end of the transaction: of the same text given twice at once, the
+-- second sees what the first has stored. For the service alone.
+create or replace function memoryd.lock_knowledge(p_text text) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if memoryd.caller_is_service() then
+        perform memoryd.lock('knowledge ' || (hashtextextended(p_text, 0) & 63));
+    end if;
+end
+$$;
+
+-- Raises an error unless a note can be stored as it is given.
+create or replace function memoryd.check_note(
+    p_tier text, p_category text, p_related uuid[], p_outcome jsonb) returns void
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    missing uuid;
+begin
+    if p_tier is null then
+        raise exception 'category % has no tier of its own',
+                        coalesce(quote_literal(left(p_category, 60)), 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give the tier (core, working or learning), or one of the categories principle, '
+                         'procedure, team, client; project, thread, commitment; decision, correction, '
+                         'insight, outcome.';
+    end if;
+    select r into missing from unnest(p_related) r
+    where not exists (select from public.shared_knowledge k where k.id = r) limit 1;
+    if missing is not null then
+        raise exception 'related_ids names %, which is not there', missing
+            using errcode = 'no_data_found',
+                  hint = 'Give ids of entries that your organisation has in shared_knowledge, or leave it '
+                         'out.';
+    end if;
+    if p_category = 'outcome' and memoryd.succeeded(p_outcome) is null then
+        raise exception 'the outcome does not say whether it is a success'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give outcome => ''{"success": true, "result": "..."}'', and the decision''s id in '
+                         'related_ids.';
+    end if;
+end
+$$;
+
+-- Whether a note is a repetition of the entry that says most of it: an outcome, a decision or a correction
+-- is only repeated by its like, and an outcome only if it names no other decision.
+create or replace function memoryd.is_repetition(
+    p_known public.shared_knowledge, p_tier text, p_category text, p_related uuid[],
+    p_surprise double precision)
+returns boolean
+language sql stable
+return case
+    when p_surprise = 0 and (p_known).tier = p_tier and (p_known).category = p_category
+        then p_category <> 'outcome' or p_related <@ (p_known).related_ids
+    when p_tier <> 'learning' or p_surprise >= memoryd.surprise_threshold() then false
+    when p_category = 'outcome'
+        then (p_known).category = 'outcome' and p_related <@ (p_known).related_ids
+    when p_category = 'insight' then (p_known).category <> 'outcome'
+    else (p_known).category = p_category or (p_known).tier = 'core' and p_category <> 'correction' end;
+
+-- An entry was said again: it is counted, one step surer, and linked to what the writer linked it to.
+create or replace function memoryd.strengthen(p_id uuid, p_category text, p_related uuid[]) returns void
+language sql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+    update public.shared_knowledge k
+    set said_again = k.said_again + 1,
+        confidence = case k.confidence when 'low' then 'medium' else 'high' end,
+        -- What a correction names is what it corrects.
+        related_ids = case when k.category = 'correction' and p_category <> 'correction' then k.related_ids
+                           else k.related_ids || array(select r from unnest(p_related) r
+                                                       where r <> all (k.related_ids) and r <> k.id) end
+    where k.id = p_id
+$$;
+
+-- What this belongs to and is over: the first of the working entries named, if none of them is active.
+create or replace function memoryd.ended_project(p_related uuid[]) returns text
+language sql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+    select min(k.title) from public.shared_knowledge k
+    where k.id = any(p_related) and k.tier = 'working'
+    having bool_and(k.status <> 'active')
+$$;
+
+create or replace function public.note_knowledge(
+    content text, category text, created_by text, title text default null, tier text default null,
+    confidence text default 'high', tags text[] default '{}', related_ids uuid[] default '{}',
+    decision_context jsonb default null, outcome jsonb default null, source text default null,
+    created_by_name text default null, strengthen boolean default true)
+returns table (what text, id uuid, surprise double precision, neighbour uuid, reason text)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    said constant text := btrim(note_knowledge.content);
+    called constant text := coalesce(note_knowledge.title, left(split_part(said, E'\n', 1), 120));
+    kind constant text := lower(btrim(note_knowledge.category));
+    into_tier constant text := coalesce(note_knowledge.tier, memoryd.tier_of(kind));
+    named constant uuid[] := coalesce(note_knowledge.related_ids, '{}');
+    labels constant text[] := coalesce(note_knowledge.tags, '{}');
+    whole constant text := concat_ws(E'\n', called, said, array_to_string(labels, ' '));
+    meaning constant vector := memoryd.embed(left(whole, 2000));
+    org constant uuid := memoryd.caller_org();
+    how record;
+    known public.shared_knowledge;
+    ended text;
+    made uuid;
+begin
+    perform memoryd.check_note(into_tier, kind, named, note_knowledge.outcome);
+    perform memoryd.lock_knowledge(said);
+    how := memoryd.surprise_of(called, said, labels, org, meaning);
+    if how.neighbour is not null then
+        select * into known from public.shared_knowledge k where k.id = how.neighbour for no key update;
+        if found and memoryd.is_repetition(known, into_tier, kind, named, how.surprise) then
+            if note_knowledge.strengthen is not false then
+                perform memoryd.strengthen(known.id, kind, named);
+            end if;
+            return query select
+                case when note_knowledge.strengthen is not false then 'strengthened' else 'known' end,
+                known.id, how.surprise, known.id,
+                format('%s says it already', quote_literal(left(known.title, 120)));
+            return;
+        end if;
+    end if;
+    ended := case when into_tier = 'working' then memoryd.ended_project(named) end;
+    if ended is not null then
+        return query select 'not stored', null::uuid, how.surprise, how.neighbour,
+            format('%s is not active any more', quote_literal(left(ended, 120)));
+        return;
+    end if;
+    insert into public.shared_knowledge (
+        org_id, tier, category, title, content, created_by, created_by_name, source, confidence, tags,
+        related_ids, decision_context, outcome, surprise_score, embedding)
+    values (
+        org, into_tier, kind, called, said, note_knowledge.created_by, note_knowledge.created_by_name,
+        note_knowledge.source, note_knowledge.confidence, labels, named, note_knowledge.decision_context,
+        note_knowledge.outcome, how.surprise,
+        -- Found by it at once. A longer text is embedded in passages.
+        case when octet_length(whole) <= 800 then meaning end)
+    returning shared_knowledge.id into made;
+    return query select 'stored', made, how.surprise, how.neighbour,
+        (select format('scored the decision %s', quote_literal(left(k.title, 120)))
+         from public.shared_knowledge k where k.outcome ->> 'scored_by' = made::text and k.id <> made
+           and kind = 'outcome' and (named = '{}' or k.id = any(named)) limit 1);
+end
+$$;
+comment on function public.note_knowledge is
+    'Notes what the team should know: stores it if it is new, else strengthens the entry that says it '
+    'already; returns which, how new it was, and the entry that says most of it. '
+    'strengthen => false changes no entry.';
+
+-- Ends a project or thread: it, and the working entries that belong to it, are resolved.
+create or replace function public.resolve_knowledge(knowledge_id uuid) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    resolved bigint;
+begin
+    perform from public.shared_knowledge k where k.id = resolve_knowledge.knowledge_id and k.tier = 'working';
+    if not found then
+        raise exception 'no working knowledge %', coalesce(resolve_knowledge.knowledge_id::text, 'null')
+            using errcode = 'no_data_found',
+                  hint = 'Give the id of a project, thread or commitment in shared_knowledge.';
+    end if;
+    update public.shared_knowledge k
+    set status = 'resolved'
+    where k.tier = 'working' and k.status = 'active'
+      and (k.id = resolve_knowledge.knowledge_id
+           or k.related_ids @> array[resolve_knowledge.knowledge_id] and k.related_ids <> '{}');
+    get diagnostics resolved = row_count;
+    return resolved;
+end
+$$;
+comment on function public.resolve_knowledge is
+    'Ends a project or thread: resolves it and the working entries that name it; returns how many.';

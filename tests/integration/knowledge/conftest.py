@@ -1,0 +1,21 @@
+"""The databases of these tests can embed: how near texts are in meaning is what most of them are about."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from tests.support.schemas import connected
+from tests.support.servers import Server
+from tests.support.templates import copied
+from tests.support.tokens import put_tokens_in
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_url(server: Server, template: str) -> AsyncIterator[str]:
+    """A migrated database for the tests of one file, with the local embedder's tokens."""
+    async with copied(server, template) as url:
+        async with connected(url) as connection:
+            await put_tokens_in(connection)
+        yield url
