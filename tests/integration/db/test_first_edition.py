@@ -134,7 +134,9 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
         after = await rows(connection)
         replica = {name: some for name, some in after.items() if name.startswith("memoryd.replica")}
         assert {name for name, some in replica.items() if some} == {"memoryd.replica"}
-        locks = [one for one in after.pop("memoryd.locks") if "superseding" not in one and "knowledge" not in one]
+        locks = [
+            one for one in after.pop("memoryd.locks") if "superseding" not in one and "knowledge" not in one
+        ]
         assert locks == before.pop("memoryd.locks")
         made: dict[str, list[str]] = {
             "memoryd.tokens": [],
