@@ -126,6 +126,8 @@ def local_place(root: Path, *, scan_seconds: float) -> Place:
         while True:
             await available.wait()
             watched.set()
+            # As soon as it is watched: a pass may have listed it before, and missed what changed in between.
+            asyncio.get_running_loop().call_soon(wake)
             with contextlib.suppress(OSError, RuntimeError):
                 async for changes in awatch(
                     root,
