@@ -123,7 +123,7 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
         assert {name for name, some in replica.items() if some} == {"memoryd.replica"}
         locks = [one for one in after.pop("memoryd.locks") if "superseding" not in one]
         assert locks == before.pop("memoryd.locks")
-        made = {
+        made: dict[str, list[str]] = {
             "memoryd.tokens": [],
             "chat_group_members": [],
             "memoryd.facts": [],
