@@ -61,8 +61,8 @@ async def _measure(url: str, chats: Sequence[dict[str, Any]], *, verbose: bool) 
             for name, sources in (("all", None), ("memory", ["memory"])):
                 rows = await connection.fetch(RECALL, chat["question"], user, SHOWN, sources)
                 found[name].append(_judged(rows, chat))
-                if verbose and name == "all":
-                    print(chat["question"], found[name][-1])
+                if verbose:
+                    print(name, chat["question"], found[name][-1])
                     for row in rows[:5]:
                         print("   ", row["source"], row["created_at"].date(), row["content"])
     await connection.close()
@@ -88,7 +88,7 @@ def _judged(rows: Sequence[Any], chat: dict[str, Any]) -> tuple[bool, bool]:
     outdated = next(
         (i for i, r in enumerate(rows) if says(r, chat["outdated"]) and not says(r, chat["right"])), len(rows)
     )
-    return right < 3, right < len(rows) and right <= outdated
+    return right < min(3, len(rows)), right < len(rows) and right <= outdated
 
 
 if __name__ == "__main__":

@@ -72,13 +72,18 @@ def _abstains(match: re.Match[str]) -> Sequence[Draft]:
     return (Draft("food", f"food:{slot}", "not", clause, 0.85, preference=True),)
 
 
+def _diet(match: re.Match[str]) -> Sequence[Draft]:
+    # With the word that it is asked for by.
+    return (Draft("diet", "diet", match["v"], f"my diet is {match['v'].lower()}"),)
+
+
 _DIETS = "|".join(DIETS)
 _NO_DISH = r"(?!it|that|this|them|anything|any more|anymore|here|now|another|much|while|enough|until|too)"
 HEALTH = (
     rule(rf"I(?:'ve| have) been (?P<v>(?:a )?(?:{_DIETS}) .*)$", value_fact("diet", "diet")),
     rule(
         rf"{I_AM} {ADVERBS}(?:an? )?(?:strict )?(?P<v>(?:{_DIETS}))\b(?! (?:food|restaurant|recipe))",
-        value_fact("diet", "diet"),
+        _diet,
     ),
     rule(rf"{I_AM} (?:not |no longer )?{ADVERBS}allergic to (?P<v>.+)$", _allergy),
     rule(
