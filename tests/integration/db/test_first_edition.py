@@ -63,6 +63,7 @@ GONE = {
     # Their scope is another one now.
     "shared_knowledge": INDEX | {"scope", "last_modified_human"},
     "dream_insights": INDEX | {"scope", "last_modified_human"},
+    "memory_queries": {"patterns", "reason", "knowledge_ids", "knowledge_counted"},
 }
 TO_INDEX = """
 select s.source, s.id, s.scope from memoryd.searchable s
