@@ -21,6 +21,7 @@ from daemon.logs import describe
 
 LAST_TICK_SECONDS = 2.0
 CLEANUP_ROWS = 10_000
+RETRIEVALS = 1000
 ANSWERS = 100
 """Answers that one transaction deletes: each may have hundreds of megabytes."""
 DEAD_LETTER_DAYS = 30
@@ -42,6 +43,7 @@ EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversati
 PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
 PURGE_ENTRIES = "select memoryd.purge_entries($1)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence() + memoryd.archive_resolved()"
+COUNT_KNOWLEDGE_USES = "select memoryd.count_knowledge_uses($1)"
 
 # These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
 # table.
@@ -208,6 +210,13 @@ class Upkeep:
 
     async def archive_knowledge(self) -> None:
         """Archives learning entries of low confidence that were not used in their time, and what was resolved long ago."""
+        total = 0
+        while counted := int(await self._database.fetchval(COUNT_KNOWLEDGE_USES, RETRIEVALS)):
+            total += counted
+            if counted < RETRIEVALS:
+                break
+        if total:
+            self._log.info("knowledge_uses_counted", retrievals=total)
         archived = await self._database.fetchval(ARCHIVE_KNOWLEDGE)
         if archived:
             self._log.info("knowledge_archived", entries=archived)

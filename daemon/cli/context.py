@@ -1,14 +1,14 @@
-"""memoryd context: the context that an agent would get with a task now."""
+"""memoryd context: the context that an agent would get with a task now, and why it is as it is."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from daemon.cli.common import embedder_of_database, with_database
 from daemon.cli.failure import Failure
-from daemon.cli.output import remark, say
+from daemon.cli.output import as_json, remark, say, table
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 KNOWN = "select exists (select from public.agents where agent_id = $1)"
 AGENTS = "select agent_id from public.agents order by created_at desc, agent_id limit 11"
-COMPOSE = "select memoryd.compose_context($1, $2, null, false, $3, null)"
+COMPOSE = "select memoryd.compose_context($1, $2, null, false, $3, null) as context"
+EXPLAIN = "select * from memoryd.explain_lines($1, $2, null, false, $3)"
+PATTERNS = "select patterns from memoryd.patterns_of($1, $2, null)"
+EXPLAINED = ("step", "source", "id", "score", "trust", "shown", "detail")
 MESSAGE_LENGTH = 32_768
 """Characters of a message that are embedded, as in the daemon."""
 
@@ -24,10 +27,19 @@ MESSAGE_LENGTH = 32_768
 def context(
     agent: str = typer.Argument(help="The agent's id."),
     message: str = typer.Argument(help="The task, in the words it would be given in."),
+    explain: bool = typer.Option(
+        False,
+        "--explain",
+        help="Show instead which patterns the message shows, what was searched, and what was found or left out.",
+    ),
+    json: bool = typer.Option(False, "--json", help="With --explain: print JSON."),
 ) -> None:
-    """Print the context that this task would get now."""
+    """Print the context that this task would get now.
 
-    async def compose(settings: Settings, database: Database) -> str:
+    Small talk gets none. With --explain nothing is logged as a retrieval.
+    """
+
+    async def ask(settings: Settings, database: Database) -> list[Any]:
         from handlers.shared.embedding import Embedding
 
         if not await database.fetchval(KNOWN, agent):
@@ -40,13 +52,32 @@ def context(
             await embedder.close()
         if not found:
             remark("The embedder does not answer: this was found by keywords only. See: memoryd doctor")
-        return str(await database.fetchval(COMPOSE, agent, message, found.get(0)))
+        if not explain and not await database.fetchval(PATTERNS, message, agent):
+            remark("This is small talk: nothing is searched for it.")
+        return list(await database.fetch(EXPLAIN if explain else COMPOSE, agent, message, found.get(0)))
 
-    text = with_database(compose)
-    if text:
-        say(text)
+    rows = with_database(ask)
+    if not explain:
+        if rows[0]["context"]:
+            say(rows[0]["context"])
+        else:
+            remark(f"Nothing that {agent} remembers bears on this.")
+    elif json:
+        as_json([{name: row[name] for name in EXPLAINED} for row in rows])
     else:
-        remark(f"Nothing that {agent} remembers bears on this.")
+        table(["step", "source", "score>", "trust", "shown", "what"], [_cells(row) for row in rows])
+
+
+def _cells(row: Any) -> list[str]:
+    score = "-" if row["score"] is None else f"{row['score']:.2f}"
+    return [
+        row["step"],
+        row["source"] or "-",
+        score,
+        row["trust"] or "-",
+        "yes" if row["shown"] else "no",
+        row["detail"],
+    ]
 
 
 async def _unknown(database: Database, agent: str) -> str:

@@ -7,7 +7,8 @@
 do $$
 declare
     public_functions constant text :=
-        'public.build_context, public.claim_command, public.cleanup_expired_memory, public.complete_command, '
+        'public.build_context, public.claim_command, public.classify_message, public.cleanup_expired_memory, '
+        'public.complete_command, public.explain_context, '
         'public.decision_rates, public.decisions, '
         'public.erase_user_memory, public.expire_low_confidence, public.explain_recall, '
         'public.export_user_memory, public.extract_keywords, public.forget, public.index_state, '
@@ -35,7 +36,7 @@ $$;
 
 -- End users: functions that answer from the caller's own rows, or change only these.
 grant execute on function
-    public.build_context, public.recall,
+    public.build_context, public.classify_message, public.explain_context, public.recall,
     public.recall_above,
     public.recall_in_context, public.recall_with, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
@@ -94,8 +95,20 @@ grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd
 grant execute on function
     memoryd.candidate_memories, memoryd.relevance, memoryd.similarities, memoryd.scopes_of,
     memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories,
-    memoryd.memory_lines, memoryd.compose_context
+    memoryd.memory_lines, memoryd.compose_context,
+    memoryd.decision_phrases, memoryd.past_phrases, memoryd.planning_phrases, memoryd.correction_phrases,
+    memoryd.how_to_phrases, memoryd.small_talk_phrases, memoryd.trigger_phrases, memoryd.phrases_of,
+    memoryd.trigger_scopes, memoryd.plain, memoryd.is_small_talk,
+    memoryd.known_names, memoryd.patterns_of, memoryd.words_of,
+    memoryd.trust_classes, memoryd.claimed_trust, memoryd.least_trusted, memoryd.trust_of_memory,
+    memoryd.trust_of_insight, memoryd.trust_of_knowledge, memoryd.trust_of_passage, memoryd.origin_mark,
+    memoryd.quoted, memoryd.named, memoryd.passage_line, memoryd.has_rows, memoryd.found_passages,
+    memoryd.passage_lines, memoryd.says_same, memoryd.repeats, memoryd.choose_lines, memoryd.gather_lines,
+    memoryd.context_part, memoryd.log_context, memoryd.explain_lines, memoryd.named_knowledge
     to memoryd_service, memoryd_user;
+grant execute on function
+    memoryd.word_runs, memoryd.team_names, memoryd.names_of, memoryd.count_knowledge_uses
+    to memoryd_service;
 
 -- What the policies and the view of the team's knowledge call.
 grant execute on function memoryd.caller_org, memoryd.corrected_by to memoryd_service, memoryd_admin;

@@ -226,6 +226,7 @@ async def test_functions_open_to_users_take_words_and_scopes_but_no_index_keys(
         ("candidate_memories", "p_scopes"),
         ("find", "p_count"),
         ("nearest_in_scope", "p_scope"),
+        ("repeats", "p_scopes"),
         ("rows_in", "p_scopes"),
         ("similarities", "p_scopes"),
     }

@@ -36,6 +36,11 @@ PURE = frozenset(
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen", "meets", "nearest_name", "known_options", "option_fits", "option_hint", "fault_of_options",
         "line_of_message",
+        "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
+        "planning_phrases", "small_talk_phrases",
+        "is_small_talk", "least_trusted", "named", "origin_mark", "passage_line", "phrases_of",
+        "plain", "quoted", "says_same", "trigger_phrases", "trigger_scopes", "trust_classes", "trust_of_knowledge",
+        "trust_of_memory", "trust_of_passage", "words_of",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """Computed only from the arguments."""
@@ -93,6 +98,13 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "public.build_context": tuple(
             f"select build_context('{agent}', '<words>')" for agent in ("alice", "_shared")
+        ),
+        "public.classify_message": (
+            "select * from classify_message('<words>')",
+            "select * from classify_message('Did we tell Bob, Ann and Markbob about Secret, Recipe and Pregnancy?')",
+        ),
+        "public.explain_context": tuple(
+            f"select * from explain_context('{agent}', '<words>')" for agent in ("alice", "_shared")
         ),
         "public.erase_user_memory": tuple(f"select erase_user_memory({user})" for user in _USERS),
         "public.explain_recall": _asked("explain_recall"),
@@ -232,7 +244,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for only in _YES_NO
         ),
         "memoryd.insight_lines": tuple(
-            f"select memoryd.insight_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>)"
+            f"select * from memoryd.insight_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>)"
             for user in _USERS
             for only in _YES_NO
         ),
@@ -242,9 +254,62 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for only in _YES_NO
         ),
         "memoryd.memory_lines": tuple(
-            f"select * from memoryd.memory_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, <agent_memory>, 3000)"
+            f"select * from memoryd.memory_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, <agent_memory>)"
             for user in _USERS
             for only in _YES_NO
+        ),
+        "memoryd.known_names": tuple(
+            f"select memoryd.known_names('{words}', memoryd.plain('{words}'), {agent}, {user})"
+            for words in ("<words>", "we told Markbob, Markann and the Secret about Recipe")
+            for agent in ("'alice'", "null")
+            for user in _USERS
+        ),
+        "memoryd.patterns_of": tuple(
+            f"select * from memoryd.patterns_of('<words>', {agent}, {user})"
+            for agent in ("'alice'", "null")
+            for user in _USERS
+        ),
+        "memoryd.trust_of_insight": (
+            "select i, memoryd.trust_of_insight(null, null, array[i], 'alice') from unnest(<agent_memory>) i order by 1",
+        ),
+        "memoryd.has_rows": tuple(
+            f"select memoryd.has_rows({agent}, {user}, array['{source}'])"
+            for agent in ("'alice'", "null")
+            for user in _USERS
+            for source in SOURCES
+        ),
+        "memoryd.found_passages": tuple(
+            f"select * from memoryd.found_passages('alice', '<words>', {user}, <vector>, "
+            "'{memory,conversation,document,knowledge,insight}')"
+            for user in _USERS
+        ),
+        "memoryd.named_knowledge": ("select * from memoryd.named_knowledge('{secret,recipe}')",),
+        "memoryd.passage_lines": tuple(
+            f"select * from memoryd.passage_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', false)"
+            for user in _USERS
+            for only in _YES_NO
+        ),
+        "memoryd.repeats": tuple(
+            "select r.* from (select array_agg(i::uuid) as ids, "
+            f"array_agg('{source}'::text) as sources, array_agg(({scope})::bigint) as scopes from unnest(<{table}>) i) g "
+            "cross join lateral memoryd.repeats(g.sources, g.ids, g.scopes) r order by 1, 2"
+            for source, table in SOURCES.items()
+            for scope in _EACH_SCOPE
+        ),
+        "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
+        "memoryd.gather_lines": tuple(
+            f"select * from memoryd.gather_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', 2000)"
+            for user in _USERS
+            for only in _YES_NO
+        ),
+        "memoryd.explain_lines": tuple(
+            f"select * from memoryd.explain_lines('alice', '<words>', {user}, {only}, <vector>)"
+            for user in _USERS
+            for only in _YES_NO
+        ),
+        "memoryd.log_context": tuple(
+            f"select memoryd.log_context('alice', {user}, null, '<words>', '{{task}}', null, '{{}}')"
+            for user in _USERS
         ),
         # That an agent is open is for users to know, and not whether one that is closed is there: 'bob' in neither world is.
         "memoryd.is_open": ("select memoryd.is_open('bob')", "select memoryd.is_open('_shared')"),

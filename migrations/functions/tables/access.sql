@@ -127,7 +127,8 @@ grant select, insert, update, delete on public.memory_queries to memoryd_service
 create policy service on public.memory_queries to memoryd_service using (true) with check (true);
 grant
     select,
-    insert (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores)
+    insert (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
+            reason)
     on public.memory_queries to memoryd_user;
 create policy own on public.memory_queries to memoryd_user
     using (user_id = (select memoryd.caller_id()))

@@ -76,6 +76,7 @@ GONE = {
         "resolved_at",
         "stale",
     },
+    "memory_queries": {"patterns", "reason", "knowledge_ids", "knowledge_counted"},
 }
 TO_INDEX = """
 select s.source, s.id, s.scope from memoryd.searchable s

@@ -1,0 +1,86 @@
+-- Why a context is as it is.
+
+-- What compose_context() would do for a message: a row for each pattern that it shows, with the words that
+-- show it; one for each thing that is searched; one for each line that was found, with its score and its
+-- trust class, and with the reason where it does not stand in the context. Small talk has one row, that says
+-- so.
+create or replace function memoryd.explain_lines(
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector)
+returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
+               detail text)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set max_parallel_workers_per_gather = 0
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    found constant record := memoryd.patterns_of(p_message, p_agent, p_user);
+begin
+    if memoryd.memory_is_off(p_user) then
+        return query select 'skipped', null, null::uuid, null::float8, null, false, 'memory is switched off';
+        return;
+    end if;
+    if found.patterns = '{}' then
+        return query select 'skipped', null, null::uuid, null::float8, null, false, 'small talk';
+        return;
+    end if;
+    return query
+    select 'pattern', null, null::uuid, null::float8, null, true,
+           concat_ws(': ', p.pattern, nullif(memoryd.quoted(
+               memoryd.words_of(p_message, p.pattern, found.names), 200), ''))
+    from unnest(found.patterns) with ordinality as p(pattern, place)
+    order by p.place;
+    return query
+    select 'search', v.source, null::uuid, null::float8, null, true, v.detail
+    from (values
+        ('insight', 'of the agent'), ('memory', 'of the agent and of all agents'),
+        ('knowledge', case when not p_only_user then (
+            select string_agg(distinct s.tier || coalesce('/' || array_to_string(s.categories, ','), ''), ' ')
+            from memoryd.trigger_scopes() s where s.pattern = any(found.patterns)) end),
+        ('document', 'what may be read'),
+        ('conversation', case when found.patterns <> '{task}' then 'what may be read' end)
+    ) as v(source, detail)
+    where v.detail is not null;
+    return query
+    select 'found', l.source, l.id, l.score, l.trust, l.why is null,
+           coalesce('left out, ' || l.why || ': ', '') || l.line
+    from memoryd.gather_lines(
+        p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns, found.names,
+        2600) l;
+end
+$$;
+
+create or replace function public.explain_context(agent_id text, message text)
+returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
+               detail text)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    began constant timestamptz := clock_timestamp();
+    found_rows bigint;
+begin
+    if explain_context.agent_id is null or explain_context.message is null then
+        raise exception 'explain_context needs an agent and a message'
+            using errcode = 'null_value_not_allowed',
+                  hint = 'select * from explain_context(''agent'', ''what it is about to do'').';
+    end if;
+    if not caller.privileged and caller.user_id is null then
+        return;
+    end if;
+    return query
+    select e.* from memoryd.explain_lines(
+        explain_context.agent_id, explain_context.message, caller.user_id, not caller.privileged,
+        memoryd.embed(explain_context.message)) e;
+    get diagnostics found_rows = row_count;
+    perform memoryd.note_read(
+        caller.user_id, explain_context.agent_id, 'explain_context', found_rows::integer,
+        memoryd.ms_since(began));
+end
+$$;
+comment on function public.explain_context is
+    'Why the context of a message is as it is: the patterns that it shows, what was searched, what was found '
+    'with scores and trust, and what was left out and why.';

@@ -1,0 +1,174 @@
+-- What recall finds for a task beside memories, as lines of a context: the team's knowledge, passages of
+-- documents and turns of earlier conversations.
+
+-- What recall found as a line: with its date, and of knowledge its tier and category, of a document its
+-- title, of a turn who said it.
+create or replace function memoryd.passage_line(
+    p_source text, p_metadata jsonb, p_content text, p_created_at timestamptz, p_trust text) returns text
+language sql stable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select '- [' || case p_source
+            when 'knowledge' then concat_ws(
+                ', ', (p_metadata ->> 'tier') || '/' || memoryd.quoted(p_metadata ->> 'category', 40),
+                case when p_metadata ->> 'confidence' <> 'high'
+                     then (p_metadata ->> 'confidence') || ' confidence' end)
+            when 'document' then coalesce(nullif(memoryd.named(p_metadata ->> 'title'), ''), 'untitled')
+            else to_char(p_created_at at time zone 'utc', 'YYYY-MM-DD HH24:MI ')
+                || coalesce(nullif(memoryd.named(p_metadata ->> 'speaker'), ''), p_metadata ->> 'role') end
+        || '] ' || memoryd.origin_mark(p_trust)
+        || case when p_source = 'knowledge' then memoryd.quoted(p_metadata ->> 'title', 100) || ': '
+                else '' end
+        || memoryd.quoted(p_content, 300)
+$$;
+
+-- Whether these sources have anything in these scopes that the caller may find. It keeps contexts quick where
+-- there is nothing but memories.
+create or replace function memoryd.has_rows(p_agent text, p_user uuid, p_sources text[]) returns boolean
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    open bigint[];
+begin
+    if not caller.privileged and caller.user_id is null then
+        return false;
+    end if;
+    open := memoryd.open_scopes(caller, (memoryd.scopes_asked(caller, p_agent, p_user)).scopes);
+    -- What others share is neither counted nor looked at for an end user: whether there is any would be told.
+    if not caller.privileged and 0 = any(open) then
+        return true;
+    end if;
+    return exists (
+        select from unnest(open) as o(scope)
+        cross join unnest(p_sources) as s(source)
+        cross join lateral (
+            (select from memoryd.lexeme_statistics t where t.scope = o.scope and t.lexeme = '#' || s.source
+             limit 1)
+            union all
+            (select from memoryd.unindexed u where u.scope = o.scope and u.source = s.source limit 1)
+        ) r);
+end
+$$;
+
+-- The rows that recall finds in these sources, that are relevant and may be shown here. p_user null: what
+-- belongs to nobody, or for an end user all that they may read.
+create or replace function memoryd.found_passages(
+    p_agent text, p_message text, p_user uuid, p_embedding vector, p_sources text[])
+returns table (source text, id uuid, score double precision, created_at timestamptz, content text,
+               metadata jsonb)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    -- The team's knowledge is not for end users.
+    sources constant text[] := array_remove(p_sources, case when not caller.privileged then 'knowledge' end);
+begin
+    if not memoryd.has_rows(p_agent, p_user, sources) then
+        return;
+    end if;
+    return query
+    with found as materialized (
+        select f.source, f.id, f.relevance * f.weight as score, f.created_at
+        from memoryd.find(p_message, p_agent, p_user, p_embedding, 120, sources, '{}') f
+        where f.relevance >= 0.25 and memoryd.row_in_context(f.source, f.id)
+    )
+    select f.source, f.id, f.score, f.created_at, s.content, s.metadata
+    from found f
+    join memoryd.show_rows(caller, array(select k.source from found k order by k.id),
+                           array(select k.id from found k order by k.id)) s
+        on s.id = f.id and s.source = f.source
+    order by f.score desc, f.created_at desc, f.id;
+end
+$$;
+
+-- The entries that are of somebody or something that the message names (memoryd.names_of), the newest first.
+create or replace function memoryd.named_knowledge(p_names text[])
+returns table (source text, id uuid, score double precision, created_at timestamptz, content text,
+               metadata jsonb)
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+    if p_names = '{}' or not memoryd.caller_is_privileged() then
+        return;
+    end if;
+    return query
+    select s.source, s.id, 0.5::float8, s.created_at, s.content, s.metadata
+    from (select k.id from public.shared_knowledge k
+          where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_names
+            and k.tier <> 'learning' and k.status <> 'archived'
+          limit 50) k
+    cross join lateral (
+        select t.* from memoryd.source_knowledge t where t.id = k.id and t.is_current offset 0) s
+    order by s.created_at desc, s.id
+    limit 4;
+end
+$$;
+
+-- Knowledge, documents and turns for a task, best first, with `why` for what is left out by what it is.
+-- p_patterns: what of the knowledge is asked for (memoryd.trigger_scopes). p_enough: the agent's own memories
+-- say enough, so that of knowledge only the agent's own is added. Turns of conversations are not searched for
+-- a bare task: what it needs was done or noted before, and what was only said is for who refers to it.
+create or replace function memoryd.passage_lines(
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_patterns text[],
+    p_names text[], p_enough boolean)
+returns setof memoryd.context_line
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    sources constant text[] := array_remove(
+        array['document', case when p_patterns <> '{task}' then 'conversation' end], null);
+begin
+    if p_user is not null then
+        return query
+        select f.source, null, f.id, memoryd.scope_of(p_user, null), f.score, f.created_at, t.trust,
+               f.content,
+               memoryd.passage_line(f.source, f.metadata, f.content, f.created_at, t.trust),
+               case when btrim(f.content) = btrim(p_message) then 'the message itself' end
+        from memoryd.found_passages(
+            p_agent, p_message, case when not p_only_user or memoryd.caller_is_privileged() then p_user end,
+            p_embedding, sources) f
+        cross join lateral (
+            select memoryd.trust_of_passage(f.source, f.metadata) as trust offset 0) t;
+    end if;
+    if not p_only_user then
+        return query
+        -- Knowledge and what is shared are in scope 0, the agent's own turns in its own.
+        select f.source, k.category, f.id,
+               memoryd.scope_of(null, case when f.source = 'conversation' then p_agent end),
+               f.score, f.created_at, t.trust, coalesce(k.title || ': ', '') || f.content,
+               memoryd.passage_line(f.source, f.metadata, f.content, f.created_at, t.trust),
+               case when f.source <> 'knowledge' then
+                         case when btrim(f.content) = btrim(p_message) then 'the message itself' end
+                    when k.id is null or k.expires_at < now() then 'expired'
+                    when not exists (
+                        select from memoryd.trigger_scopes() s
+                        where s.pattern = any(p_patterns) and s.tier = k.tier
+                          and (s.categories is null or k.category = any(s.categories)
+                               or rtrim(k.category, 's') = any(s.categories)))
+                        then 'not asked for by the pattern'
+                    when p_enough and k.created_by <> p_agent then 'own memories say enough' end
+        from (select distinct on (b.source, b.id) b.*
+              from (select * from memoryd.found_passages(
+                        p_agent, p_message, null, p_embedding, '{knowledge}' || sources)
+                    union all
+                    select * from memoryd.named_knowledge(p_names)) b
+              order by b.source, b.id, b.score desc) f
+        left join public.shared_knowledge k on f.source = 'knowledge' and k.id = f.id
+        cross join lateral (
+            select case when f.source = 'knowledge'
+                        then memoryd.trust_of_knowledge(k.created_by, k.created_by_name, k.source, p_agent)
+                        else memoryd.trust_of_passage(f.source, f.metadata) end as trust offset 0) t;
+    end if;
+end
+$$;

@@ -1,0 +1,132 @@
+-- Where what is remembered came from, as a trust class, and how a line of it is quoted in a context.
+--
+-- Computed from who may write a row and from what the row says of its source: so there is nothing that an end
+-- user could set. What a row says can only lower its class. From the most to the least trusted:
+--   own       the agent's own: outcomes of its commands, what it noted, knowledge that it wrote
+--   agent     another agent's, or of all agents
+--   person    what a person said or may have written: every row of a user, turns of people
+--   document  a passage of a document
+--   web       a passage of a web page
+
+create or replace function memoryd.trust_classes() returns text[]
+language sql immutable parallel safe
+return array['own', 'agent', 'person', 'document', 'web'];
+
+-- The class that a row's source claims: 'person', 'document' or 'web'; null where it claims none of these.
+create or replace function memoryd.claimed_trust(p_source text, p_metadata jsonb) returns text
+language sql immutable parallel safe
+return case
+    when p_source ~* '^\s*(https?://|web\M|url\M)' or p_metadata ->> 'trust' = 'web'
+        or p_metadata ->> 'url' is not null then 'web'
+    when p_source ~* '^\s*(document|file|pdf|drive|upload)\M' or p_metadata ->> 'trust' = 'document'
+        then 'document'
+    when p_source ~* '^\s*(user|human|person|customer|client)\M' or p_metadata ->> 'trust' = 'person'
+        then 'person'
+    when p_metadata ->> 'trust' = 'agent' then 'agent' end;
+
+-- The least trusted of these classes; nulls are left out. Null: there is none.
+create or replace function memoryd.least_trusted(variadic p_classes text[]) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select c from unnest(p_classes) c where c is not null
+    order by array_position(memoryd.trust_classes(), c) desc nulls first limit 1
+$$;
+
+-- Of a memory. One of a user may have been written, or changed, by that user.
+create or replace function memoryd.trust_of_memory(
+    p_user uuid, p_agent text, p_source text, p_metadata jsonb, p_reader text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select memoryd.least_trusted(
+        case when p_user is not null then 'person'
+             when p_agent = p_reader then 'own' else 'agent' end,
+        memoryd.claimed_trust(p_source, p_metadata))
+$$;
+
+-- Of an insight: the least of the memories that it was drawn from. Where all of these are gone nobody knows.
+create or replace function memoryd.trust_of_insight(
+    p_user uuid, p_agent text, p_memories uuid[], p_reader text) returns text
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+begin
+    return (
+        select memoryd.least_trusted(variadic array_agg(memoryd.trust_of_memory(
+                   m.user_id, m.agent_id, m.source, m.metadata, p_reader))
+               || case when p_user is not null or (cardinality(p_memories) > 0 and count(*) = 0) then 'person'
+                       when coalesce(p_agent, '_shared') <> p_reader and p_agent is not null then 'agent'
+                       else 'own' end)
+        from public.agent_memory m
+        where m.id = any(p_memories));
+end
+$$;
+
+-- Of an entry of knowledge. `source` may name an agent, or how it came (auto, a2a); any other name is a
+-- person's.
+create or replace function memoryd.trust_of_knowledge(
+    p_created_by text, p_created_by_name text, p_source text, p_reader text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select memoryd.least_trusted(
+        case when p_created_by = p_reader then 'own' else 'agent' end,
+        memoryd.claimed_trust(p_source, null),
+        case when p_source is not null and lower(btrim(p_source)) not in (
+                 'auto', 'a2a', 'agent', 'memoryd', '', lower(p_created_by),
+                 lower(coalesce(p_created_by_name, p_created_by))) then 'person' end)
+$$;
+
+-- Of what recall found: a passage of a document, or a turn.
+create or replace function memoryd.trust_of_passage(p_source text, p_metadata jsonb) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select memoryd.least_trusted(
+        case when p_source = 'document' then 'document'
+             when p_metadata ->> 'role' = 'assistant' then 'agent' else 'person' end,
+        memoryd.claimed_trust(coalesce(p_metadata ->> 'source', p_metadata ->> 'source_url'), p_metadata))
+$$;
+
+-- What stands before a quoted text: where it came from. Nothing before the agent's own.
+create or replace function memoryd.origin_mark(p_trust text) returns text
+language sql immutable parallel safe
+return case p_trust when 'own' then '' when 'agent' then '(from another agent) '
+                    when 'person' then '(from a person) ' when 'document' then '(from a document) '
+                    when 'web' then '(from the web) ' else '(from a person) ' end;
+
+-- A text as a context quotes it: one clean line of at most p_length characters, in which nothing works but
+-- words: no link or image of Markdown or HTML (whose address could carry data away), no tag or token that
+-- models take for the beginning of somebody's turn, no mark of code. A word of more than 80 characters is
+-- cut.
+create or replace function memoryd.quoted(p_text text, p_length integer) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    flat text := memoryd.one_line(left(p_text, 2000));
+begin
+    -- Nearly all texts have none of these.
+    if flat ~ '[]<`|{[＜]' then
+        flat := regexp_replace(flat, '\]\s*([(\[:])', '] \1', 'g');
+        flat := regexp_replace(flat, '!\s*\[', '! [', 'g');
+        flat := regexp_replace(flat, '<(?=[/|!<_[:alpha:]])', '< ', 'g');
+        flat := regexp_replace(flat, '\|\s*>', '| >', 'g');
+        flat := regexp_replace(
+            flat, '\[\s*(/?)\s*(INST|SYS|SYSTEM|USER|ASSISTANT|TOOL)\s*\]', '(\1\2)', 'gi');
+        flat := regexp_replace(flat, '`{3,}', '''''''', 'g');
+        flat := regexp_replace(flat, '\{\{|\}\}', ' ', 'g');
+    end if;
+    if flat ~ '\S{81}' then
+        flat := regexp_replace(flat, '(\S{40})\S{41,}', '\1…', 'g');
+    end if;
+    return case when length(flat) > p_length then left(flat, p_length - 1) || '…' else flat end;
+end
+$$;
+
+-- A name or a title as it stands between the brackets of a line: it has no bracket itself.
+create or replace function memoryd.named(p_name text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$ select memoryd.quoted(translate(p_name, '[]()<>', ''), 60) $$;

@@ -1,0 +1,506 @@
+-- When a message needs memory: which of six patterns it shows, and so what of the team's knowledge is
+-- searched for it. A message that shows none of them and is no small talk is a task, which is searched for
+-- too.
+--
+-- Here and nowhere else: build_context() works without a daemon, and clients ask classify_message() in SQL.
+-- A second implementation in Python would have to give the same answer for each message.
+
+-- The phrases by which a pattern is known, by language, as parts of one regular expression each. They are
+-- compared with the message in lower case, with straight apostrophes and single blanks (memoryd.plain()). A
+-- blank that begins a phrase is the beginning of a word, one that ends it the end of a word: the message has
+-- a blank before and after each mark of punctuation, at its beginning and at its end. No phrase looks ahead
+-- or behind, which would make it several times slower; what looks like a phrase and is none is in the rows of
+-- `not ...`: it is taken out of a message that shows the pattern, and then the message must still show it.
+
+-- What we, or I, are to do. "How should I" asks for a way, "what should I ... first" for an order.
+create or replace function memoryd.decision_phrases()
+returns table (pattern text, language text, phrases text)
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+values
+('decision', 'english',
+ ' (should|shall)(n''t)? (we|i) | (we|i) should(n''t| not| probably| also| really)? | let''s [a-z]'
+ '| (i''m|i am|we''re|we are) leaning | my vote | i propose | i suggest | i vote | i recommend '
+ '| i think [^.?!]*should | (i''d|i would) (rather|vote|go|opt|pick|choose|prefer) '
+ '| (what if|how about|why don''t|why not) (we|i) | either (we|i) | (we|i) could either '
+ '| do (we|i) (really )?(want|need) | are we (sure|going) | can we agree '
+ '| (would|do) you (pick|choose|prefer|recommend|go for|go with|think (we|i)) '
+ '| (would|wouldn''t) it be (better|best|wise|smarter) | (it would|it''d) be better '
+ '| is(n''t)? it (a good idea|worth|wise|time to) | pros and cons | trade-?offs? | option [a-d] '
+ '| (vs|versus) | your (take|recommendation) '
+ '| which [^?]* (is|are|would be) (better|best|preferable) '
+ '| (decid(e|ed|es|ing)|decisions?|choose) '),
+('not decision', 'english',
+ ' (how|where|when|who|what) (should|shall) (we|i) | (we|i) should have | do (we|i) need to know '
+ '| let''s (say|see|be|face|hope|assume|imagine|pretend|suppose|call it) '),
+('decision', 'german',
+ ' (sollen|sollten|wollen) wir | wir sollten | lasst? uns | ich schlage vor | entscheid'
+ '| (wäre|waere) es besser | ich finde wir '),
+('decision', 'french',
+ ' on devrait | nous devrions | (devrait-on|devrions-nous|faut-il) | est-ce qu''on (doit|devrait) '
+ '| je pense qu''on | je propose | et si on | décid| mieux vaut '),
+('decision', 'spanish',
+ ' deber(í|i)amos | debemos | propongo | conviene | decidi| decisión | vamos a (usar|hacer|dejar) ')
+$$;
+
+-- Something that happened, was said or was tried before.
+create or replace function memoryd.past_phrases()
+returns table (pattern text, language text, phrases text)
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+values
+('past', 'english',
+ ' remember (when|how|that|what|who|why|where|last|our|the) '
+ '| (do|don''t|can|did) you (still )?(remember|recall) '
+ '| last time | previous(ly)? | in the past | so far | back (then|when|in) | the other day '
+ '|[.!?,;:] (and |so |but |ok |no , )*(did|didn''t|haven''t|hasn''t|hadn''t|wasn''t|weren''t) '
+ '|[.!?,;:] (and |so |but |ok )*(have|has|had|was|were) '
+     '(we|i|you|they|he|she|it|that|this|there|anyone|anybody|somebody|someone|the|our|my) '
+ '| (what|when|where|why|who|how|how long|how many [a-z]+|which [a-z]+) (did|was|were) '
+ '| (what|why|where|how|how often) (have|has|had) '
+ '| what (happened|went) '
+ '| who [a-z]+ed | who (wrote|said|made|told|gave|sent|broke|took|built|bought|paid|chose|won|left|met|ran) '
+ '| as (we|i|you) (said|discussed|agreed|mentioned|decided|did) | as (discussed|agreed|mentioned) '
+ '| (we|you) ([a-z]+ )?(talked|spoke|discussed|agreed|tried|measured|used to) '
+ '| (we|i|you|they) (had |have )?already | (we''ve|i''ve|you''ve|we''d|i''d) already '
+ '| you (said|told|mentioned|promised|wrote|suggested) | i (mentioned|told you|asked you|gave you) '
+ '| (left off|where (we|you|i) (stopped|left)) | (seen|done|had|been|heard) [^.?]*before [?.]'
+ '| same [^.?]*as (last|before|yesterday|the last|the previous) '),
+('not past', 'english', ' (what|why|where|how|how often) (have|has|had) an? '),
+-- A time counts where it is asked about, or where it is something that we did.
+('past', 'english',
+ ' (yesterday|last (week|month|year|night|quarter|sprint|summer|winter|monday|tuesday|wednesday|thursday'
+     '|friday|saturday|sunday)|ago|earlier|originally) [^?]*[?]'
+ '| (yesterday|ago|last (week|month|year|night|quarter|sprint)) [^.]* (we|you) '
+ '| (we|you) [^.]* (yesterday|ago|last (week|month|year|night|quarter|sprint)) '),
+('past', 'german',
+ ' erinnerst du dich | (weißt|weisst) du noch | letzte[sn]? mal | letzten? (woche|monat|jahr) | gestern '
+ '| damals | neulich | (haben|hatten) wir | was war | wann (war|haben|hat) | wer hat '
+ '| vor [a-z0-9]+ (tagen|wochen|monaten|jahren) '),
+('past', 'french',
+ ' (souviens|souvenez|rappelles|rappelez) | la dernière fois | l''autre jour | hier | la semaine dernière '
+ '| (avons-nous|avions-nous|n''avons-nous) | comme convenu | il y a [a-z0-9]+ (jours|semaines|mois) '
+ '| qui a | qu''est-ce qui s''est passé '),
+('past', 'spanish',
+ ' recuerdas | te acuerdas | la última vez | ayer | la semana pasada | el mes pasado | dijiste | acordamos '
+ '| (habíamos|hicimos) | hace [a-z0-9]+ (días|semanas|meses) | qué pasó | quién (dijo|hizo) '
+ '| cuándo (fue|hicimos) ')
+$$;
+
+-- Order, priorities and times of work to come. Plans of queries and of tariffs are none.
+create or replace function memoryd.planning_phrases()
+returns table (pattern text, language text, phrases text)
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+values
+('planning', 'english',
+ ' next steps? | (what|what''s|what is|what comes|what do we do) next | next up | road ?maps? '
+ '| implementation (order|plan) | milestones? | time ?lines? | priorit(y|ies|i[sz]e|i[sz]ing|i[sz]ed) '
+ '| backlog | sprints? | (in )?(what|which) order | by (urgency|priority|impact) '
+ '| (the|a|our|your|game|release|launch|project|action) plan '
+ '| plan (the|my|our|a|an|for|out|ahead|this|next) | planning '
+ '| strateg(y|ies|ic) | (re)?schedul(e|es|ed|ing) '
+ '| deadlines? | due (date|first|next|by) | agenda | goals? for | (our|the) goals | objectives '
+ '| roll-?out | phases? | (three|two|four|several) stages | next quarter '
+ '| to-?do( list)? | what(''s| is) (left|still open|missing|remaining|outstanding) '
+ '| before (we|the|it) (can |could )?(launch|ship|release|go live) | block(s|ing|ers?)? the (release|launch) '
+ '| (what|which|should (we|i))[^.?]* (first|next) '
+ '| when (can|will|do|could) we (ship|launch|release|start|finish|go) | where do we go '
+ '| what (do|comes|will|happens)[^.?]* after | what do we tackle '),
+('not planning', 'english',
+ ' (query|explain|execution|data|annual|monthly|meal) plan | the plan (shows|uses|reads) '
+ '| (what|which)[^.?]* (did|was|were|tried)[^.?]* (first|next) '),
+('planning', 'german',
+ ' nächsten? schritte? | was kommt als nächstes | fahrplan | roadmap | meilenstein| zeitplan | priorit'
+ '| reihenfolge | planung | bis wann | wie geht es weiter '),
+('planning', 'french',
+ ' prochaines? étapes? | feuille de route | calendrier | priorités? | jalons? | échéance| planifi'
+ '| dans quel ordre '),
+('planning', 'spanish',
+ ' próximos? pasos? | hoja de ruta | prioridades | cronograma | planifica| hitos? | en qué orden ')
+$$;
+
+-- What contradicts what was said, or is believed. "But" and "actually" only where a sentence begins, since
+-- within one they mostly do not; "no" only before a mark of punctuation.
+create or replace function memoryd.correction_phrases()
+returns table (pattern text, language text, phrases text)
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+values
+('correction', 'english',
+ '[.!?;:] (no , |well , |but |ok |wait , |hmm )*actually '
+ '|[^?] , actually [.!]'
+ '| (is|are|was|were) actually [^?]*[.!;] $'
+ '|^ \. but |[.!] but (you|that|it|we|i|the) | but (you|i|we) (said|told|agreed|never) '
+ '|[.!?;:,] (wait , |hmm |hmm , |sorry , )*(no|nope|nah) [,:.!] [a-z]'
+ '| (hmm|wait|oh) no '
+ '| (that|this|it)(''s| is| was)(n''t| not)? (not )?(quite |really |entirely )?(right|correct|true|wrong|'
+     'incorrect|false|outdated|obsolete|spelled|intended|how it) '
+ '| (that|this|it)(''s| is| was) (not|n''t) (what|how|the|where|who|a) '
+ '| (that|this|it) (isn''t|wasn''t) (what|how|the|right|correct|true|a) '
+ '| (that|this|it|those|these|they) (can''t|cannot) be '
+ '| (doesn''t|does not|don''t|do not) (look|sound|seem|add up) (right|correct|quite right)? ?'
+ '| contradicts? | contrary to | (says?|said) (the opposite|otherwise) | the opposite '
+ '| (is|are) (wrong|incorrect|outdated|no longer|out of date|off by) '
+ '| no longer | any ?more [.,!]'
+ '| i meant | i (said|asked (for|how)) | i never | we never | never (said|agreed|asked|wanted) '
+ '| correction : | scratch that | not quite | disagree '
+ '| you(''re| are) (wrong|mistaken) '
+ '| you(''ve| have)? (misunderstood|misread|mixed|confused|got [^.?]*wrong) '
+ '| got [^.?]* wrong | mistakes? in | wrong (file|link|one|number|person|order|way|database|branch|version) '
+ '|[.!?;:,] wrong | (don''t|do not) think (that''s|that is|it''s|this is|so) '
+ '| the other way (a)?round | mixed up '
+ '| not [^.?,]+ , [^?,]+[.!] $| , not [^?,]+[.!] $'),
+('not correction', 'english',
+ ' (no|nope|nah) [,.!] (thanks|thank|problem|worries|need|rush) | as i (said|asked) '),
+('correction', 'german',
+ '[.!?] (nein|doch) , | eigentlich | (das|es) (stimmt|ist) (so )?(nicht|falsch) | stimmt nicht | ist falsch '
+ '|^ \. aber | ich meinte | nicht mehr | sondern '),
+('correction', 'french',
+ ' en fait | en réalité | ce n''est pas | c''est (faux|incorrect) |^ \. mais |[.!?] non , '
+ '| je voulais dire | au contraire '),
+('correction', 'spanish',
+ ' en realidad | de hecho | eso no es | no es (correcto|cierto|verdad|así) | está mal |^ \. pero '
+ '| quise decir | ya no | te equivocas ')
+$$;
+
+-- How something is done, or works; what the rule is.
+create or replace function memoryd.how_to_phrases()
+returns table (pattern text, language text, phrases text)
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+values
+('how-to', 'english',
+ ' how (do|does|can|could|should|would|must) '
+ '| how to | how (it|this|that) works '
+ '| how (is|are|was|were) [^?.]*(ed|en|done|made|built|set up|run|paid|kept|sent) '
+ '| how (did|have|had) (we|you|i|they) '
+ '| (what''s|what is|what are) (our|the|your) ([a-z]+ )?(process|procedure|policy|policies'
+     '|conventions?|rules?'
+     '|steps|standard|protocol|guidelines?|workflow|best practice|syntax) '
+ '| (what''s|what is) our '
+ '| (right|best|proper|correct|standard|usual|recommended) (way|practice) '
+ '| (the|normal|usual|standard|our) (process|procedure) (for|to|when|of) '
+ '| walk me through | show me how | teach me | guide me | (explain|tell me|describe|know|idea|learn|see) how '
+ '| steps (to|for|are|needed) | what steps | runbook | playbook | checklist | instructions '
+ '| [a-z]+ guide | what do i need to | what do we do (when|if) '
+ '| (what|which) (command|flag|option|tool|setting)s? (do|does|should|can|must|lists?|shows?|will) '),
+('not how-to', 'english',
+ ' how (do|does|would|did) (you (do|feel|like)|(that|this|it) (sound|look|feel))[a-z]* '
+ '| how (is|are) (you|things|it going) '
+ '| (what''s|what is|what are) (our|the|your) (plan|game|goal|next|last|priorit)[a-z]*( steps?)? '),
+('how-to', 'german',
+ ' wie [a-zäöü]+ (ich|man|wir|du|das|die|der|den|es) | wie (kann|geht|funktioniert) '
+ '| wie (man|ich|wir) | anleitung | ablauf (für|bei|zum) | (was|wie) (ist|lautet) unsere? '),
+('how-to', 'french',
+ ' comment (puis|peut|faire|fait|fonctionne|fonctionnent|on|je|est-ce|[a-z]+er) ?'
+ '| quelle est (la|notre) (procédure|politique|méthode) | quel est (le|notre) processus | mode d''emploi '
+ '| étapes pour '),
+('how-to', 'spanish',
+ ' cómo (puedo|podemos|se|hago|hacer|funciona|[a-z]+o|[a-z]+amos|[a-z]+ar) '
+ '| cuál es (el|la|nuestr[oa]) (proceso|procedimiento|política) | pasos para ')
+$$;
+
+-- What says nothing that memory could help with, as whole words.
+create or replace function memoryd.small_talk_phrases()
+returns table (pattern text, language text, phrases text)
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+values
+('small talk', 'english',
+ ' (hi|hello|hey|hiya|yo|greetings|good (morning|afternoon|evening|night|day)|morning'
+     '|thanks?( you)?( so| very)? much|thank you|thanks|thx|ty|cheers|much appreciated'
+     '|ok|okay|k|alright|all right|sure|yes|yep|yeah|yup|no|nope|right|fine|done|understood|noted|agreed'
+     '|got it|i see|makes sense|sounds good|will do|cool|great|nice|perfect|awesome|excellent|amazing|wow'
+     '|lovely|brilliant|wonderful|good|nice (one|work|job)|good (work|job|one)|well done|great (work|job)'
+     '|that''s (funny|great|cool|nice|good|awesome|fine)|congrats|congratulations'
+     '|lol|haha+|hehe|hmm+|oh|ah|uh'
+     '|you''re welcome|you are welcome|welcome|no (problem|worries|rush)|np|never mind|my pleasure|sorry'
+     '|bye|goodbye|see you|see ya|later|take care|cya'
+     '|how are you( doing)?|how''s it going|how is it going|what''s up|nice to meet you'
+     '|have a (nice|great|good|lovely) (day|one|evening|weekend|night|week|time)'
+     '|everyone|everybody|all|team|guys|folks|there|again|a lot|so much|very much|too|today|tomorrow|soon'
+     '|please|and|then|one|so|very|really|for that|for your help|for the help)(?= )'),
+('small talk', 'german',
+ ' (hallo|hi|guten (morgen|tag|abend)|gute nacht|danke( schön| sehr| dir)?|vielen dank|bitte( schön)?|ja|nein'
+     '|genau|super|toll|prima|alles klar|tschüss|bis (bald|morgen|dann)|gern(e)?|moin|servus)(?= )'),
+('small talk', 'french',
+ ' (bonjour|bonsoir|salut|merci( beaucoup| bien)?|de rien|oui|non|d''accord|parfait|super|au revoir'
+     '|à (demain|bientôt|plus)|ça va)(?= )'),
+('small talk', 'spanish',
+ ' (hola|buenos días|buenas (tardes|noches)|(muchas )?gracias|de nada|sí|vale|perfecto|genial|adiós'
+     '|hasta (luego|mañana|pronto))(?= )')
+$$;
+
+-- All of these: a row each.
+create or replace function memoryd.trigger_phrases()
+returns table (pattern text, language text, phrases text)
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select * from memoryd.decision_phrases()
+    union all
+    select * from memoryd.past_phrases()
+    union all
+    select * from memoryd.planning_phrases()
+    union all
+    select * from memoryd.correction_phrases()
+    union all
+    select * from memoryd.how_to_phrases()
+    union all
+    select * from memoryd.small_talk_phrases()
+$$;
+
+-- The phrases of a pattern in all languages as one regular expression. Immutable: the planner computes it
+-- once for each session.
+create or replace function memoryd.phrases_of(p_pattern text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select string_agg(t.phrases, '|') from memoryd.trigger_phrases() t where t.pattern = p_pattern
+$$;
+
+-- A message as its phrases are looked for: in lower case, words and marks of punctuation between single
+-- blanks. Of a long message the beginning and the end. Without code and without lines that are quoted: they
+-- are not what its writer says.
+create or replace function memoryd.plain(p_message text) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    said text := case when length(p_message) <= 3000 then p_message
+                      else left(p_message, 2000) || ' … ' || right(p_message, 1000) end;
+begin
+    if said ~ '`|^ *>|\n *>' then
+        said := regexp_replace(said, '```.*?(```|$)|`[^`\n]*`', ' ', 'g');
+        said := regexp_replace(said, '(^|\n) *>[^\n]*', ' ', 'g');
+    end if;
+    said := translate(lower(said), '’‘´', '''''''');
+    return regexp_replace(
+        regexp_replace(' . ' || said || ' . ', '([.,;:!?…¿¡()"“”])', ' \1 ', 'g'), '\s+', ' ', 'g');
+end
+$$;
+
+-- Whether a message is small talk: greetings, thanks, yes and no, signs, nothing at all. p_plain: from
+-- memoryd.plain(). p_names: names in it, which are addressed by it ("Thanks, Tomas!").
+create or replace function memoryd.is_small_talk(p_plain text, p_names text[]) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    rest text := p_plain;
+    taken text;
+begin
+    if length(p_plain) > 120 then
+        return false;
+    end if;
+    taken := regexp_replace(regexp_replace(rest, '[.,;:!?…¿¡()"“”]', ' ', 'g'), '\s+', ' ', 'g');
+    rest := regexp_replace(taken, memoryd.phrases_of('small talk'), '', 'g');
+    if rest <> taken and p_names <> '{}' then
+        rest := regexp_replace(rest, '\m(' || (
+            select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|')
+            from unnest(p_names) n) || ')\M', '', 'g');
+    end if;
+    -- Letters and digits of any script: signs, as emojis are, say nothing.
+    return rest !~ '[[:alnum:]\u00c0-\u024f\u0370-\u1fff\u3040-\ud7af]';
+end
+$$;
+
+-- What a message asks for by each pattern: of the team's knowledge these tiers, and of them these categories
+-- (null: all). A task is searched for everywhere.
+create or replace function memoryd.trigger_scopes()
+returns table (pattern text, tier text, categories text[])
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+values
+('decision', 'core', '{principle}'::text[]), ('decision', 'learning', '{decision}'),
+('names', 'core', '{client}'), ('names', 'working', '{project}'),
+('past', 'learning', null),
+('planning', 'core', '{principle}'), ('planning', 'working', '{project}'),
+('correction', 'core', null), ('correction', 'learning', '{correction}'),
+('how-to', 'core', '{procedure}'),
+('task', 'core', null), ('task', 'working', null), ('task', 'learning', null)
+$$;
+
+-- The runs of up to three words in a message, of its first hundred words: each may be a name.
+create or replace function memoryd.word_runs(p_plain text) returns text[]
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (
+        select array_agg(r.run)
+        from (select t.word, t.word || ' ' || lead(t.word) over w as two,
+                     t.word || ' ' || lead(t.word) over w || ' ' || lead(t.word, 2) over w as three
+              from string_to_table(regexp_replace(p_plain, '''s? ', ' ', 'g'), ' ')
+                   with ordinality as t(word, place)
+              where t.place <= 100 and t.word <> ''
+              window w as (order by t.place)) w
+        cross join lateral unnest(array[w.word, w.two, w.three]) as r(run)
+        where length(w.word) > 1 and r.run is not null);
+end
+$$;
+
+-- Names of agents (but for p_agent), clients, people and projects among these runs of words. With the
+-- caller's rights: row-level security decides whose names these are.
+create or replace function memoryd.team_names(p_runs text[], p_agent text) returns text[]
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+    return array(
+        (select lower(a.agent_id) from public.agents a
+         where lower(a.agent_id) = any(p_runs) and a.agent_id not in ('_shared', coalesce(p_agent, ''))
+         limit 20)
+        union
+        (select n
+         from (select k.tier, k.category, k.title, k.tags from public.shared_knowledge k
+               where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_runs
+                 and k.tier <> 'learning' and k.status <> 'archived'
+               limit 50) k
+         cross join lateral unnest(memoryd.names_of(k.tier, k.category, k.title, k.tags)) n
+         where n = any(p_runs)
+         limit 20));
+end
+$$;
+
+-- Words of a message that are names in the rows that the caller may find: of speakers, and of what is called
+-- by name in two passages or more. The second only where the message itself writes them as names, in the
+-- middle of a sentence. Counted in the scopes of the agent and of the user; for an end user only in their own
+-- and those of their groups, all of which they may read.
+create or replace function memoryd.known_names(p_message text, p_plain text, p_agent text, p_user uuid)
+returns text[]
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    -- German writes every noun as others write names; so there is nothing to see in capital letters.
+    capitals constant boolean := p_plain !~ ' (der|die|das|und|ist|nicht|ich|wir|ein|eine|dem|den|zu) ';
+    scopes bigint[];
+    written text[];
+    speakers text[];
+begin
+    if (not caller.privileged and caller.user_id is null)
+       or memoryd.memory_is_off(coalesce(case when caller.privileged then p_user end, caller.user_id)) then
+        return '{}';
+    end if;
+    scopes := case when caller.privileged then array_remove(array[
+                       case when p_user is not null then memoryd.scope_of(p_user, null) end,
+                       case when p_agent is not null then memoryd.scope_of(null, p_agent) end,
+                       memoryd.scope_of(null, '_shared'), 0], null)
+                   else array_remove(memoryd.open_scopes(caller, null), 0) end;
+    select array_agg(distinct w) into written
+    from (select (regexp_matches(
+              left(p_message, 3000), '[[:lower:][:digit:]),;:''’] ([[:upper:]][[:lower:]][[:alnum:]-]+)', 'g')
+          )[1] as w
+          limit 40) c
+    where capitals and lower(w) not in (
+        'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday', 'january', 'february',
+        'march', 'april', 'may', 'june', 'july', 'august', 'september', 'october', 'november', 'december');
+    speakers := (memoryd.name_lexemes(left(p_plain, 1000)))[1:60];
+    return array(
+        select distinct lower(s) from unnest(memoryd.speakers_named(speakers, scopes)) s
+        where lower(s) not in ('user', 'agent', 'assistant', 'system', 'tool')
+        union
+        select w.name
+        from (select lower(w) as name, memoryd.name_lexemes(w) as lexemes from unnest(written) w) w
+        where cardinality(w.lexemes) = 1
+          and (select sum(c.rows) from memoryd.count_lexeme_rows(caller, w.lexemes, scopes) c) > 1);
+end
+$$;
+
+-- The patterns that a message shows: of the six, in their order, or task alone; none where it is small talk.
+-- names: those in it that are known, as words in lower case. p_agent, p_user: whose memory the names are
+-- looked up in.
+create or replace function memoryd.patterns_of(
+    p_message text, p_agent text, p_user uuid, out patterns text[], out names text[])
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    said constant text := memoryd.plain(p_message);
+begin
+    names := memoryd.known_names(p_message, said, p_agent, p_user);
+    if memoryd.caller_is_privileged() then
+        names := array(select n from unnest(names || memoryd.team_names(memoryd.word_runs(said), p_agent)) n
+                       group by n order by n);
+    end if;
+    -- Each phrase is a constant of the plan: only so the expressions are compiled once.
+    patterns := array_remove(array[
+        case when said ~ memoryd.phrases_of('decision')
+              and regexp_replace(said, memoryd.phrases_of('not decision'), ' ', 'g')
+                  ~ memoryd.phrases_of('decision') then 'decision' end,
+        case when names <> '{}' then 'names' end,
+        case when said ~ memoryd.phrases_of('past')
+              and regexp_replace(said, memoryd.phrases_of('not past'), ' ', 'g')
+                  ~ memoryd.phrases_of('past') then 'past' end,
+        case when said ~ memoryd.phrases_of('planning')
+              and regexp_replace(said, memoryd.phrases_of('not planning'), ' ', 'g')
+                  ~ memoryd.phrases_of('planning') then 'planning' end,
+        case when said ~ memoryd.phrases_of('correction')
+              and regexp_replace(said, memoryd.phrases_of('not correction'), ' ', 'g')
+                  ~ memoryd.phrases_of('correction') then 'correction' end,
+        case when said ~ memoryd.phrases_of('how-to')
+              and regexp_replace(said, memoryd.phrases_of('not how-to'), ' ', 'g')
+                  ~ memoryd.phrases_of('how-to') then 'how-to' end], null);
+    if patterns <@ '{names}' and memoryd.is_small_talk(said, names) then
+        patterns := '{}';
+    elsif patterns = '{}' then
+        patterns := '{task}';
+    end if;
+end
+$$;
+
+-- The words by which a message shows a pattern.
+create or replace function memoryd.words_of(p_message text, p_pattern text, p_names text[]) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case p_pattern
+        when 'names' then array_to_string(p_names, ', ')
+        when 'task' then null
+        else btrim(substring(
+            regexp_replace(memoryd.plain(p_message), memoryd.phrases_of('not ' || p_pattern), ' ', 'g')
+            from '(' || memoryd.phrases_of(p_pattern) || ')'), ' .,;:!?')
+    end
+$$;
+
+create or replace function public.classify_message(message text)
+returns table (pattern text, tier text, categories text[], words text)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set max_parallel_workers_per_gather = 0
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    shown constant record := memoryd.patterns_of(classify_message.message, null, null);
+begin
+    return query
+    with words as materialized (
+        select p as pattern, memoryd.words_of(classify_message.message, p, shown.names) as words
+        from unnest(shown.patterns) p
+    )
+    select s.pattern, s.tier, s.categories, w.words
+    from memoryd.trigger_scopes() with ordinality as s(pattern, tier, categories, place)
+    join words w on w.pattern = s.pattern
+    order by s.place;
+end
+$$;
+comment on function public.classify_message is
+    'Whether a message needs memory: the patterns that it shows, each with what of shared_knowledge is '
+    'searched for it (categories null: all). A row each; none: it is small talk.';
