@@ -16,7 +16,7 @@ declare
         'public.mark_useful, public.match_memory, public.memory_as_of, public.note_knowledge, '
         'public.recall, '
         'public.recall_above, '
-        'public.recall_in_context, public.recall_with, '
+        'public.recall_in_context, public.recall_with, public.last_recall, '
         'public.reset_session, public.resolve_knowledge, '
         'public.search_shared_knowledge, public.supersede_memory, public.touch_knowledge';
     client text;
@@ -86,7 +86,7 @@ grant execute on function
     memoryd.check_min_score, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets, memoryd.stood,
     memoryd.nearest_name, memoryd.known_options, memoryd.option_fits, memoryd.option_hint,
     memoryd.fault_of_options, memoryd.conditions_of, memoryd.pieces_of, memoryd.line_of_message,
-    memoryd.show_pieces, memoryd.search_with
+    memoryd.show_pieces, memoryd.search_with, memoryd.log_recall, memoryd.search_and_log
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match
     to memoryd_service, memoryd_user;

@@ -68,7 +68,6 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    began constant timestamptz := clock_timestamp();
     context_before constant text := memoryd.enter_context(p_options ->> 'context');
     -- Null for a user who asks for themselves: recall then finds also what others share with them.
     whose constant uuid :=
@@ -86,7 +85,7 @@ begin
                         'similarity', f.similarity, 'metadata', f.metadata, 'created_at', f.created_at)
                     order by f.ordinality),
                 '[]')
-            from memoryd.search_with(
+            from memoryd.search_and_log(
                 p_options, p_query, p_agent, whose, memoryd.comparable(p_embedding),
                 coalesce((p_options ->> 'match_count')::integer, 10),
                 case when jsonb_typeof(p_options -> 'sources') = 'array'
@@ -96,10 +95,6 @@ begin
         -- Without the paths: they are for the program that deletes the files, not for the user.
         when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'
     end;
-    if p_kind = 'recall' then
-        perform memoryd.note_read(
-            p_user, p_agent, 'recall', jsonb_array_length(result), memoryd.ms_since(began));
-    end if;
     perform set_config('memoryd.context', context_before, true);
     return result;
 end

@@ -368,6 +368,14 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.show_pieces": (
             "select * from memoryd.show_pieces(<conversation_messages>, 2, null) order by 1",
         ),
+        "memoryd.search_and_log": tuple(
+            f"select * from memoryd.search_and_log('{{}}', '<words>', null, {user}, <vector>, 1000, null, '{{}}')"
+            for user in _USERS
+        ),
+        "memoryd.log_recall": tuple(
+            f"select memoryd.log_recall('alice', {user}, '<words>', <agent_memory>, '{{0.5}}', '{{}}')"
+            for user in _USERS
+        ),
         "memoryd.search": tuple(
             f"select * from memoryd.search('<words>', {agent}, {user}, {vector}, 1000, null, '{{}}')"
             for agent in ("'alice'", "null")

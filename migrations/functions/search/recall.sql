@@ -126,6 +126,43 @@ begin
 end
 $$;
 
+-- search_with(), put on record: in the audit trail that the memory was read, and in memory_queries what was
+-- found.
+create or replace function memoryd.search_and_log(
+    p_options jsonb, p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer,
+    p_sources text[], p_filter jsonb, p_near jsonb default null)
+returns table (source text, id uuid, content text, score double precision, similarity double precision,
+               metadata jsonb, created_at timestamptz)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    began constant timestamptz := clock_timestamp();
+    memories uuid[] := '{}';
+    scores double precision[] := '{}';
+    knowledge uuid[] := '{}';
+    number integer := 0;
+begin
+    for source, id, content, score, similarity, metadata, created_at in
+        select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
+        from memoryd.search_with(
+            p_options, p_query, p_agent, p_user, p_embedding, p_count, p_sources, p_filter, p_near) s
+    loop
+        number := number + 1;
+        if source = 'memory' then
+            memories := memories || id;
+            scores := scores || score;
+        elsif source = 'knowledge' then
+            knowledge := knowledge || id;
+        end if;
+        return next;
+    end loop;
+    perform memoryd.note_read(
+        coalesce(p_user, memoryd.caller_id()), p_agent, 'recall', number, memoryd.ms_since(began));
+    perform memoryd.log_recall(p_agent, p_user, p_query, memories, scores, knowledge);
+end
+$$;
+
 create or replace function public.recall(
     query text,
     agent_id text default null,
@@ -140,21 +177,14 @@ language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
-declare
-    began constant timestamptz := clock_timestamp();
-    found_rows integer;
 begin
     return query
-    select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
-    from memoryd.search_in_context(
-        null, recall.query, recall.agent_id, recall.user_id,
+    select s.*
+    from memoryd.search_and_log(
+        '{}', recall.query, recall.agent_id, recall.user_id,
         coalesce(recall.query_embedding,
                  memoryd.embed_question(recall.query, recall.agent_id, recall.user_id)),
         recall.match_count, recall.sources, recall.filter) s;
-    get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
-        coalesce(recall.user_id, memoryd.caller_id()), recall.agent_id, 'recall', found_rows,
-        memoryd.ms_since(began));
 end
 $$;
 comment on function public.recall is
@@ -208,9 +238,7 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    began constant timestamptz := clock_timestamp();
     given constant jsonb := coalesce(recall_with.options, '{}');
-    found_rows integer;
 begin
     if jsonb_typeof(given) <> 'object' then
         perform memoryd.refuse('options are of type ' || jsonb_typeof(given),
@@ -220,16 +248,12 @@ begin
     from memoryd.fault_of_options('recall_with', given) f
     where f.fault is not null;
     return query
-    select s.source, s.id, s.content, s.score, s.similarity, s.metadata, s.created_at
-    from memoryd.search_with(
+    select s.*
+    from memoryd.search_and_log(
         given, recall_with.query, recall_with.agent_id, recall_with.user_id,
         coalesce(recall_with.query_embedding,
                  memoryd.embed_question(recall_with.query, recall_with.agent_id, recall_with.user_id)),
         recall_with.match_count, recall_with.sources, recall_with.filter) s;
-    get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
-        coalesce(recall_with.user_id, memoryd.caller_id()), recall_with.agent_id, 'recall', found_rows,
-        memoryd.ms_since(began));
 end
 $$;
 comment on function public.recall_with is

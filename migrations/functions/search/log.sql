@@ -1,0 +1,46 @@
+-- What a recall has brought is logged in memory_queries, as what contexts bring is: so it can be judged
+-- (mark_useful), and what is used is known to be used.
+
+-- Logs a recall by the caller, and remembers the id of its row for last_recall(). In a read-only transaction,
+-- and for support, which writes nothing, nothing is logged.
+create or replace function memoryd.log_recall(
+    p_agent text, p_user uuid, p_query text, p_memories uuid[], p_scores double precision[],
+    p_knowledge uuid[])
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    asked constant text[] := public.extract_keywords(left(p_query, 8192));
+    made uuid;
+begin
+    if current_setting('transaction_read_only') = 'on'
+       or (caller.privileged and not caller.is_service)
+       or (not caller.privileged and caller.user_id is null) then
+        return;
+    end if;
+    if p_knowledge = '{}' then
+        insert into public.memory_queries (
+            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores)
+        values (memoryd.one_line(left(p_agent, 200)),
+                case when caller.privileged then p_user else caller.user_id end, asked,
+                p_memories[:1000], p_scores[:1000])
+        returning id into made;
+    else
+        insert into public.memory_queries (
+            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, knowledge_ids)
+        values (memoryd.one_line(left(p_agent, 200)), p_user, asked, p_memories[:1000], p_scores[:1000],
+                p_knowledge[:1000])
+        returning id into made;
+    end if;
+    perform set_config('memoryd.last_recall', coalesce(made::text, ''), false);
+end
+$$;
+
+create or replace function public.last_recall() returns uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select nullif(current_setting('memoryd.last_recall', true), '')::uuid $$;
+comment on function public.last_recall is
+    'The row of memory_queries that the last recall of this connection has written, for mark_useful().';
