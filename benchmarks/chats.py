@@ -5,8 +5,9 @@
 Inserts the ten chats of chats.json, each for a user of its own, a statement a turn with the turn's own time; a daemon reads
 them. Then asks recall(question, user_id => ...) in SQL, as a chatbot does before it answers.
 
-`first three`: a memory with all words of `right` is among the first three results. `not below`: no result with the words of
-`outdated`, and without those of `right`, is above it. `memory alone`: the same two where only memories are searched.
+`first three`: a result with all words of `right` is among the first three, a memory or the message that says it. `not
+below`: no result with the words of `outdated`, and without those of `right`, is above it. `memory alone`: the same two where
+only memories are searched.
 """
 
 from __future__ import annotations
@@ -82,9 +83,7 @@ def _judged(rows: Sequence[Any], chat: dict[str, Any]) -> tuple[bool, bool]:
     def says(row: Any, words: Sequence[str] | None) -> bool:
         return bool(words) and all(word in row["content"].lower() for word in words or ())
 
-    right = next(
-        (i for i, r in enumerate(rows) if r["source"] == "memory" and says(r, chat["right"])), len(rows)
-    )
+    right = next((i for i, r in enumerate(rows) if says(r, chat["right"])), len(rows))
     outdated = next(
         (i for i, r in enumerate(rows) if says(r, chat["outdated"]) and not says(r, chat["right"])), len(rows)
     )

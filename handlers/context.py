@@ -30,7 +30,9 @@ with given as materialized (
 ), written as (
     update public.agent_commands c
     set context = case when w.enabled then
-            memoryd.compose_context(c.agent_id, c.message, c.user_id, false, w.embedding, c.id) end,
+            memoryd.compose_context(
+                c.agent_id, c.message, c.user_id, false, w.embedding, c.id,
+                memoryd.conditions_of(jsonb_build_object('exclude_session', c.session_id))) end,
         status = case when w.enabled then 'ready' else 'cancelled' end,
         ready_at = case when w.enabled then clock_timestamp() end,
         error = case when not w.enabled then 'agent ' || c.agent_id || ' is disabled'

@@ -24,7 +24,7 @@ _READ = f"""
 select m.id, m.agent_id, m.user_id, m.kind, left(m.content, 600) as content, m.keywords, m.created_at, e.embedding
 from public.agent_memory m
 left join lateral {embedding_of("m")} e on true
-where (m.expires_at is null or m.expires_at > now())
+where (m.expires_at is null or m.expires_at > now()) and m.superseded_by is null
   and not exists (select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
 """  # noqa: S608 - our own words
 

@@ -34,15 +34,24 @@ $$;
 
 -- Deletes the links of memories whose text has changed, and queues new ones for those that were linked to
 -- them. They themselves are linked once they are indexed. A link that is being made of the old text waits
--- for this, or this for it (see memoryd.stamp_memory). Insights that were drawn from them are drawn again.
+-- for this, or this for it (see memoryd.stamp_memory). Insights that were drawn from them, or from
+-- memories that another has replaced, are drawn again.
 create or replace function memoryd.memories_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     changed uuid[];
+    replaced uuid[];
     linked uuid[];
 begin
+    select array_agg(n.id) into replaced
+    from new_rows n
+    where n.superseded_by is not null
+      and n.id in (select o.id from old_rows o where o.superseded_by is null);
+    if replaced is not null then
+        perform memoryd.outdate_insights(replaced, '{}');
+    end if;
     -- `not in` is looked up by a hash. A join whose plan was kept from a statement of one row would compare
     -- all pairs of rows.
     select array_agg(n.id) into changed

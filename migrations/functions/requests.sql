@@ -76,7 +76,9 @@ declare
 begin
     result := case p_kind
         when 'context' then
-            to_jsonb(memoryd.compose_context(p_agent, p_query, p_user, p_user is not null, p_embedding, null))
+            to_jsonb(memoryd.compose_context(
+                p_agent, p_query, p_user, p_user is not null, p_embedding, null,
+                memoryd.conditions_of(p_options)))
         when 'recall' then (
             select coalesce(
                 jsonb_agg(

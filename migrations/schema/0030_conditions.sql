@@ -20,7 +20,7 @@ begin
         where n.nspname = 'memoryd'
           and p.proname in ('search_in_context', 'search', 'find', 'rank_passages', 'read_passages',
                             'candidates', 'worded_passages', 'nearest_passages', 'nearest_by_code',
-                            'nearest_by_lists', 'fault_of_options')
+                            'nearest_by_lists', 'fault_of_options', 'compose_context')
     loop
         execute 'drop function ' || each;
     end loop;

@@ -135,7 +135,7 @@ $$;
 -- All lines that may stand in the context of a message, each with the reason where it does not.
 create or replace function memoryd.gather_lines(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_patterns text[],
-    p_names text[], p_space integer)
+    p_names text[], p_space integer, p_conditions memoryd.conditions default null)
 returns setof memoryd.context_line
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -154,7 +154,8 @@ declare
         and (select count(*) from unnest(memories) m where m.score >= 0.5) >= 3;
     passages constant memoryd.context_line[] := array(
         select l from memoryd.passage_lines(
-            p_agent, p_message, p_user, p_only_user, p_embedding, p_patterns, p_names, enough) l
+            p_agent, p_message, p_user, p_only_user, p_embedding, p_patterns, p_names, enough,
+            p_conditions) l
         order by array_position('{knowledge,document,conversation}', l.source),
                  l.source = 'knowledge' and l.trust = 'own' desc, l.score desc, l.created_at desc, l.id);
 begin
@@ -214,9 +215,11 @@ end
 $$;
 
 -- The context block for an agent and a message. p_command: the command that it is for (null: none), which
--- is logged with the retrieval. An embedding that cannot be compared with those in the database is not used.
+-- is logged with the retrieval. p_conditions: see passage_lines(). An embedding that cannot be compared with
+-- those in the database is not used.
 create or replace function memoryd.compose_context(
-    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid,
+    p_conditions memoryd.conditions default null
 ) returns text
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -251,7 +254,7 @@ begin
         lines := array(
             select l from memoryd.gather_lines(
                 p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), shown.patterns,
-                shown.names, 3000 - length(opening) - length(closing) - length(legend) - 120) l
+                shown.names, 3000 - length(opening) - length(closing) - length(legend) - 120, p_conditions) l
             where l.why is null);
     end if;
     perform memoryd.log_context(p_agent, p_user, p_command, p_message, shown.patterns,

@@ -56,7 +56,8 @@ $$;
 -- The rows that recall finds in these sources, that are relevant and may be shown here. p_user null: what
 -- belongs to nobody, or for an end user all that they may read.
 create or replace function memoryd.found_passages(
-    p_agent text, p_message text, p_user uuid, p_embedding vector, p_sources text[])
+    p_agent text, p_message text, p_user uuid, p_embedding vector, p_sources text[],
+    p_conditions memoryd.conditions default null)
 returns table (source text, id uuid, score double precision, created_at timestamptz, content text,
                metadata jsonb)
 language plpgsql stable
@@ -74,7 +75,7 @@ begin
     return query
     with found as materialized (
         select f.source, f.id, f.relevance * f.weight as score, f.created_at
-        from memoryd.find(p_message, p_agent, p_user, p_embedding, 120, sources, '{}') f
+        from memoryd.find(p_message, p_agent, p_user, p_embedding, 120, sources, '{}', null, p_conditions) f
         where f.relevance >= 0.25 and memoryd.row_in_context(f.source, f.id)
     )
     select f.source, f.id, f.score, f.created_at, s.content, s.metadata
@@ -116,11 +117,12 @@ $$;
 
 -- Knowledge, documents and turns for a task, best first, with `why` for what is left out by what it is.
 -- p_patterns: what of the knowledge is asked for (memoryd.trigger_scopes). p_enough: the agent's own memories
--- say enough, so that of knowledge only the agent's own is added. Turns of conversations are not searched for
+-- say enough, so that of knowledge only the agent's own is added. p_conditions: which turns are left out, as
+-- those of the conversation that is going on. Turns of conversations are not searched for
 -- a bare task: what it needs was done or noted before, and what was only said is for who refers to it.
 create or replace function memoryd.passage_lines(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_patterns text[],
-    p_names text[], p_enough boolean)
+    p_names text[], p_enough boolean, p_conditions memoryd.conditions default null)
 returns setof memoryd.context_line
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -137,7 +139,7 @@ begin
                case when btrim(f.content) = btrim(p_message) then 'the message itself' end
         from memoryd.found_passages(
             p_agent, p_message, case when not p_only_user or memoryd.caller_is_privileged() then p_user end,
-            p_embedding, sources) f
+            p_embedding, sources, p_conditions) f
         cross join lateral (
             select memoryd.trust_of_passage(f.source, f.metadata) as trust offset 0) t;
     end if;
@@ -160,7 +162,7 @@ begin
                     when p_enough and k.created_by <> p_agent then 'own memories say enough' end
         from (select distinct on (b.source, b.id) b.*
               from (select * from memoryd.found_passages(
-                        p_agent, p_message, null, p_embedding, '{knowledge}' || sources)
+                        p_agent, p_message, null, p_embedding, '{knowledge}' || sources, p_conditions)
                     union all
                     select * from memoryd.named_knowledge(p_names)) b
               order by b.source, b.id, b.score desc) f

@@ -123,6 +123,7 @@ begin
         where m.user_id = match_memory.filter_user_id
           and (match_memory.memory_type is null or m.memory_type = match_memory.memory_type)
           and (m.expires_at is null or m.expires_at > now())
+          and memoryd.is_current(m.superseded_by, m.valid_to)
     ) s
     order by s.similarity desc, s.created_at desc, s.id
     limit match_memory.match_count;

@@ -31,7 +31,7 @@ as $$
                            'since,until,as_of,roles,speakers,around}'
         when 'recall_with' then '{context,min_score,exclude_session,exclude_last,since,until,as_of,roles,'
                                 'speakers,around}'
-        when 'context' then '{context}'
+        when 'context' then '{context,exclude_session,exclude_last}'
         else '{}' end::text[]
 $$;
 

@@ -130,6 +130,19 @@ begin
 end
 $$;
 
+-- Which part of what a message says was replaced since: of the facts that were found in it, those that
+-- another has replaced, from 0 to 1. Such a message is still found, but below what is true now.
+create or replace function memoryd.replaced_part(p_message uuid) returns double precision
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return coalesce((select avg((m.superseded_by is not null)::integer)
+                     from memoryd.fact_sources f join public.agent_memory m on m.id = f.memory_id
+                     where f.message_id = p_message), 0);
+end
+$$;
+
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
 -- any) or of these groups, for this agent, with these metadata; and in groups nothing of members who have
 -- switched memory off. meets: whether it meets the conditions. A message that does not is no result, but its
@@ -151,7 +164,9 @@ begin
     return query
     select row_number() over (), r.place, r.source, r.id,
            r.weights, 1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
-           r.session_id, r.position, r.speaker, r.role, r.created_at, r.weight,
+           r.session_id, r.position, r.speaker, r.role, r.created_at,
+           r.weight * case when r.source = 'conversation' and (p_conditions).as_of is null
+                           then 1 - 0.5 * memoryd.replaced_part(r.id) else 1 end,
            memoryd.meets(p_conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
     from (select e.ctid as place, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
                  e.asks, e.says_when, e.owner_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -183,6 +184,26 @@ async def test_a_users_context_has_what_the_user_may_read(scratch: asyncpg.Conne
     # A bare task refers to nothing that was said.
     async with acting_as(scratch, ANN):
         assert "turn of" not in await scratch.fetchval(BLOCK, "restart the staging server")
+
+
+async def test_a_context_leaves_out_the_conversation_that_is_going_on(scratch: asyncpg.Connection) -> None:
+    """In a command it is that of the command; in a request the one that its options name."""
+    now, before = UUID(int=1), UUID(int=2)
+    for session, text in (
+        (now, "staging restarts with systemctl"),
+        (before, "staging restarts need a ticket"),
+    ):
+        await turn(scratch, text, user_id=ANN, session_id=session)
+    both = await scratch.fetchval(
+        "select memoryd.compose_context('alice', $1, $2, false, null, null)", HOW, ANN
+    )
+    assert "systemctl" in both
+    assert "ticket" in both
+    options = json.dumps({"exclude_session": str(now)})
+    answer = "select memoryd.answer('context', 'alice', $1, $2, $3, null, null) #>> '{}'"
+    earlier = await scratch.fetchval(answer, ANN, HOW, options)
+    assert "systemctl" not in earlier
+    assert "ticket" in earlier
 
 
 async def test_a_block_full_of_everything_has_at_most_3000_characters(scratch: asyncpg.Connection) -> None:

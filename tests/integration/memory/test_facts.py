@@ -268,6 +268,16 @@ async def test_an_erasure_takes_the_facts_and_an_import_brings_them_back(chat: C
     assert set(await chat.known()) == {"The user lives in Galway (moved there).", "The user has a dog, Rex."}
 
 
+async def test_what_was_said_before_a_change_stands_below_what_is_true_now(chat: Chat) -> None:
+    """The message, too, and not only the memory."""
+    await chat.say("I live in Cork with two cats", session_id=uuid4())
+    await chat.say("I moved to Galway", session_id=uuid4())
+    asked = "select content from recall('Where do I live?', user_id => $1)"
+    found = [str(c) for c in await column(chat.connection, asked, chat.user)]
+    galway, cork = (next(i for i, text in enumerate(found) if place in text) for place in ("Galway", "Cork"))
+    assert galway < cork
+
+
 async def test_nothing_is_read_where_facts_are_off(chat: Chat) -> None:
     setting = (
         "insert into memoryd.settings (key, value) values ('facts', $1) "

@@ -38,6 +38,7 @@ async def test_the_designs_example_has_the_designs_score(scratch: asyncpg.Connec
     await associate(scratch, memory, top, 0.6)
     assert (await scores(scratch))[memory] == 0.87
 
+    await scratch.execute("delete from memory_queries")
     await scratch.execute("select build_context('alice', $1)", TASK)
     query = await one_row(scratch, "select * from memory_queries")
     assert query["task_keywords"] == ["upgrade", "staging", "postgres", "server", "tonight"]

@@ -12,7 +12,7 @@ import pytest
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.index import index_rows
 from tests.support.refusals import refused
-from tests.support.rows import column, remember
+from tests.support.rows import column, conclude, embedding, remember
 
 SUPERSEDE = "update agent_memory set superseded_by = $2 where id = $1"
 
@@ -188,3 +188,28 @@ async def test_an_export_and_an_import_keep_what_was_replaced(connection: asyncp
     assert (
         await connection.fetch("select id, valid_to, superseded_by from agent_memory order by id") == before
     )
+
+
+async def test_a_search_by_embedding_leaves_out_what_was_replaced(connection: asyncpg.Connection) -> None:
+    older, newer = [
+        await remember(connection, text, user_id=ANN, embedding=embedding(1.0))
+        for text in ("Monday", "Friday")
+    ]
+    alike = "select id from match_memory($1::text::vector, 0, 5, null, $2)"
+    for replaced in (False, True):
+        if replaced:
+            await connection.execute(SUPERSEDE, older, newer)
+        await index_rows(connection, "memory")
+        found = set(await column(connection, alike, embedding(1.0), ANN))
+        assert found == ({newer} if replaced else {older, newer})
+
+
+async def test_an_insight_of_what_was_replaced_is_drawn_again(connection: asyncpg.Connection) -> None:
+    """Until then nobody finds it, and its text is gone."""
+    older, newer = await pair(connection)
+    insight = await conclude(connection, "Standups are on Mondays", 0.8, source_memories=[older], user_id=ANN)
+    await connection.execute(SUPERSEDE, older, newer)
+    row = await connection.fetchrow("select stale, insight from dream_insights where id = $1", insight)
+    assert row is not None
+    assert row["stale"]
+    assert "Monday" not in row["insight"]
