@@ -45,15 +45,15 @@ declare
     replaced uuid[];
     linked uuid[];
 begin
+    -- `not in` is looked up by a hash. A join whose plan was kept from a statement of one row would compare
+    -- all pairs of rows.
     select array_agg(n.id) into replaced
     from new_rows n
     where n.superseded_by is not null
-      and n.id in (select o.id from old_rows o where o.superseded_by is null);
+      and n.id not in (select o.id from old_rows o where o.superseded_by is not null);
     if replaced is not null then
         perform memoryd.outdate_insights(replaced, '{}');
     end if;
-    -- `not in` is looked up by a hash. A join whose plan was kept from a statement of one row would compare
-    -- all pairs of rows.
     select array_agg(n.id) into changed
     from new_rows n
     where (n.id, n.content) not in (select o.id, o.content from old_rows o);

@@ -244,6 +244,7 @@ async def test_erased_rows_are_removed_from_answers_to_others(
     await until(connection, ANSWERED, being_answered)
     # What was asked is the asker's.
     await connection.execute("update memory_requests set query = null, kind = 'dream'")
+    await connection.execute("update memory_queries set task_keywords = '{}'")
     await nothing_left(connection)
     for request in (answered, being_answered):
         result = json.loads(

@@ -36,7 +36,10 @@ from unnest($1::uuid[]) with ordinality as h(id, place)
 join agent_commands c using (id)
 order by h.place
 """
-FORGET = "truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries"
+FORGET = """
+truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.facts,
+    memoryd.fact_sources, memoryd.memory_uses
+"""
 PLAY = """
 insert into agent_commands (agent_id, message, output, exit_code, status, created_at, started_at, finished_at)
 select n.agent_id, n.message, n.output, n.exit_code, n.status, t.at, t.at, t.at

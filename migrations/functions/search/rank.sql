@@ -130,16 +130,20 @@ begin
 end
 $$;
 
--- Which part of what a message says was replaced since: of the facts that were found in it, those that
--- another has replaced, from 0 to 1. Such a message is still found, but below what is true now.
-create or replace function memoryd.replaced_part(p_message uuid) returns double precision
+-- Which part of what each of these messages says was replaced since: of the facts that were found in it,
+-- those that another has replaced, from 0 to 1. Such a message is still found, but below what is true now.
+-- Messages without facts have no row.
+create or replace function memoryd.replaced_parts(p_messages uuid[])
+returns table (id uuid, part double precision)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return coalesce((select avg((m.superseded_by is not null)::integer)
-                     from memoryd.fact_sources f join public.agent_memory m on m.id = f.memory_id
-                     where f.message_id = p_message), 0);
+    return query
+    select f.message_id, avg((m.superseded_by is not null)::integer)::double precision
+    from memoryd.fact_sources f join public.agent_memory m on m.id = f.memory_id
+    where f.message_id = any(p_messages)
+    group by f.message_id;
 end
 $$;
 
@@ -164,9 +168,7 @@ begin
     return query
     select row_number() over (), r.place, r.source, r.id,
            r.weights, 1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
-           r.session_id, r.position, r.speaker, r.role, r.created_at,
-           r.weight * case when r.source = 'conversation' and (p_conditions).as_of is null
-                           then 1 - 0.5 * memoryd.replaced_part(r.id) else 1 end,
+           r.session_id, r.position, r.speaker, r.role, r.created_at, r.weight,
            memoryd.meets(p_conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
     from (select e.ctid as place, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
                  e.asks, e.says_when, e.owner_id,
@@ -330,8 +332,6 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
-declare
-    ideal constant double precision := (p_question).ideal;
 begin
     return query
     with read as materialized (
@@ -347,13 +347,14 @@ begin
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
     ), scored as materialized (
-        select r.*, coalesce(l.lexical, 0) as lexical
-        from read r left join lexical l using (number) where r.meets
+        select r.*, coalesce(l.lexical, 0) as lexical from read r left join lexical l using (number)
+        where meets
     ), highest as materialized (
         select nullif(max(s.lexical), 0) as lexical, nullif(max(s.near), 0) as near,
-               max(case when p_embedding is null then least(1, s.lexical / nullif(ideal, 0))
-                        else (coalesce(least(1, s.lexical / nullif(ideal, 0)), 0) + s.near) / 2 end) as fit
+               max(case when p_embedding is null then f.lexical_fit
+                        else (coalesce(f.lexical_fit, 0) + s.near) / 2 end) as fit
         from scored s
+        cross join lateral (select least(1, s.lexical / nullif((p_question).ideal, 0)) as lexical_fit) f
     ), first as materialized (
         select s.*, coalesce(s.lexical / h.lexical, 0) as part,
                coalesce(0.5 * s.near / h.near, 0) as dense_part
@@ -384,17 +385,18 @@ begin
         from sums s window w as (partition by coalesce(s.session_id, s.id))
     ), spans as (
         -- least: sums may be below zero
-        select max(s.total + s.more_of) as highest, least(0, min(s.total + s.more_of)) as lowest
-        from sessions s
+        select max(total + more_of) as highest, least(0, min(total + more_of)) as lowest from sessions
     ), ranked as (
-        select s.*, coalesce(h.fit, 0) * (0.5 + 0.5 * coalesce(
+        select s.*, s.weight * (1 - 0.5 * coalesce(t.part, 0)) as now_weight,
+               coalesce(h.fit, 0) * (0.5 + 0.5 * coalesce(
                    (s.total + s.more_of - p.lowest) / nullif(p.highest - p.lowest, 0), 1)) as relevance
         from sessions s cross join spans p cross join highest h
+        left join memoryd.replaced_parts(array(select m.id from sessions m where m.session_id is not null)) t
+            on t.id = s.id and (p_conditions).as_of is null
     )
     select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part::float8,
-           r.named_part::float8, r.timed_part::float8, r.more_of, least(1, r.relevance), r.weight
-    from ranked r
-    order by r.relevance * r.weight desc, r.created_at desc, r.id limit p_count;
+           r.named_part::float8, r.timed_part::float8, r.more_of, least(1, r.relevance), r.now_weight
+    from ranked r order by r.relevance * r.now_weight desc, r.created_at desc, r.id limit p_count;
 end
 $$;
 
