@@ -101,8 +101,10 @@ begin
     ), single as (
         select g.*, coalesce(g.why, case
                    when g.place > min(g.place) over (partition by g.key, g.why is null) then 'said above'
-                   when exists (select from compared c join given o on o.id = c.of
-                                where c.id = g.id and memoryd.says_same(o.content, g.content))
+                   -- The offset keeps texts from being compared that are no pair.
+                   when exists (select from (select o.content from compared c join given o on o.id = c.of
+                                             where c.id = g.id offset 0) p
+                                where memoryd.says_same(p.content, g.content))
                        then 'said above' end) as left_out
         from given g
     ), ranked as (

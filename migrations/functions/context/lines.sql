@@ -81,16 +81,18 @@ set plan_cache_mode = force_generic_plan
 as $$
 begin
     return query
-    select 'memory', s.kind, s.id, m.scope, s.score, s.created_at, t.trust, s.content,
+    select 'memory', s.kind, s.id, t.scope, s.score, s.created_at, t.trust, s.content,
            case when s.score >= 0.5 then '★ ' else '- ' end
                || to_char(s.created_at at time zone 'utc', '[YYYY-MM-DD HH24:MI ') || s.kind || '] '
                || memoryd.origin_mark(t.trust) || memoryd.quoted(s.content, 400),
            null
     from memoryd.score_memories(
         array[p_agent, '_shared'], p_user, p_only_user, p_asked, p_embedding, 250, 20, p_older) s
-    join public.agent_memory m on m.id = s.id
     cross join lateral (
-        select memoryd.trust_of_memory(m.user_id, m.agent_id, m.source, m.metadata, p_agent) as trust
+        -- Because of the offset each is looked up by its id, and not all rows are read to be joined.
+        select m.scope,
+               memoryd.trust_of_memory(m.user_id, m.agent_id, m.source, m.metadata, p_agent) as trust
+        from public.agent_memory m where m.id = s.id
         offset 0) t
     order by s.score desc, s.created_at desc, s.id;
 end

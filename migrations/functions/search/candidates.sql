@@ -192,7 +192,9 @@ end
 $$;
 
 -- The passages that the question's words lead to: those with the highest score, in that order. A passage that
--- several pairs lead to is contained several times.
+-- several pairs lead to is contained several times. Because of `offset 0` rows are found by their words, and
+-- only then asked whether they may be found: with all conditions in one place the planner reads whole scopes
+-- instead.
 create or replace function memoryd.worded_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_question memoryd.question, p_reach integer, p_conditions memoryd.conditions)
@@ -209,9 +211,10 @@ begin
     return array(
         select l.place
         from (
-            (select e.ctid as place, e.weights, e.length from memoryd.entries e
-             where memoryd.search_terms(e.scope, e.lexemes) && terms
-               and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
+            (select e.place, e.weights, e.length
+             from (select t.ctid as place, t.* from memoryd.entries t
+                   where memoryd.search_terms(t.scope, t.lexemes) && terms offset 0) e
+             where (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
                and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
                and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
                and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
@@ -221,9 +224,10 @@ begin
             (select p.place, p.weights, p.length
              from generate_series(1, cardinality(pairs), 2) pair
              cross join lateral (
-                 select e.ctid as place, e.weights, e.length from memoryd.entries e
-                 where memoryd.search_terms(e.scope, e.lexemes) @> pairs[pair:pair + 1]
-                   and (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
+                 select e.place, e.weights, e.length
+                 from (select t.ctid as place, t.* from memoryd.entries t
+                       where memoryd.search_terms(t.scope, t.lexemes) @> pairs[pair:pair + 1] offset 0) e
+                 where (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
                    and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
                    and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
                    and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,

@@ -617,7 +617,7 @@ begin
         cross join lateral memoryd.linked_rows(g.ids, asked_keywords, p_user, unowned, p_agent, condition) m
         join links l on l.id = m.id
         where memoryd.meets(p_conditions, m.created_at, null, null, null, null)
-          and memoryd.stood(p_conditions, m.source, m.id, true, m.created_at, null)
+          and (p_conditions is null or memoryd.stood(p_conditions, m.source, m.id, true, m.created_at, null))
     ), best as materialized (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as rank
         from scored s
