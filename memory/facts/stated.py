@@ -15,7 +15,7 @@ from memory.facts.dates import day_name, resolve_dates
 from memory.facts.find import MAX_FACTS, Fact
 from memory.facts.merge import family
 from memory.facts.sentences import spoken
-from memory.facts.wording import alike, normalised, says_no_more
+from memory.facts.wording import alike, normalised, says_no_more, says_something
 from memory.facts.words import LANGUAGES, LIVING, POSSESSIONS
 
 CONFIDENCE = 0.7
@@ -29,23 +29,26 @@ _FIRST_PERSON = re.compile(
     re.IGNORECASE,
 )
 _FEW_WORDS = 2
+_PART = re.compile(r"[,:;]\s+|\s-\s")
 
 
 def personal(text: str) -> str:
     """What its writer says in the message in their own voice; empty if that cannot say anything of them.
 
-    Left out: code, quotations and what was pasted. Empty where no sentence of more than two words is in the first person; a
-    question counts only where it begins so ("I'm allergic to nuts, any ideas?").
+    Left out: code, quotations and what was pasted. Empty where no sentence of more than two words is in the first person. A
+    question counts only where it or a part of it before the last begins so ("Hi, I'm allergic to nuts, any ideas?").
     """
     sentences = [sentence.strip() for sentence in spoken(text) if "\x00" not in sentence and sentence.strip()]
     return "\n".join(sentences) if any(_tells(sentence) for sentence in sentences) else ""
 
 
 def _tells(sentence: str) -> bool:
-    if len(sentence.split()) <= _FEW_WORDS:
-        return False
-    look = _FIRST_PERSON.match if sentence.endswith("?") else _FIRST_PERSON.search
-    return look(sentence) is not None
+    if sentence.endswith("?"):
+        parts = _PART.split(sentence)
+        return any(
+            _FIRST_PERSON.match(part) and len(part.split()) > _FEW_WORDS for part in parts[:-1] or parts
+        )
+    return len(sentence.split()) > _FEW_WORDS and _FIRST_PERSON.search(sentence) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,7 @@ def _says(text: str, value: str) -> bool:
     """Whether the text has more than half of the words of the value, all numbers among them."""
     words, said = normalised(value).split(), set(normalised_words(text))
     missing = [word for word in words if word not in said]
-    if not words or any(char.isdigit() for word in missing for char in word):
+    if not says_something(value) or any(char.isdigit() for word in missing for char in word):
         return False
     # A script without spaces between words has no words to compare.
     return 2 * len(missing) < len(words) or value.casefold() in text.casefold()
