@@ -56,6 +56,7 @@ def build_workers(
         words=build_word_embedder(embedder.current),
         remote=embedder.remote,
         embedder_wait=embedder.retry_in,
+        facts_by_model=settings.facts == "model",
     )
     return {
         topic.name: Worker(

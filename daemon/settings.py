@@ -135,7 +135,8 @@ class Settings(BaseSettings):
     )
     language_model: str | None = Field(
         None,
-        description="Model that writes insights and says where chunks of documents stand: openai/<model>. Empty: rules do.",
+        description="Model that writes insights, says where chunks of documents stand, and finds facts if MEMORYD_FACTS is "
+        "model: openai/<model>. Empty: rules do.",
     )
     language_model_calls: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         120,
@@ -157,10 +158,10 @@ class Settings(BaseSettings):
         30.0, description="Time limit of one call to a provider."
     )
 
-    facts: Literal["rules", "off"] = Field(
+    facts: Literal["rules", "model", "off"] = Field(
         "rules",
         description="What finds facts that users say of themselves in new messages, to remember them: rules (patterns, "
-        "English). docs/facts.md",
+        "English), or model (rules, and the language model, which then reads what users say of themselves). docs/facts.md",
     )
 
     drop: Path | None = Field(

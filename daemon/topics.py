@@ -17,6 +17,8 @@ from handlers.index import IndexHandler
 from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
 from handlers.shared.embedding import Embedding
+from handlers.shared.fact_finders import ModelFinder, RuleFinder
+from handlers.shared.thinking import Thinker
 from handlers.situate import SituateHandler
 from handlers.statistics import StatisticsHandler
 from providers.ports import WordEmbedder
@@ -30,6 +32,7 @@ def build_topics(
     words: WordEmbedder,
     remote: bool,
     embedder_wait: Callable[[], float],
+    facts_by_model: bool,
 ) -> list[Topic]:
     """The topics of a daemon. A remote embedder is waited for in more places at once; the local one keeps a core busy."""
     calls = 4 if remote else 2
@@ -66,8 +69,7 @@ def build_topics(
             batch=1,
             follow_ups=("index",),
         ),
-        # Lanes: a user's messages are read in order.
-        Topic("facts", FactsHandler(reader=database), batch=128, lanes=32, follow_ups=("index",)),
+        _facts(database, dreamer.thinker if facts_by_model else None),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
         Topic("associate", AssociateHandler(reader=database, floors=embedding.floors), batch=512, lanes=32),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
@@ -82,3 +84,21 @@ def build_topics(
         Topic("user_data", RequestHandler(reader=database, embedding=embedding, words=words), batch=1),
         Topic("dream", DreamHandler(dreamer=dreamer), batch=16),
     ]
+
+
+def _facts(database: Database, thinker: Thinker | None) -> Topic:
+    """Facts, found by the language model where there is a thinker. Lanes: a user's messages are read in order."""
+    if thinker is None:
+        finder = RuleFinder()
+        return Topic(
+            "facts", FactsHandler(reader=database, finder=finder), batch=128, lanes=32, follow_ups=("index",)
+        )
+    # Few at once: a batch waits for a language model, and none of its effects is written before the last reply.
+    return Topic(
+        "facts",
+        FactsHandler(reader=database, finder=ModelFinder(thinker)),
+        batch=4,
+        parallel=4,
+        lanes=4,
+        follow_ups=("index",),
+    )

@@ -2,7 +2,8 @@
 
 Promise: a message has its effects once, also after kill -9, since they are written in the transaction that completes its job,
 and reading it again changes nothing: memoryd.fact_sources has which facts it said. A message that was changed is read again,
-and loses the facts that it does not say any more.
+and loses the facts that it does not say any more. (A language model may answer another time differently: then the last reading
+counts.)
 
 A user's messages are one lane, so that no two daemons compare one user's facts at the same time. Only what the user says is
 read, never what the assistant answered, and of a speaker who is named in a conversation of a user the facts name that speaker.
@@ -10,18 +11,17 @@ read, never what the assistant answered, and of a speaker who is named in a conv
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
 
+from handlers.shared.fact_finders import FactFinder, RuleFinder
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
-from memory.facts.find import Fact, find_facts
+from memory.facts.find import Fact
 from memory.facts.merge import Changes, Known, Source, family, merge
 
 SUBJECT = "The user"
@@ -128,22 +128,6 @@ where m.id = n.older and m.superseded_by is null and exists (select from public.
 """
 
 
-class FactFinder(Protocol):
-    """What finds facts in a message."""
-
-    async def find(self, text: str, said_at: datetime, *, subject: str) -> Sequence[Fact]:
-        """The facts that the message states, in order. `subject`: what the sentences call its writer."""
-        ...
-
-
-class RuleFinder:
-    """Finds them by the patterns of memory/facts/find.py."""
-
-    async def find(self, text: str, said_at: datetime, *, subject: str) -> Sequence[Fact]:
-        """In a thread: a batch of long messages takes a while."""
-        return await asyncio.to_thread(find_facts, text, said_at, subject=subject)
-
-
 class FactsHandler:
     """What users say of themselves is remembered."""
 
@@ -228,7 +212,7 @@ async def _apply(connection: AnyConnection, changes: Changes, *, users: Sequence
             [n.source.agent_id for n in new],
             [n.source.user_id for n in new],
             [n.source.session_id for n in new],
-            ["goal" if n.fact.rule == "goal" else "fact" for n in new],
+            ["goal" if family(n.fact.slot) == "goal" else "fact" for n in new],
             [n.fact.memory_type for n in new],
             [n.fact.content for n in new],
             [json.dumps(_metadata(n.source, n.fact)) for n in new],

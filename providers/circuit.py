@@ -12,6 +12,7 @@ logged twice: when the provider is lost and when it is back. `Rejected` is an an
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import date
 from random import Random
 from typing import Literal, TypeAlias, TypeVar
 
@@ -22,6 +23,7 @@ from providers.ports import (
     LanguageModel,
     Rejected,
     Situations,
+    StatedFacts,
     Unavailable,
     Vectors,
     WrittenInsight,
@@ -209,6 +211,10 @@ class CircuitLanguageModel:
     async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
         """Situate chunks, see `LanguageModel.situate`; every `Unavailable` has `retry_in` > 0."""
         return await self._circuit.call(lambda: self._inner.situate(document, chunks))
+
+    async def facts(self, message: str, *, day: date, writer: str) -> StatedFacts:
+        """Find facts, see `LanguageModel.facts`; every `Unavailable` has `retry_in` > 0."""
+        return await self._circuit.call(lambda: self._inner.facts(message, day=day, writer=writer))
 
     async def close(self) -> None:
         """Close the language model within."""

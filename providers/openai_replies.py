@@ -7,15 +7,20 @@ were not asked for are ignored: a reply cannot set a confidence, a category or a
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from providers.ports import STATED_ATTRIBUTES, StatedFact
 from providers.vectors import clean
 
 MAX_CHARACTERS_OF_INSIGHT = 1_000
 MAX_CHARACTERS_OF_SITUATION = 300
 MAX_CAUSES = 30
+MAX_FACTS = 10
+MAX_CHARACTERS_OF_VALUE = 120
+MAX_CHARACTERS_OF_FACT = 300
 STRENGTH = 0.5
 """Of a causal link for which the model names none."""
 
@@ -67,6 +72,21 @@ class SituationsReply(_Strict):
     sentences: list[Situation]
 
 
+class Stated(_Strict):
+    """One thing that a message says of its writer."""
+
+    attribute: Text
+    value: Text
+    sentence: Text
+    last_day: Text | None = None
+
+
+class FactsReply(_Strict):
+    """What a message says of its writer."""
+
+    facts: Annotated[list[Stated], Field(max_length=MAX_FACTS)]
+
+
 INSIGHT_SCHEMA: dict[str, object] = {
     "type": "object",
     "properties": {
@@ -107,6 +127,32 @@ SITUATIONS_SCHEMA: dict[str, object] = {
         }
     },
     "required": ["sentences"],
+    "additionalProperties": False,
+}
+
+FACTS_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "facts": {
+            "type": "array",
+            "description": "at most 10",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "attribute": {"type": "string", "enum": list(STATED_ATTRIBUTES)},
+                    "value": {
+                        "type": "string",
+                        "description": "words of the message, at most 120 characters",
+                    },
+                    "sentence": {"type": "string", "description": "at most 300 characters"},
+                    "last_day": {"type": ["string", "null"], "description": "YYYY-MM-DD, or null"},
+                },
+                "required": ["attribute", "value", "sentence", "last_day"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["facts"],
     "additionalProperties": False,
 }
 
@@ -153,6 +199,23 @@ def read_situations(content: str, *, count: int) -> tuple[str, ...]:
             raise NotUsable("a sentence is longer than 300 characters")
         sentences[one.index] = line
     return tuple(sentences)
+
+
+def read_facts(content: str) -> tuple[StatedFact, ...]:
+    """The facts of a reply, without those whose attribute is not in the list. Raises `NotUsable`."""
+    facts: list[StatedFact] = []
+    for one in parsed(content, FactsReply).facts:
+        if one.attribute not in STATED_ATTRIBUTES:
+            continue
+        value, sentence = " ".join(one.value.split()), " ".join(one.sentence.split())
+        if not 0 < len(value) <= MAX_CHARACTERS_OF_VALUE or not 0 < len(sentence) <= MAX_CHARACTERS_OF_FACT:
+            raise NotUsable("a value or a sentence is empty or too long")
+        try:
+            last_day = date.fromisoformat(one.last_day) if one.last_day else None
+        except ValueError:
+            raise NotUsable("a last_day is no date") from None
+        facts.append(StatedFact(one.attribute, value, sentence, last_day))
+    return tuple(facts)
 
 
 def _sentence(value: str | None) -> str | None:

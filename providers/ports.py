@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:  # The child processes of the parser import this file, and need no numpy.
@@ -142,6 +144,77 @@ class Situations:
     """What the reply cost."""
 
 
+STATED_ATTRIBUTES: Mapping[str, str] = MappingProxyType(
+    {
+        "name": "the writer's own name",
+        "nickname": "what the writer wants to be called",
+        "age": "in years",
+        "birthday": "day and month",
+        "marital status": "married, engaged, divorced",
+        "home": "the place where the writer lives now",
+        "lived": "a place where the writer lived before",
+        "origin": "where the writer comes from",
+        "employer": "the company that the writer works for now",
+        "job": "the writer's occupation now",
+        "past job": "an occupation of before",
+        "study": "what or where the writer studies",
+        "speaks": "the languages that the writer speaks, all in one",
+        "learning": "what the writer learns",
+        "wife": "her name",
+        "husband": "his name",
+        "partner": "the partner's name",
+        "mother": "her name",
+        "father": "his name",
+        "has": "children, other relatives or animals that the writer has, with their names",
+        "owns": "a thing that the writer owns",
+        "no longer owns": "a thing that the writer owned",
+        "drives": "the car or other vehicle that the writer drives",
+        "uses": "a product that the writer uses",
+        "allergy": "what the writer is allergic to",
+        "no longer allergic": "what the writer was allergic to",
+        "health": "an illness or a condition",
+        "medicine": "the name of a medicine that the writer takes",
+        "diet": "vegan, vegetarian and the like",
+        "does not eat": "a food",
+        "does not drink": "a drink",
+        "likes": "what the writer likes",
+        "dislikes": "what the writer does not like",
+        "hobby": "what the writer does in free time",
+        "request": "what the writer asks of assistants from now on",
+        "phone number": "the writer's own",
+        "email": "the writer's own address",
+        "goal": "what the writer works towards",
+        "decision": "what the writer has decided",
+        "plan": "what is planned for a day (last_day), without the day",
+    }
+)
+"""What a language model may say of a person, each with what its value is. A reply about anything else has no effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedFact:
+    """One thing that a message says of its writer."""
+
+    attribute: str
+    """One of `STATED_ATTRIBUTES`."""
+    value: str
+    """Of one line, not empty, in words of the message."""
+    sentence: str
+    """Of one line, not empty, in the third person."""
+    last_day: date | None
+    """Of a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedFacts:
+    """What a language model says that a message says of its writer."""
+
+    facts: tuple[StatedFact, ...]
+    """At most 10."""
+    tokens: int = field(default=0, compare=False)
+    """What the reply cost."""
+
+
 class WordEmbedder(Embedder, Protocol):
     """An embedder that says of words how well it knows them."""
 
@@ -151,7 +224,7 @@ class WordEmbedder(Embedder, Protocol):
 
 
 class LanguageModel(Protocol):
-    """Writes the insight of a dream, and says where the chunks of a document stand."""
+    """Writes the insight of a dream, says where the chunks of a document stand, and what a message says of its writer."""
 
     @property
     def name(self) -> str:
@@ -169,6 +242,13 @@ class LanguageModel(Protocol):
         """Say of each chunk, in one sentence, where in the document it stands and what it is about.
 
         `document` is what is to be known of the document: its title, and how it begins. Raises as `insight` does.
+        """
+        ...
+
+    async def facts(self, message: str, *, day: date, writer: str) -> StatedFacts:
+        """Say what the message says of its writer.
+
+        `day`: when it was written. `writer`: what the sentences call its writer. Raises as `insight` does.
         """
         ...
 

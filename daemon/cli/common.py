@@ -137,10 +137,21 @@ async def embedder_of_database(settings: Settings, connection: AnyConnection) ->
     return embedder_of(settings, model)
 
 
+def check_facts(settings: Settings) -> None:
+    """Raises ValueError where the settings want facts from a language model, and name none."""
+    if settings.facts == "model" and not settings.language_model:
+        raise ValueError(
+            "MEMORYD_FACTS is 'model', and no language model is set: "
+            "set MEMORYD_LANGUAGE_MODEL to openai/<model>, or MEMORYD_FACTS to rules"
+        )
+
+
 def language_model_of(settings: Settings) -> LanguageModel | None:
     """The language model that the settings name, if any. Raises ValueError with the setting to change."""
     from providers.build import build_language_model
     from providers.circuit import log_change
+
+    check_facts(settings)
 
     key = settings.openai_api_key
     return build_language_model(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import chosen, embedder_of, language_model_of, postgres, settings_or_exit
+from daemon.cli.common import check_facts, chosen, embedder_of, language_model_of, postgres, settings_or_exit
 from daemon.cli.failure import Failure, run_async, sentences, show_sentence
 from daemon.cli.migrate import migrate_database
 
@@ -106,6 +106,7 @@ def _check_programs(settings: Settings) -> None:
     from providers.build import check_names
 
     check_names(settings.embedder, settings.language_model)
+    check_facts(settings)
     open_place(settings)
     if settings.executor_command:
         from daemon.parts import confinement_of

@@ -1,19 +1,29 @@
 """Asking the language model: within a budget an hour, with one retry, and without ever being needed.
 
-Promise: `insight` and `situate` answer, or raise `Silent`, upon which the caller keeps what its rule wrote. All daemons share
-one budget, which a restart does not renew: it is kept in the database (memoryd.model_calls). No transaction is open in a call.
+Promise: `insight`, `situate` and `facts` answer, or raise `Silent`, upon which the caller keeps what its rule wrote. All
+daemons share one budget, which a restart does not renew: it is kept in the database (memoryd.model_calls). No transaction is
+open in a call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal, Protocol, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
 from handlers.shared.ports import Reader
-from providers.ports import LanguageModel, Rejected, Situations, Unavailable, Useless, WrittenInsight
+from providers.ports import (
+    LanguageModel,
+    Rejected,
+    Situations,
+    StatedFacts,
+    Unavailable,
+    Useless,
+    WrittenInsight,
+)
 
 # A call is counted before it is made. No row: the budget is spent.
 TAKE = """
@@ -91,6 +101,10 @@ class Thinker:
     async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
         """See `LanguageModel.situate`. Raises `Silent`."""
         return await self._ask(lambda: self._model.situate(document, chunks))
+
+    async def facts(self, message: str, *, day: date, writer: str) -> StatedFacts:
+        """See `LanguageModel.facts`. Raises `Silent`."""
+        return await self._ask(lambda: self._model.facts(message, day=day, writer=writer))
 
     async def _ask(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         for _ in range(TRIES):

@@ -38,7 +38,8 @@ class Dated:
     day: date | None
 
 
-def _day_name(day: date) -> str:
+def day_name(day: date) -> str:
+    """As in: Monday, 16 November 2026."""
     return f"{WEEKDAYS[day.weekday()].title()}, {day.day} {MONTHS[day.month - 1].title()} {day.year}"
 
 
@@ -60,7 +61,7 @@ def _relative_day(match: re.Match[str], today: date, _past: bool) -> tuple[str, 
     offset = {"today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1, "day after tomorrow": 2}.get(word, 2)
     day = today + timedelta(days=offset)
     part = match["part"] or (" evening" if word == "tonight" else "")
-    return f"on {_day_name(day)}{' in the' + part if part else ''}", day
+    return f"on {day_name(day)}{' in the' + part if part else ''}", day
 
 
 def _weekday(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
@@ -73,7 +74,7 @@ def _weekday(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
         day = today - timedelta(days=(today.weekday() - wanted - 1) % 7 + 1)
     else:
         day = today + timedelta(days=(wanted - today.weekday() - 1) % 7 + 1)
-    return f"on {_day_name(day)}{' in the' + match['part'] if match['part'] else ''}", day
+    return f"on {day_name(day)}{' in the' + match['part'] if match['part'] else ''}", day
 
 
 def _named_span(match: re.Match[str], today: date, _past: bool) -> tuple[str, date]:
@@ -81,9 +82,9 @@ def _named_span(match: re.Match[str], today: date, _past: bool) -> tuple[str, da
     span = match["span"].lower()
     monday = today - timedelta(days=today.weekday()) + timedelta(days=7 * step)
     if span == "week":
-        return f"in the week of {_day_name(monday)}", monday + timedelta(days=6)
+        return f"in the week of {day_name(monday)}", monday + timedelta(days=6)
     if span == "weekend":
-        return f"on the weekend of {_day_name(monday + timedelta(days=5))}", monday + timedelta(days=6)
+        return f"on the weekend of {day_name(monday + timedelta(days=5))}", monday + timedelta(days=6)
     if span == "month":
         day = _months_later(today, step)
         return f"in {_month_name(day.year, day.month)}", day.replace(day=monthrange(day.year, day.month)[1])
@@ -102,7 +103,7 @@ def _shifted(today: date, count: int, unit: str) -> tuple[str, date]:
         day = _months_later(today, count)
         return f"in {_month_name(day.year, day.month)}", day
     day = today + timedelta(days=count * (7 if unit.startswith("week") else 1))
-    return f"on {_day_name(day)}" if unit.startswith("day") else f"around {_day_name(day)}", day
+    return f"on {day_name(day)}" if unit.startswith("day") else f"around {day_name(day)}", day
 
 
 def _ago(match: re.Match[str], today: date, _past: bool) -> tuple[str, date]:
@@ -124,7 +125,7 @@ def _day_of_month(match: re.Match[str], today: date, past: bool) -> tuple[str, d
             day = date(today.year + 1, month, number)
         elif day > today and past:
             day = date(today.year - 1, month, number)
-    return f"on {_day_name(day)}", day
+    return f"on {day_name(day)}", day
 
 
 def _month(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
@@ -141,7 +142,7 @@ def _month(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
 
 def _iso(match: re.Match[str], _today: date, _past: bool) -> tuple[str, date]:
     day = date.fromisoformat(match["iso"])
-    return f"on {_day_name(day)}", day
+    return f"on {day_name(day)}", day
 
 
 def _weekday_ahead(match: re.Match[str], today: date, _past: bool) -> tuple[str, date]:
@@ -151,7 +152,7 @@ def _weekday_ahead(match: re.Match[str], today: date, _past: bool) -> tuple[str,
     )
     # Of the week that is meant, or the nearest to the day that is meant.
     day = far - timedelta(days=far.weekday()) + timedelta(days=wanted)
-    return f"on {_day_name(day)}", day
+    return f"on {day_name(day)}", day
 
 
 _Resolver = Callable[[re.Match[str], date, bool], tuple[str, date]]

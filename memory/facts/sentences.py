@@ -90,12 +90,20 @@ _SUBJECTLESS = re.compile(
 
 def statements(text: str) -> Iterator[str]:
     """The clauses, in order, each on one line without its full stop and without fillers ("well", "by the way")."""
+    for sentence in spoken(text):
+        yield from _clauses(sentence)
+
+
+def spoken(text: str) -> Iterator[str]:
+    """The sentences of a message that are neither code nor pasted; none where it speaks in another voice.
+
+    In place of a quotation there is a NUL.
+    """
     if len(text) > MAX_CHARACTERS or text.count("\n") >= MAX_LINES or _OTHER_VOICE.search(text):
         return
     text = text.replace("\u2019", "'")
     for line in _talk(text):
-        for sentence in _SENTENCE_END.split(line):
-            yield from _clauses(sentence)
+        yield from _SENTENCE_END.split(line)
 
 
 def _talk(text: str) -> Iterator[str]:

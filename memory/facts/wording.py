@@ -102,6 +102,11 @@ def normalised(text: str) -> str:
     return " ".join(kept)[:200]
 
 
+def says_something(text: str) -> bool:
+    """Whether the text has a word that is no article, pronoun or the like."""
+    return any(word not in _SMALL for word in normalised(text).split())
+
+
 def _stem(word: str) -> str:
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import date
 from random import Random
 
 import numpy as np
@@ -11,7 +12,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from providers.circuit import CircuitEmbedder, CircuitLanguageModel, log_change
-from providers.ports import Rejected, SimilarityFloors, Situations, Unavailable, Vectors, WrittenInsight
+from providers.ports import (
+    Rejected,
+    SimilarityFloors,
+    Situations,
+    StatedFact,
+    StatedFacts,
+    Unavailable,
+    Vectors,
+    WrittenInsight,
+)
 
 Change = tuple[str, str, float]
 
@@ -51,6 +61,10 @@ class Provider:
     async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
         await self._answer()
         return Situations(tuple(document for _ in chunks))
+
+    async def facts(self, message: str, *, day: date, writer: str) -> StatedFacts:
+        await self._answer()
+        return StatedFacts((StatedFact("name", message, writer, day),))
 
     async def close(self) -> None:
         self.closed = True
