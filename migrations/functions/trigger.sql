@@ -348,8 +348,8 @@ begin
 end
 $$;
 
--- Names of agents (but for p_agent), clients, people and projects among these runs of words. With the
--- caller's rights: row-level security decides whose names these are.
+-- Names of agents (but for p_agent), clients, people and projects among these runs of words. Those that the
+-- caller's organisation knows: for callers who name none, row-level security shows the names of all.
 create or replace function memoryd.team_names(p_runs text[], p_agent text) returns text[]
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
@@ -367,6 +367,7 @@ begin
          from (select k.tier, k.category, k.title, k.tags from public.shared_knowledge k
                where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_runs
                  and k.tier <> 'learning' and k.status <> 'archived'
+                 and k.org_id is not distinct from memoryd.caller_org()
                limit 50) k
          cross join lateral unnest(memoryd.names_of(k.tier, k.category, k.title, k.tags)) n
          where n = any(p_runs)
