@@ -86,9 +86,12 @@ begin
     end if;
     update public.agent_memory m
     set metadata = m.metadata || jsonb_build_object('message_ids', s.ids, 'count', s.number)
-    from (select f.memory_id, jsonb_agg(f.message_id order by f.said_at) as ids, count(*) as number
+    from (select f.memory_id, count(*) as number,
+                 -- As many as handlers/facts.py writes.
+                 to_jsonb((array_agg(f.message_id order by f.said_at desc))[:20]) as ids
           from memoryd.fact_sources f where f.memory_id = any(touched) group by f.memory_id) s
-    where m.id = s.memory_id;
+    -- Its user may have filled the metadata: then nobody could delete the message.
+    where m.id = s.memory_id and octet_length(m.metadata::text) < 1000000;
 end
 $$;
 
