@@ -39,7 +39,7 @@ class Dated:
 
 
 def low(text: str) -> str:
-    """In lower case, as patterns that ignore case compare: they take a long s, a dotted capital I and a dotless i for s and i."""
+    """In lower case, as patterns that ignore case do: they take a long s, a dotted capital I and a dotless i for s and i."""
     return text.casefold().replace("\u0307", "").replace("\u0131", "i")
 
 
