@@ -113,6 +113,8 @@ begin
                             and not memoryd.memory_is_off(t.user_id)))
                    and memoryd.in_context(t.metadata)
                    and memoryd.meets(conditions, t.created_at, t.session_id, t.message_index, null, null)))
+        -- So that each piece is read by the index. Otherwise it may be joined with all of its session.
+        offset 0
     ) m
     group by p.number;
 end
