@@ -261,7 +261,8 @@ begin
     where m.user_id = memory_as_of.user_id
       and coalesce(m.valid_from, m.created_at) <= memory_as_of.as_of
       and (m.valid_to is null or m.valid_to > memory_as_of.as_of)
-      and (m.expires_at is null or m.expires_at > memory_as_of.as_of)
+      -- What has expired is shown of no time, whether it is deleted yet or not.
+      and (m.expires_at is null or m.expires_at > greatest(now(), memory_as_of.as_of))
       and memoryd.in_context(m.metadata)
     order by coalesce(m.valid_from, m.created_at) desc, m.id
     limit memory_as_of.max_rows;
