@@ -94,15 +94,17 @@ join memoryd.facts f using (memory_id)
 on conflict do nothing
 """
 
-# At most twenty ids, so that a greeting that is said each day does not fill the metadata.
+# At most twenty ids, so that a greeting that is said each day does not fill the metadata. Users may write metadata, too: what
+# they make of it, any text as a time and as much as fits, must not end a batch.
 AGAIN = """
 update public.agent_memory m
 set metadata = m.metadata || jsonb_build_object(
-        'count', s.number, 'last_said', greatest(s.last_said, (m.metadata ->> 'last_said')::timestamptz), 'message_ids', s.ids)
+        'count', s.number, 'last_said', greatest(s.last_said, memoryd.time_or_null(m.metadata ->> 'last_said')),
+        'message_ids', s.ids)
 from (select f.memory_id, count(*) as number, max(f.said_at) as last_said,
              to_jsonb((array_agg(f.message_id order by f.said_at desc))[:20]) as ids
       from memoryd.fact_sources f where f.memory_id = any($1) group by f.memory_id) s
-where m.id = s.memory_id
+where m.id = s.memory_id and octet_length(m.metadata::text) < 1000000
 """
 
 # The locks that the trigger check_superseded takes, in one order, so that no two daemons wait for each other.

@@ -38,6 +38,11 @@ class Dated:
     day: date | None
 
 
+def low(text: str) -> str:
+    """In lower case, as patterns that ignore case do: they take a long s, a dotted capital I and a dotless i for s and i."""
+    return text.casefold().replace("\u0307", "").replace("\u0131", "i")
+
+
 def day_name(day: date) -> str:
     """As in: Monday, 16 November 2026."""
     return f"{WEEKDAYS[day.weekday()].title()}, {day.day} {MONTHS[day.month - 1].title()} {day.year}"
@@ -53,11 +58,11 @@ def _months_later(day: date, months: int) -> date:
 
 
 def _month_of(name: str) -> int:
-    return next(i for i, m in enumerate(MONTHS, 1) if m.startswith(name.lower().rstrip(".")[:3]))
+    return next(i for i, m in enumerate(MONTHS, 1) if m.startswith(low(name).rstrip(".")[:3]))
 
 
 def _relative_day(match: re.Match[str], today: date, _past: bool) -> tuple[str, date]:
-    word = match["word"].lower()
+    word = low(match["word"])
     offset = {"today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1, "day after tomorrow": 2}.get(word, 2)
     day = today + timedelta(days=offset)
     part = match["part"] or (" evening" if word == "tonight" else "")
@@ -65,8 +70,8 @@ def _relative_day(match: re.Match[str], today: date, _past: bool) -> tuple[str, 
 
 
 def _weekday(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
-    wanted = WEEKDAYS.index(match["weekday"].lower())
-    which = (match["which"] or "").lower()
+    wanted = WEEKDAYS.index(low(match["weekday"]))
+    which = low(match["which"] or "")
     monday = today - timedelta(days=today.weekday())
     if which == "next":
         day = monday + timedelta(days=7 + wanted)
@@ -78,8 +83,8 @@ def _weekday(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
 
 
 def _named_span(match: re.Match[str], today: date, _past: bool) -> tuple[str, date]:
-    step = {"next": 1, "last": -1, "this": 0}[match["which"].lower()]
-    span = match["span"].lower()
+    step = {"next": 1, "last": -1, "this": 0}[low(match["which"])]
+    span = low(match["span"])
     monday = today - timedelta(days=today.weekday()) + timedelta(days=7 * step)
     if span == "week":
         return f"in the week of {day_name(monday)}", monday + timedelta(days=6)
@@ -92,7 +97,7 @@ def _named_span(match: re.Match[str], today: date, _past: bool) -> tuple[str, da
 
 
 def _count(text: str) -> int:
-    return int(text) if text.isdigit() else NUMBERS[text.lower()]
+    return int(text) if text.isdigit() else NUMBERS[low(text)]
 
 
 def _shifted(today: date, count: int, unit: str) -> tuple[str, date]:
@@ -107,11 +112,11 @@ def _shifted(today: date, count: int, unit: str) -> tuple[str, date]:
 
 
 def _ago(match: re.Match[str], today: date, _past: bool) -> tuple[str, date]:
-    return _shifted(today, -_count(match["count"]), match["unit"].lower())
+    return _shifted(today, -_count(match["count"]), low(match["unit"]))
 
 
 def _ahead(match: re.Match[str], today: date, _past: bool) -> tuple[str, date]:
-    return _shifted(today, _count(match["count"]), match["unit"].lower())
+    return _shifted(today, _count(match["count"]), low(match["unit"]))
 
 
 def _day_of_month(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
@@ -146,10 +151,8 @@ def _iso(match: re.Match[str], _today: date, _past: bool) -> tuple[str, date]:
 
 
 def _weekday_ahead(match: re.Match[str], today: date, _past: bool) -> tuple[str, date]:
-    wanted = WEEKDAYS.index(match["weekday"].lower())
-    far = today + timedelta(
-        days=_count(match["count"]) * (7 if match["unit"].lower().startswith("week") else 1)
-    )
+    wanted = WEEKDAYS.index(low(match["weekday"]))
+    far = today + timedelta(days=_count(match["count"]) * (7 if low(match["unit"]).startswith("week") else 1))
     # Of the week that is meant, or the nearest to the day that is meant.
     day = far - timedelta(days=far.weekday()) + timedelta(days=wanted)
     return f"on {day_name(day)}", day
@@ -187,6 +190,11 @@ def resolve_dates(text: str, today: date, *, past: bool = False) -> Dated:
     for start, end, words, _ in sorted(found, reverse=True):
         text = text[:start] + words + text[end:]
     return Dated(text, max((day for *_, day in found), default=None))
+
+
+def names_a_month(text: str) -> bool:
+    """Whether the text names a month by its name."""
+    return re.search(rf"\b{_MONTH}", text, re.IGNORECASE) is not None
 
 
 def names_a_date(text: str) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from memory.facts.dates import resolve_dates
+from memory.facts.dates import Dated, resolve_dates
 from memory.facts.draft import Draft
 from memory.facts.rules import RULES
 from memory.facts.sentences import statements
@@ -77,13 +77,17 @@ def _drafts(clause: str) -> Sequence[Draft]:
 
 
 def _fact(draft: Draft, said_at: datetime, subject: str) -> Fact:
-    dated = resolve_dates(draft.clause, said_at.date(), past=draft.past)
+    dated = (
+        Dated(draft.clause, None)
+        if draft.yearly
+        else resolve_dates(draft.clause, said_at.date(), past=draft.past)
+    )
     content = about(subject, dated.text)
     plan = draft.topic is not None or draft.corrects
-    value = normalised(resolve_dates(draft.value, said_at.date(), past=draft.past).text)
+    value = draft.value if draft.yearly else resolve_dates(draft.value, said_at.date(), past=draft.past).text
     return Fact(
         slot=draft.slot,
-        value=value,
+        value=normalised(value),
         content=content if not draft.corrects else dated.text,
         rule=draft.rule,
         confidence=draft.confidence,

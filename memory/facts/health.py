@@ -9,15 +9,24 @@ from memory.facts.draft import ADVERBS, I_AM, I_HAVE, Draft, cut, rule, value_fa
 from memory.facts.wording import normalised
 from memory.facts.words import CONDITIONS, DIETS, ILLNESSES
 
+_NO_ALLERGEN = re.compile(
+    r"(?:anything|nothing|it|that|this|them|these|those|work|mondays?|you|people)\b", re.IGNORECASE
+)
+# "I have no nut allergy", and what says nothing of what to: "some allergies", "a son with allergies".
+_NO_KIND = re.compile(
+    r"(?:anything|nothing|it|that|this|no|not|never|zero|neither|any|some|many|few|several|two|three|absolutely"
+    r"|\w+ (?:no|with|of|had|my))\b",
+    re.IGNORECASE,
+)
+
 
 def _allergy(match: re.Match[str]) -> Sequence[Draft]:
     value = cut(match["v"], words=8)
     value = re.sub(r"\s+(?:any ?more|since|as well|too)\b.*$", "", value)
-    if not value or re.match(
-        r"(?:anything|nothing|it|that|this|work|mondays?|you|people)\b", value, re.IGNORECASE
-    ):
+    said = match.string[: match.start("v")]
+    if not value or (_NO_ALLERGEN if said.lower().endswith("allergic to ") else _NO_KIND).match(value):
         return ()
-    negated = bool(re.search(r"\bnot (?:\w+ )?allergic", match.string, re.IGNORECASE))
+    negated = bool(re.search(r"\b(?:not|no longer)\b", said, re.IGNORECASE))
     if negated and not re.search(r"any ?more|no longer", match.string, re.IGNORECASE):
         return ()
     verb = "am no longer allergic to" if negated else "am allergic to"

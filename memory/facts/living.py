@@ -52,6 +52,9 @@ def _home(match: re.Match[str]) -> Sequence[Draft]:
             ),
         )
     clause = match.string[: match.start("v")] + (rest if len(rest.split()) <= 9 else place)
+    if match["verb"].lower() == "lived" and not re.match(r"(?:I|we)(?:'ve| have)\b", clause, re.IGNORECASE):
+        # Not any more: it says nothing of where one lives now.
+        return (Draft("lived", f"lived:{normalised(place)}", place, clause, past=True),)
     return (Draft("home", "home", place, clause, past=True),)
 
 

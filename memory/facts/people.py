@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from memory.facts.dates import MONTHS
+from memory.facts.dates import MONTHS, names_a_month
 from memory.facts.draft import (
     ADVERBS,
     CAPITALISED,
@@ -63,8 +63,7 @@ def _birthday(match: re.Match[str]) -> Sequence[Draft]:
     value = cut(match["v"], words=7)
     if not re.search(r"\d|" + "|".join(m[:3] for m in MONTHS), value, re.IGNORECASE):
         return ()
-    # The day comes again each year: it is not given a year.
-    return (Draft("birthday", "birthday", value, f"my birthday is \x01{value}"),)
+    return (Draft("birthday", "birthday", value, f"my birthday is {value}", yearly=names_a_month(value)),)
 
 
 _ONE_OF_A_KIND = frozenset({
@@ -169,7 +168,7 @@ WHO_ONE_IS = (
 
 FAMILY = (
     rule(
-        rf"{I_AM} {ADVERBS}(?P<v>(?:{'|'.join(STATUS)})\b(?: to {NAME})?)",
+        rf"{I_AM} {ADVERBS}(?P<v>(?:{'|'.join(STATUS)})\b(?!-| (?:in|with|by|from|to (?:my|the|this|a))\b)(?: to {NAME})?)",
         value_fact("status", "marital status", words=6),
     ),
     rule(

@@ -99,9 +99,12 @@ def spoken(text: str) -> Iterator[str]:
 
     In place of a quotation there is a NUL.
     """
-    if len(text) > MAX_CHARACTERS or text.count("\n") >= MAX_LINES or _OTHER_VOICE.search(text):
+    if len(text) > MAX_CHARACTERS or text.count("\n") >= MAX_LINES:
         return
-    text = text.replace("\u2019", "'")
+    # Runs of blanks cost the patterns the square of their length.
+    text = re.sub(r"[^\S\n]+", " ", text.replace("\u2019", "'"))
+    if _OTHER_VOICE.search(text):
+        return
     for line in _talk(text):
         yield from _SENTENCE_END.split(line)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from memory.facts.dates import low
 from memory.facts.draft import ADVERBS, CAPITALISED, I_AM, Draft, cut, rule, value_fact, whole
 from memory.facts.wording import normalised
 from memory.facts.words import ATTRIBUTES, LANGUAGES, NO_VALUE, POSSESSIONS
@@ -25,7 +26,7 @@ def _possession(match: re.Match[str]) -> Sequence[Draft]:
 
 
 def _attribute(match: re.Match[str]) -> Sequence[Draft]:
-    name = match["name"].lower()
+    name = low(match["name"])
     value = cut(match["v"], words=10)
     if match["changed"]:
         value = cut(match["changed"], words=10)

@@ -86,9 +86,12 @@ begin
     end if;
     update public.agent_memory m
     set metadata = m.metadata || jsonb_build_object('message_ids', s.ids, 'count', s.number)
-    from (select f.memory_id, jsonb_agg(f.message_id order by f.said_at) as ids, count(*) as number
+    from (select f.memory_id, count(*) as number,
+                 -- As many as handlers/facts.py writes.
+                 to_jsonb((array_agg(f.message_id order by f.said_at desc))[:20]) as ids
           from memoryd.fact_sources f where f.memory_id = any(touched) group by f.memory_id) s
-    where m.id = s.memory_id;
+    -- Its user may have filled the metadata: then nobody could delete the message.
+    where m.id = s.memory_id and octet_length(m.metadata::text) < 1000000;
 end
 $$;
 
@@ -258,7 +261,8 @@ begin
     where m.user_id = memory_as_of.user_id
       and coalesce(m.valid_from, m.created_at) <= memory_as_of.as_of
       and (m.valid_to is null or m.valid_to > memory_as_of.as_of)
-      and (m.expires_at is null or m.expires_at > memory_as_of.as_of)
+      -- What has expired is shown of no time, whether it is deleted yet or not.
+      and (m.expires_at is null or m.expires_at > greatest(now(), memory_as_of.as_of))
       and memoryd.in_context(m.metadata)
     order by coalesce(m.valid_from, m.created_at) desc, m.id
     limit memory_as_of.max_rows;

@@ -288,24 +288,26 @@ end
 $$;
 
 -- Whether a message is small talk: greetings, thanks, yes and no, signs, nothing at all. p_plain: from
--- memoryd.plain(). p_names: names in it, which are addressed by it ("Thanks, Tomas!").
+-- memoryd.plain(). p_names: names in it, which are addressed by it ("Thanks, Tomas!"), unless a question
+-- begins with one ("Thanks. And Acme?").
 create or replace function memoryd.is_small_talk(p_plain text, p_names text[]) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    named constant text := '(' || (
+        select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|')
+        from unnest(p_names) n) || ')';
     rest text := p_plain;
     taken text;
 begin
-    if length(p_plain) > 120 then
+    if length(p_plain) > 120 or p_plain ~ ('([.!?;:] |\mand )' || named || '\M[^.!?;:,]*[?]') then
         return false;
     end if;
     taken := regexp_replace(regexp_replace(rest, '[.,;:!?…¿¡()"“”]', ' ', 'g'), '\s+', ' ', 'g');
     rest := regexp_replace(taken, memoryd.phrases_of('small talk'), '', 'g');
     if rest <> taken and p_names <> '{}' then
-        rest := regexp_replace(rest, '\m(' || (
-            select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|')
-            from unnest(p_names) n) || ')\M', '', 'g');
+        rest := regexp_replace(rest, '\m' || named || '\M', '', 'g');
     end if;
     -- Letters and digits of any script: signs, as emojis are, say nothing.
     return rest !~ '[[:alnum:]\u00c0-\u024f\u0370-\u1fff\u3040-\ud7af]';
@@ -348,8 +350,8 @@ begin
 end
 $$;
 
--- Names of agents (but for p_agent), clients, people and projects among these runs of words. With the
--- caller's rights: row-level security decides whose names these are.
+-- Names of agents (but for p_agent), clients, people and projects among these runs of words. Those that the
+-- caller's organisation knows: for callers who name none, row-level security shows the names of all.
 create or replace function memoryd.team_names(p_runs text[], p_agent text) returns text[]
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
@@ -367,6 +369,7 @@ begin
          from (select k.tier, k.category, k.title, k.tags from public.shared_knowledge k
                where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_runs
                  and k.tier <> 'learning' and k.status <> 'archived'
+                 and k.org_id is not distinct from memoryd.caller_org()
                limit 50) k
          cross join lateral unnest(memoryd.names_of(k.tier, k.category, k.title, k.tags)) n
          where n = any(p_runs)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks import facts as benchmark
 from memory.facts.dates import resolve_dates
+from memory.facts.draft import ADVERBS
 from memory.facts.find import find_facts
 
 WEDNESDAY = datetime(2026, 3, 11, 10, tzinfo=UTC)
@@ -116,3 +117,58 @@ def test_precision_stays_what_the_document_says(half: str) -> None:
     right, wrong, missed = benchmark._count(json.loads(file.read_text(encoding="utf-8")), show=False)
     assert right / (right + wrong) >= 0.9
     assert right / (right + missed) >= 0.85
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("I'm no longer allergic to nuts", ["The user is no longer allergic to nuts."]),
+        ("I'm not really very allergic to nuts", []),
+        ("I have no nut allergy", []),
+        ("I have zero food allergies", []),
+        ("I've never had allergies", []),
+        ("I have a son with allergies", ["The user has a son."]),
+        ("I can't eat nuts because I'm allergic to them", ["The user can't eat nuts."]),
+        ("I'm engaged in negotiations", []),
+        ("I'm single-handedly raising three kids", []),
+    ],
+)
+def test_what_is_denied_is_not_stated(text: str, sentences: list[str]) -> None:
+    assert [fact.content for fact in find_facts(text, WEDNESDAY)] == sentences
+
+
+def test_where_one_lived_is_not_where_one_lives() -> None:
+    [now], [before] = find_facts("I live in Lyon", WEDNESDAY), find_facts("I lived in Paris", WEDNESDAY)
+    assert (now.slot, before.slot) == ("home", "lived:paris")
+    [still] = find_facts("I've lived in Lyon for ten years", WEDNESDAY)
+    assert still.slot == "home"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my \u017falary is 50000", "I have a meeting la\u017ft Friday at 9", "I have a meeting in \u017fix days",
+        "I have a meeting on 3 \u017feptember", "I have a meeting th\u0130s week", "my bu\u0131ldget is 5",
+        "my T\u0130me zone is CET", "I have an exam on 3 Apr\u0130l", "I have an exam la\u017ft \u017funday",
+    ],
+)  # fmt: skip
+def test_letters_that_only_look_like_others_end_nothing(text: str) -> None:
+    """A pattern that ignores case takes them for s and i."""
+    assert len(find_facts(text, WEDNESDAY)) <= 1
+
+
+def test_no_word_that_is_repeated_takes_for_ever() -> None:
+    """An expression in which two alternatives fit one word would try 2 ** 100 ways."""
+    for word in ADVERBS.removeprefix("(?:(?:").removesuffix(") )*").split("|"):
+        for begin in ("I'm", "I", "my", "I am not", "I have"):
+            assert find_facts(f"{begin} {f'{word} ' * 100}x", WEDNESDAY) == []
+
+
+def test_a_birthday_has_no_year() -> None:
+    """Said before the day and after it, it is one fact."""
+    for month in (1, 6):
+        [fact] = find_facts("my birthday is on 3 March", datetime(2026, month, 1, tzinfo=UTC))
+        assert fact.content == "The user's birthday is 3 March."
+        assert fact.value == "3 march"
+    [soon] = find_facts("my birthday is in 3 days", WEDNESDAY)
+    assert soon.content == "The user's birthday is on Saturday, 14 March 2026."

@@ -88,6 +88,7 @@ end
 $$;
 
 -- The entries that are of somebody or something that the message names (memoryd.names_of), the newest first.
+-- Of the caller's organisation alone: for callers who name none, row-level security shows those of all.
 create or replace function memoryd.named_knowledge(p_names text[])
 returns table (source text, id uuid, score double precision, created_at timestamptz, content text,
                metadata jsonb)
@@ -107,6 +108,7 @@ begin
     from (select k.id from public.shared_knowledge k
           where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_names
             and k.tier <> 'learning' and k.status <> 'archived'
+            and k.org_id is not distinct from memoryd.caller_org()
           limit 50) k
     cross join lateral (
         select t.* from memoryd.source_knowledge t where t.id = k.id and t.is_current offset 0) s

@@ -65,7 +65,8 @@ $$;
 -- The text of each piece of pieces_of(), and the ids of its messages. All but the best are cut at 1,000
 -- characters. The messages beside those found are those that the caller may read and that recall would find:
 -- in the current context, under the conditions on times and sessions, of the same user or of the same group,
--- and there of nobody who has switched memory off.
+-- and there of nobody who has switched memory off. Of a group only where it may be searched: whoever said the
+-- best message is still a member, and the current context is no other group (memoryd.group_scopes).
 create or replace function memoryd.show_pieces(
     p_ids uuid[], p_around integer, p_conditions memoryd.conditions)
 returns table (number integer, content text, message_ids uuid[])
@@ -78,6 +79,9 @@ declare
     conditions constant memoryd.conditions := row(
         (p_conditions).since, least((p_conditions).until, (p_conditions).as_of), null, null,
         (p_conditions).left_out_session, (p_conditions).left_out_from, null)::memoryd.conditions;
+    here constant text := lower(memoryd.current_context());
+    -- What end users read of a group, row-level security decides.
+    serves constant boolean := memoryd.caller_is_privileged();
 begin
     return query
     select p.number,
@@ -88,6 +92,15 @@ begin
     from memoryd.pieces_of(p_ids, p_around) p
     join public.conversation_messages best on best.id = p_ids[p.number]
     cross join lateral (
+        select best.chat_id is not null
+               and (here is null or here !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                    or best.chat_id::text = here)
+               and (not serves or best.user_id is null
+                    or exists (select from public.chat_group_members c
+                               where c.chat_id = best.chat_id and c.user_id = best.user_id)) as is_open
+        offset 0
+    ) g
+    cross join lateral (
         select t.id, t.speaker, t.role, t.message_index, t.created_at,
                case when t.id = best.id or length(t.content) <= 1000 then t.content
                     else left(t.content, 999) || '…' end as said
@@ -96,9 +109,12 @@ begin
           and (t.id = any(p_ids)
                or (t.role <> 'system'
                    and (t.user_id is not distinct from best.user_id
-                        or (t.chat_id = best.chat_id and not memoryd.memory_is_off(t.user_id)))
+                        or (g.is_open and t.chat_id = best.chat_id
+                            and not memoryd.memory_is_off(t.user_id)))
                    and memoryd.in_context(t.metadata)
                    and memoryd.meets(conditions, t.created_at, t.session_id, t.message_index, null, null)))
+        -- So that each piece is read by the index. Otherwise it may be joined with all of its session.
+        offset 0
     ) m
     group by p.number;
 end

@@ -157,15 +157,21 @@ begin
     select m.id, m.user_id, split_part(m.metadata ->> 'slot', ':', 1), m.metadata ->> 'slot',
            coalesce(m.metadata ->> 'value', '')
     from public.agent_memory m
-    where m.id = any(p_memories) and m.user_id is not null and m.metadata ->> 'slot' is not null
-      and m.metadata ->> 'from' = 'conversation'
+    where m.id = any(p_memories) and m.user_id is not null and m.metadata ->> 'from' = 'conversation'
+      -- Users write metadata, too: a longer one is not memoryd's, and does not fit into the index.
+      and length(m.metadata ->> 'slot') <= 500 and length(m.metadata ->> 'value') <= 500
     on conflict do nothing;
     insert into memoryd.fact_sources (message_id, memory_id, said_at)
     select s.id, f.memory_id, s.created_at
     from memoryd.facts f
     join public.agent_memory m on m.id = f.memory_id
+    cross join lateral jsonb_array_elements_text(
+        case when jsonb_typeof(m.metadata -> 'message_ids') = 'array' then m.metadata -> 'message_ids'
+             else '[]' end) as i(message_id)
+    -- By the primary key: a user may have many messages.
     join public.conversation_messages s
-        on s.user_id = m.user_id and m.metadata -> 'message_ids' ? s.id::text
+        on s.id = case when pg_input_is_valid(i.message_id, 'uuid') then i.message_id::uuid end
+        and s.user_id = m.user_id
     where f.memory_id = any(p_memories)
     on conflict do nothing;
 end

@@ -186,6 +186,24 @@ async def test_a_users_context_has_what_the_user_may_read(scratch: asyncpg.Conne
         assert "turn of" not in await scratch.fetchval(BLOCK, "restart the staging server")
 
 
+async def test_a_context_names_nobody_whom_only_another_organisation_knows(
+    scratch: asyncpg.Connection,
+) -> None:
+    """The daemon names no organisation, and reads the rows of all."""
+    acme, message = UUID(int=0xACE), "What about Zorblax?"
+    zorblax = {"tier": "core", "category": "client", "tags": ["zorblax"]}
+    await know(scratch, "Zorblax", "Zorblax pays late, their secret.", org_id=acme, **zorblax)
+    compose = "select memoryd.compose_context('alice', $1, null, false, null, null)"
+    for role in (None, "memoryd_service"):
+        async with acting_as(scratch, None, role=role) if role else scratch.transaction():
+            assert "secret" not in await scratch.fetchval(compose, message), role
+            assert "names" not in await column(scratch, "select pattern from classify_message($1)", message)
+            assert "secret" not in str(await scratch.fetch(EXPLAIN, message))
+            await scratch.execute("select set_config('memoryd.org_id', $1, true)", str(acme))
+            assert "secret" in await scratch.fetchval(compose, message), role
+            await scratch.execute("select set_config('memoryd.org_id', '', true)")
+
+
 async def test_a_context_leaves_out_the_conversation_that_is_going_on(scratch: asyncpg.Connection) -> None:
     """In a command it is that of the command; in a request the one that its options name."""
     now, before = UUID(int=1), UUID(int=2)

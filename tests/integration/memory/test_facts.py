@@ -251,6 +251,21 @@ async def test_a_reworded_fact_is_its_writers_and_is_replaced_by_what_is_said_la
     assert await chat.known() == ["The user lives in Galway (moved there)."]
 
 
+async def test_what_a_user_makes_of_a_facts_metadata_ends_nothing(chat: Chat) -> None:
+    """Neither what is said again, nor the deletion of a message."""
+    change = "update agent_memory set metadata = metadata || $2::jsonb where user_id = $1"
+    [first] = await chat.say("I live in Bonn")
+    for more in ({"last_said": "yesterdayish"}, {"last_said": [1]}, {"more": "x" * 1_047_900}):
+        async with acting_as(chat.connection, chat.user):
+            await chat.connection.execute(change, chat.user, json.dumps(more))
+        await chat.say("I live in Bonn")
+    assert await chat.known() == ["The user lives in Bonn."]
+    assert await chat.connection.fetchval("select count(*) from memoryd.dead_letters") == 0
+    async with acting_as(chat.connection, chat.user):
+        await chat.connection.execute("select forget(array[$1::uuid], 'message')", first)
+    assert await chat.known() == ["The user lives in Bonn."]
+
+
 async def test_an_erasure_takes_the_facts_and_an_import_brings_them_back(chat: Chat) -> None:
     await chat.say("I live in Cork", "I have a dog called Rex")
     file = json.loads(await chat.connection.fetchval("select export_user_memory($1)", chat.user))["tables"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -213,3 +214,40 @@ async def test_an_insight_of_what_was_replaced_is_drawn_again(connection: asyncp
     assert row is not None
     assert row["stale"]
     assert "Monday" not in row["insight"]
+
+
+async def test_what_has_expired_is_shown_of_no_time(scratch: asyncpg.Connection) -> None:
+    """Also before it is deleted."""
+    await scratch.execute(
+        "insert into agent_memory (agent_id, user_id, content, created_at, expires_at) "
+        "values ('a', $1, 'gone', now() - interval '9 days', now() - interval '1 hour')",
+        ANN,
+    )
+    asked = "select content from memory_as_of(now() - interval '1 day', $1)"
+    assert await column(scratch, asked, ANN) == []
+
+
+async def test_a_fact_that_is_said_very_often_does_not_fill_its_metadata(scratch: asyncpg.Connection) -> None:
+    """Otherwise one of its messages could not be deleted."""
+    memory = await remember(scratch, "The user lives in Bonn", user_id=ANN)
+    await scratch.execute("insert into memoryd.facts values ($1, $2, 'home', 'home', 'bonn')", memory, ANN)
+    await scratch.execute(
+        "insert into memoryd.fact_sources select gen_random_uuid(), $1, now() from generate_series(1, 30000)",
+        memory,
+    )
+    said = await scratch.fetchval("select message_id from memoryd.fact_sources limit 1")
+    await scratch.execute("select memoryd.forget_facts(array[$1::uuid])", said)
+    metadata = json.loads(await scratch.fetchval("select metadata from agent_memory where id = $1", memory))
+    assert (metadata["count"], len(metadata["message_ids"])) == (29999, 20)
+
+
+async def test_metadata_of_any_kind_can_be_imported(scratch: asyncpg.Connection) -> None:
+    fact = {"from": "conversation", "slot": "home", "value": "x"}
+    for more in (
+        {"slot": "".join(str(uuid4()) for _ in range(300))},
+        {"message_ids": "x"},
+        {"message_ids": ["x", 5, None, {}]},
+        {"slot": {"a": 1}},
+    ):
+        memory = await remember(scratch, "x", user_id=ANN, metadata=json.dumps(fact | more))
+        await scratch.execute("select memoryd.register_facts(array[$1::uuid])", memory)

@@ -173,6 +173,19 @@ async def test_small_talk_searches_nothing_and_says_so(scratch: asyncpg.Connecti
     assert (explained["step"], explained["shown"], explained["detail"]) == ("skipped", False, "small talk")
 
 
+async def test_a_question_about_a_name_is_no_small_talk(scratch: asyncpg.Connection) -> None:
+    await know(scratch, "Zorblax", "Pays late.", category="client")
+    for message, patterns in (
+        ("Thanks. Zorblax?", ["names"]),
+        ("ok and Zorblax?", ["names"]),
+        ("Good morning! Zorblax today?", ["names"]),
+        ("Thanks, Zorblax!", []),
+        ("Zorblax, how are you?", []),
+        ("How are you, Zorblax?", []),
+    ):
+        assert await scratch.fetchval(SHOWN, message) == patterns, message
+
+
 async def test_a_users_small_talk_is_logged_as_theirs(scratch: asyncpg.Connection) -> None:
     async with acting_as(scratch, ANN):
         assert await scratch.fetchval(BLOCK, "hello") == ""

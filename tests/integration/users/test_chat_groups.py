@@ -261,6 +261,27 @@ async def test_in_the_context_of_one_group_no_other_group_is_searched(connection
         assert await found(connection, DAN, there if context else RECALL) == ["a stranger's lantern"], context
 
 
+async def test_a_piece_of_a_group_shows_others_only_where_the_group_is_searched(
+    connection: asyncpg.Connection,
+) -> None:
+    """Not to who serves somebody who has left, nor in the context of another group."""
+    await talk(connection)
+    pieces = "select content from recall_with('{\"around\": 3}', 'tulips', user_id => $1, match_count => 1)"
+    here = f"select content from recall_with($1::jsonb, 'tulips', user_id => '{ANN}', match_count => 1)"
+    for role, user in (("memoryd_service", None), ("memoryd_admin", None), ("memoryd_user", ANN)):
+        async with acting_as(connection, user, role=role):
+            assert "candle" in await connection.fetchval(pieces, ANN), role
+            for context, shown in ((KITCHEN, False), (GARDEN, True)):
+                options = json.dumps({"around": 3, "context": str(context)})
+                assert ("candle" in await connection.fetchval(here, options)) is shown, role
+    await leave(connection, GARDEN, ANN)
+    for role, user in (("memoryd_service", None), ("memoryd_admin", None), ("memoryd_user", ANN)):
+        async with acting_as(connection, user, role=role):
+            found = await connection.fetchval(pieces, ANN)
+            assert "tulips" in found
+            assert "candle" not in found, role
+
+
 async def test_a_shared_line_of_a_group_is_found_once(connection: asyncpg.Connection) -> None:
     said = await talk(connection)
     await connection.execute("update conversation_messages set access_level = 1 where id = $1", said["bob"])
