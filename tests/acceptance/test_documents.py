@@ -27,7 +27,10 @@ def sql_blocks(document: str) -> list[str]:
     """The statements of a document's SQL examples, in order."""
     blocks = re.findall(r"```sql\n(.*?)```", (ROOT / document).read_text("utf-8"), re.DOTALL)
     return [
-        statement for block in blocks for statement in re.split(r";\s*(?=\n|$)", block) if statement.strip()
+        statement
+        for block in blocks
+        for statement in re.split(r";\s*(?=\n|$)", block)
+        if re.sub(r"--.*", "", statement).strip()
     ]
 
 
@@ -118,8 +121,8 @@ async def test_commands_and_options_in_the_documents_exist(tmp_path: Path) -> No
     helps: dict[tuple[str, ...], str] = {}
     for line in sorted(line for line in lines if line[0] == "memoryd"):
         words = tuple(takewhile(lambda word: re.fullmatch("[a-z]+", word), line[1:3]))
-        # Only after `dead` a second word is a subcommand; elsewhere it is an argument.
-        command = words[: 2 if words[:1] == ("dead",) else 1]
+        # Only after `dead` and `know` a second word is a subcommand; elsewhere it is an argument.
+        command = words[: 2 if words[:1] in {("dead",), ("know",)} else 1]
         if command not in helps:
             shown = await memoryd(*command, "--help")
             assert shown.code == 0, line
