@@ -102,7 +102,8 @@ def add(  # noqa: PLR0913, PLR0917 - its options
     category: str = typer.Option(
         "insight",
         "--as",
-        help="principle, procedure, team, client; project, thread, commitment; decision, correction, insight, outcome.",
+        help="The category: principle, procedure, team, client; project, thread, commitment; decision, correction, insight, "
+        "outcome.",
     ),
     title: str | None = typer.Option(None, help="A short title; without: the beginning of the text."),
     tier: str | None = typer.Option(None, help="core, working or learning, for a category of your own."),
