@@ -63,7 +63,7 @@ def context(
             say(rows[0]["context"])
         else:
             remark(
-                f"Nothing was found for this among what {agent} may know."
+                f"Nothing that {agent} remembers or may read fits this."
                 if needs_memory
                 else "This is small talk: nothing is searched for it."
             )

@@ -170,7 +170,12 @@ def list_(
         as_json([dict(row) for row in rows])
         return
     if not rows:
-        say("Nothing is known yet. To note something: memoryd know add TEXT --by NAME")
+        filtered = tier is not None or category is not None or tag is not None
+        say(
+            "Nothing that is known matches. To list all: memoryd know list"
+            if filtered
+            else "Nothing is known yet. To note something: memoryd know add TEXT --by NAME"
+        )
         return
     table(
         ["id", "tier", "category", "by", "confidence", "surprise>", "again>", "used>", "title"],
