@@ -1,4 +1,4 @@
-"""How well the smart trigger tells when a message needs memory: precision and recall of each pattern, and its time.
+"""How well `classify_message()` tells when a message needs memory: precision and recall of each pattern, and its time.
 
     python -m benchmarks.trigger
     python -m benchmarks.trigger --wrong

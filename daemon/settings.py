@@ -253,7 +253,7 @@ class Settings(BaseSettings):
         30.0, description="Pause between two heartbeats. Each also checks whether a dream is due."
     )
     dream_idle_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        6.0, description="Hours without a command, message or request before a dream begins."
+        6.0, description="Hours without a command, message, request, recall or context before a dream begins."
     )
     dream_every_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         6.0, description="Minimum hours between two completed dreams."

@@ -32,7 +32,8 @@ copy and change.
 """
 
 AFTER = """\
-The settings of OpenAI serve the embedder and the language model. `MEMORYD_TEST_POSTGRES` belongs to the test suite: see
+The settings of OpenAI serve the embedder and the language model. One setting is a row in the database: `surprise_threshold`
+([knowledge.md](knowledge.md#what-is-new-surprise)). `MEMORYD_TEST_POSTGRES` belongs to the test suite: see
 [CONTRIBUTING.md](../CONTRIBUTING.md).
 """
 

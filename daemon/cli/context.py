@@ -39,7 +39,7 @@ def context(
     Small talk gets none. With --explain nothing is logged as a retrieval.
     """
 
-    async def ask(settings: Settings, database: Database) -> list[Any]:
+    async def ask(settings: Settings, database: Database) -> tuple[list[Any], bool]:
         from handlers.shared.embedding import Embedding
 
         if not await database.fetchval(KNOWN, agent):
@@ -52,16 +52,21 @@ def context(
             await embedder.close()
         if not found:
             remark("The embedder does not answer: this was found by keywords only. See: memoryd doctor")
-        if not explain and not await database.fetchval(PATTERNS, message, agent):
-            remark("This is small talk: nothing is searched for it.")
-        return list(await database.fetch(EXPLAIN if explain else COMPOSE, agent, message, found.get(0)))
+        needs_memory = bool(await database.fetchval(PATTERNS, message, agent))
+        return list(
+            await database.fetch(EXPLAIN if explain else COMPOSE, agent, message, found.get(0))
+        ), needs_memory
 
-    rows = with_database(ask)
+    rows, needs_memory = with_database(ask)
     if not explain:
         if rows[0]["context"]:
             say(rows[0]["context"])
         else:
-            remark(f"Nothing that {agent} remembers bears on this.")
+            remark(
+                f"Nothing that {agent} remembers or may read fits this."
+                if needs_memory
+                else "This is small talk: nothing is searched for it."
+            )
     elif json:
         as_json([{name: row[name] for name in EXPLAINED} for row in rows])
     else:

@@ -64,7 +64,9 @@ def decisions(
                 for r in found
             ],
         )  # fmt: skip
-        say("")
+    else:
+        say("No decision is open that matches." if not every else "No decision matches.")
+    say("")
     table(
         ["by", "value", "decisions>", "open>", "came out well>"],
         [[r["by"], r["value"] or "-", f"{r['decisions']:,}", f"{r['open']:,}", _rate(r)] for r in rates],

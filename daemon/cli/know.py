@@ -102,7 +102,8 @@ def add(  # noqa: PLR0913, PLR0917 - its options
     category: str = typer.Option(
         "insight",
         "--as",
-        help="principle, procedure, team, client; project, thread, commitment; decision, correction, insight, outcome.",
+        help="The category: principle, procedure, team, client; project, thread, commitment; decision, correction, insight, "
+        "outcome.",
     ),
     title: str | None = typer.Option(None, help="A short title; without: the beginning of the text."),
     tier: str | None = typer.Option(None, help="core, working or learning, for a category of your own."),
@@ -169,7 +170,12 @@ def list_(
         as_json([dict(row) for row in rows])
         return
     if not rows:
-        say("Nothing is known yet. To note something: memoryd know add TEXT --by NAME")
+        filtered = tier is not None or category is not None or tag is not None
+        say(
+            "Nothing that is known matches. To list all: memoryd know list"
+            if filtered
+            else "Nothing is known yet. To note something: memoryd know add TEXT --by NAME"
+        )
         return
     table(
         ["id", "tier", "category", "by", "confidence", "surprise>", "again>", "used>", "title"],

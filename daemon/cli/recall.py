@@ -11,6 +11,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import embedder_of_database, with_database
+from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import age, as_json, remark, say, table
 
 if TYPE_CHECKING:
@@ -81,7 +82,11 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     compares it with the best sum, and says how well the best fits at all; score = min(1, relevance x weight + recency +
     association).
     """
-
+    with sentences():
+        if exclude_last is not None and exclude_session is None:
+            raise Failure(
+                "--exclude-last needs --exclude-session: the conversation whose newest messages to leave out."
+            )
     given = {
         "context": context,
         "min_score": min_score,
@@ -164,7 +169,10 @@ def _utc(time: datetime | None) -> str | None:
 
 def _kind(row: Any) -> str:
     metadata = json_module.loads(row["metadata"])
-    of_it = (metadata.get(name) for name in ("kind", "speaker", "role", "title", "category"))
+    names = (
+        ("category",) if row["source"] == "knowledge" else ("kind", "speaker", "role", "title", "category")
+    )
+    of_it = (metadata.get(name) for name in names)
     return f"{row['source']}/{next((str(k) for k in of_it if k), '-')}"
 
 

@@ -1,6 +1,6 @@
 """Which embedding model the database is embedded by, and which one a process with these settings uses.
 
-Promise: the database decides. Settings that name a model of before, or none, follow it, so that a daemon that starts again
+Promise: the database decides. Settings that name an earlier model, or none, follow it, so that a daemon that starts again
 after `memoryd reembed` works; settings that name a model which the database was never embedded by are refused.
 """
 

@@ -53,7 +53,7 @@ def plan(
 
 
 def is_first_edition(files: MigrationFiles, ledger: Sequence[tuple[int, str, str]]) -> bool:
-    """Whether the database was made by the seventeen files of before. Raises MigrationError where it has not all of them."""
+    """Whether the first edition made the database. Raises MigrationError where it has not all seventeen files."""
     have = {version: checksum for version, _, checksum in ledger}
     if not have or files.first_edition.get(1) != have.get(1):
         return False
@@ -94,7 +94,7 @@ def pending(files: Sequence[Migration], ledger: Sequence[tuple[int, str, str]]) 
 
 
 def _check_not_newer(applied: Mapping[str, AppliedFile]) -> None:
-    """Without it a daemon of before would take the functions of a newer one back."""
+    """Without it an older daemon would take the functions of a newer one back."""
     mine = package_version("memoryd")
     newest = max((file.applied_by for file in applied.values()), key=_ordered, default=mine)
     if is_newer(newest, than=mine):

@@ -1,5 +1,5 @@
-"""A dream: looks over the memories of the last two days, clusters them, writes what they say together, holds them against what
-earlier dreams said, draws again what lost its memories, and lets links fade that nothing uses.
+"""A dream: looks over the memories of the last two days, clusters them, writes what they say together, compares them with
+what earlier dreams said, draws again what lost its memories, and weakens links that nothing uses.
 
 Promise: one dream at a time across daemons, see `lease.py`; a dream that lost its lease ends at the next chunk.
 The same cluster seen again updates its insight; a language model is not asked about the same memories twice.
@@ -78,9 +78,8 @@ class Dreamer:
                 report = await self._dream(dream_id, lost)
         finally:
             await lease.finish(self._store, report)
-        self._log.info(
-            "dream_ended", **{k: str(v) if k == "dream_id" else v for k, v in asdict(report).items()}
-        )
+        counts = asdict(report)
+        self._log.info("dream_ended", dream=str(counts.pop("dream_id")), **counts)
         return report
 
     async def _dream(self, dream_id: UUID, lost: asyncio.Event) -> DreamReport:

@@ -38,7 +38,7 @@ SPEND = """
 update memoryd.model_calls set tokens = tokens + $2 where hour = $1
 """
 
-GIVE_BACK = "update memoryd.model_calls set calls = calls - 1 where hour = $1"
+UNCOUNT = "update memoryd.model_calls set calls = calls - 1 where hour = $1"
 
 SPENT = """
 select c.hour, c.calls, c.tokens, extract(epoch from c.hour + interval '1 hour' - now())::double precision as again_in
@@ -113,7 +113,7 @@ class Thinker:
                 answer = await ask()
             except Unavailable as error:
                 if not error.asked:
-                    await self._store.execute(GIVE_BACK, hour)
+                    await self._store.execute(UNCOUNT, hour)
                 raise Silent("unavailable", retry_in=error.retry_in or 1.0) from None
             except Useless as error:
                 await self._store.execute(SPEND, hour, error.tokens)

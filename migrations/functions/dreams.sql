@@ -132,8 +132,8 @@ end
 $$;
 
 -- Links that memoryd made and that rested for a week lose 15 percent of their strength for each week: from
--- 0.5 they take seven weeks to 0.15, below which a dream deletes them. Links that others made never fade.
--- Returns how many have faded: at most p_count.
+-- 0.5 they take eight weeks to less than 0.15, and then a dream deletes them. Links that others made never
+-- fade. Returns how many have faded: at most p_count.
 create or replace function memoryd.fade_links(p_now timestamptz, p_count integer) returns bigint
 language sql volatile
 set search_path = pg_catalog, pg_temp

@@ -85,8 +85,9 @@ begin
         perform memoryd.forget_sections(gone);
     end if;
     update public.agent_memory m
-    set metadata = m.metadata || jsonb_build_object('message_ids', s.ids, 'count', s.number)
-    from (select f.memory_id, count(*) as number,
+    set metadata = m.metadata || jsonb_build_object(
+            'message_ids', s.ids, 'count', s.number, 'last_said', s.last_said)
+    from (select f.memory_id, count(*) as number, max(f.said_at) as last_said,
                  -- As many as handlers/facts.py writes.
                  to_jsonb((array_agg(f.message_id order by f.said_at desc))[:20]) as ids
           from memoryd.fact_sources f where f.memory_id = any(touched) group by f.memory_id) s

@@ -84,6 +84,8 @@ async def test_what_is_known_is_noted_listed_and_shown(
         ("Move the office in March.", "overdue"),
         ("Sell the boat.", "open"),
     ]
+    assert "No decision is open that matches." in (await memoryd("decisions", "--tag", "ship")).out
+    assert "Nothing that is known matches." in (await memoryd("know", "list", "--tag", "ship")).out
     ended = await memoryd(
         "know", "add", "The boat is sold.", "--by", "sam", "--as", "outcome", "--success", "--related", which
     )

@@ -74,6 +74,8 @@ async def test_an_empty_context_is_reported_on_stderr(memoryd: Commands) -> None
     shown = await memoryd("context", "alice", "zzz qqq")
     assert (shown.code, shown.out) == (0, "")
     assert "Nothing that alice remembers" in shown.err
+    thanks = await memoryd("context", "alice", "Thanks!")
+    assert (thanks.out, "This is small talk" in thanks.err, "Nothing that" in thanks.err) == ("", True, False)
 
 
 async def test_an_unknown_agent_is_refused_with_the_known_agents(
@@ -157,6 +159,8 @@ async def test_recall_is_narrowed_by_its_options(memoryd: Commands, connection: 
     assert unknown.err.count("\n") == 1
     assert "Sources: memory, conversation, document, knowledge, insight" in unknown.err
     assert (await memoryd("recall", "Bertha", "--user", "me")).code == 2
+    alone = await memoryd("recall", "Bertha", "--exclude-last", "3")
+    assert (alone.code, "--exclude-last needs --exclude-session" in alone.err) == (1, True)
 
 
 @pytest.mark.usefixtures("remembered")

@@ -136,7 +136,7 @@ async def test_arriving_work_ends_an_idle_dream(
     daemon = await daemons.start(**IDLY)
     dream_id = (await daemon.event("dream_started"))["dream"]
     await connection.execute(work)
-    ended = await daemon.event("dream_ended", dream_id=dream_id)
+    ended = await daemon.event("dream_ended", dream=dream_id)
     assert ended["status"] == "interrupted"
     await until(connection, "select not exists (select from agent_commands where status = 'pending')")
     session = "select status, finished_at is not null from dream_sessions where id = $1::text::uuid"

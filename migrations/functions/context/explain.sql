@@ -36,7 +36,8 @@ begin
     from (values
         ('insight', 'of the agent'), ('memory', 'of the agent and of all agents'),
         ('knowledge', case when not p_only_user then (
-            select string_agg(distinct s.tier || coalesce('/' || array_to_string(s.categories, ','), ''), ' ')
+            select string_agg(
+                distinct s.tier || coalesce('/' || array_to_string(s.categories, ' or '), ''), ', ')
             from memoryd.trigger_scopes() s where s.pattern = any(found.patterns)) end),
         ('document', 'what may be read'),
         ('conversation', case when found.patterns <> '{task}' then 'what may be read' end)

@@ -17,7 +17,9 @@ as $$
             else to_char(p_created_at at time zone 'utc', 'YYYY-MM-DD HH24:MI ')
                 || coalesce(nullif(memoryd.named(p_metadata ->> 'speaker'), ''), p_metadata ->> 'role') end
         || '] ' || memoryd.origin_mark(p_trust)
-        || case when p_source = 'knowledge' then memoryd.quoted(p_metadata ->> 'title', 100) || ': '
+        -- A note without a title of its own has the beginning of its text as one.
+        || case when p_source = 'knowledge' and not starts_with(p_content, p_metadata ->> 'title')
+                then memoryd.quoted(p_metadata ->> 'title', 100) || ': '
                 else '' end
         || memoryd.quoted(p_content, 300)
 $$;

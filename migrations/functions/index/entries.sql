@@ -221,7 +221,7 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     groups constant bigint[] := memoryd.groups_of(p_source, p_ids);
-    -- Their embedding was given for a model of before.
+    -- Their embedding was given for an earlier model.
     outdated constant uuid[] := array(
         select u.id from unnest(p_ids, p_scopes) as r(id, scope)
         join memoryd.unindexed u on u.scope = r.scope and u.id = r.id and u.source = p_source

@@ -1,5 +1,5 @@
 -- Decisions: what is said about one when it is made, and how it turned out. Their shapes are checked when
--- they are written; rows of before keep what they have.
+-- they are written; older rows keep what they have.
 
 -- Whether a value is a text that says something, or a list of such texts; null is neither.
 create or replace function memoryd.is_text_or_list(p_value jsonb) returns boolean

@@ -189,6 +189,14 @@ async def test_a_fact_goes_with_the_last_message_that_says_it(chat: Chat) -> Non
     assert not await column(chat.connection, "select 1 from memoryd.facts where user_id = $1", chat.user)
 
 
+async def test_a_fact_that_was_said_often_names_twenty_messages_also_after_one_is_deleted(chat: Chat) -> None:
+    said = await chat.say(*["I live in Cork" + "!" * n for n in range(22)])
+    await chat.connection.execute("delete from conversation_messages where id = $1", said[0])
+    found = await chat.connection.fetchval("select metadata from agent_memory where user_id = $1", chat.user)
+    metadata = json.loads(found)
+    assert (metadata["count"], len(metadata["message_ids"])) == (21, 20)
+
+
 async def test_a_fact_outlives_a_conversation_that_expires(chat: Chat) -> None:
     await chat.say("I live in Cork", created_at=WEDNESDAY)
     await chat.connection.execute(
