@@ -53,15 +53,25 @@ join memoryd.facts f using (memory_id)
 where s.message_id = any($1)
 """
 
-# What the users' facts in these families are, as far as nothing has replaced them.
+# What the users' facts in these families are, as far as nothing has replaced them: the newest 500 of each, since each new one
+# is compared with all of them.
 KNOWN = """
+with newest as materialized (
+    select r.memory_id
+    from (select f.memory_id, row_number() over (partition by f.user_id, f.family order by m.created_at desc, m.id) as place
+          from unnest($1::uuid[], $2::text[]) as a(user_id, family)
+          join memoryd.facts f on f.user_id = a.user_id and f.family = a.family
+          join public.agent_memory m on m.id = f.memory_id
+          where m.superseded_by is null and m.user_id = f.user_id) r
+    where r.place <= 500
+)
 select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'context' as context,
        m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content,
        coalesce(m.valid_from, m.created_at) as since
-from unnest($1::uuid[], $2::text[]) as a(user_id, family)
-join memoryd.facts f on f.user_id = a.user_id and f.family = a.family
+from newest n
+join memoryd.facts f on f.memory_id = n.memory_id
 join public.agent_memory m on m.id = f.memory_id
-where m.superseded_by is null and m.user_id = f.user_id
+where m.superseded_by is null
 order by f.memory_id
 for no key update of m
 """

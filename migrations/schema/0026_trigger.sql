@@ -15,7 +15,7 @@ comment on column public.memory_queries.patterns is
     'Of a context: which patterns the message showed (classify_message), or task.';
 comment on column public.memory_queries.reason is 'Of a context: why nothing was searched; null: it was.';
 comment on column public.memory_queries.knowledge_ids is
-    'Of a context: the entries of shared_knowledge in it.';
+    'Of a context or a recall: the entries of shared_knowledge in it.';
 comment on column public.memory_queries.knowledge_counted is
     'Whether the uses in knowledge_ids are in accessed_count already.';
 create index memory_queries_uncounted on public.memory_queries (query_time)

@@ -78,6 +78,11 @@ declare
     reach constant integer := case when around = 0 then p_count else least(3 * p_count::bigint, 1000) end;
     min_score constant double precision := coalesce((p_options ->> 'min_score')::double precision, 0);
 begin
+    if around > 0 and p_count > 1000 then
+        raise exception 'match_count is %', p_count
+            using errcode = 'invalid_parameter_value',
+                  hint = 'With around at most 1000 results are put together.';
+    end if;
     if around = 0 then
         return query
         select s.*
@@ -89,8 +94,8 @@ begin
         with found as materialized (
             select s.*, row_number() over () as place
             from memoryd.search_in_context(
-                null, p_query, p_agent, p_user, p_embedding, greatest(p_count, reach), p_sources, p_filter,
-                p_near, conditions) s
+                null, p_query, p_agent, p_user, p_embedding, reach, p_sources, p_filter, p_near,
+                conditions) s
             where s.score >= min_score
         ), messages as materialized (
             select array_agg(f.id order by f.place) as ids from found f where f.source = 'conversation'

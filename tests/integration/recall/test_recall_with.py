@@ -254,6 +254,14 @@ async def test_options_that_make_no_sense_are_refused(
     assert refused.value.hint
 
 
+async def test_pieces_are_at_most_a_thousand(scratch: asyncpg.Connection) -> None:
+    """Each is put together from its conversation."""
+    assert await ask(scratch, "walrus", count=1000, around=1) == []
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="match_count is 1001") as refused:
+        await ask(scratch, "walrus", count=1001, around=1)
+    assert refused.value.hint
+
+
 async def test_options_that_are_null_are_not_given(scratch: asyncpg.Connection) -> None:
     """As a client sends them that fills in what it has."""
     told = await say(scratch, uuid4(), "The walrus swims", user_id=ANN)
