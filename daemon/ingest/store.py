@@ -99,6 +99,8 @@ async def write(database: Database, files: Sequence[ReadFile], owned: Ownership)
 
     Paths that are missing in the answer were dropped: their user has switched memory off.
     """
+    # In one order, so that two who take the same files at once do not wait for each other.
+    files = sorted(files, key=lambda f: f.file.name)
     metadata = [dict(f.parsed.metadata) for f in files]
     if owned.context is not None:
         metadata = [m | {"context": owned.context} for m in metadata]

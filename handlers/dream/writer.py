@@ -68,12 +68,17 @@ with gone as (
 select count(*) from gone
 """
 
+# An insight that another transaction has locked is judged by the next dream, so that none waits for the other.
 JUDGE = """
+with free as materialized (
+    select i.id from public.dream_insights i where i.id = any($1::uuid[]) for no key update skip locked
+)
 update public.dream_insights i
 set confidence = n.confidence, resolved_at = n.resolved_at, judged_until = n.judged_until,
     insight = case when i.last_modified_human is null then coalesce(n.insight, i.insight) else i.insight end
 from unnest($1::uuid[], $2::double precision[], $3::timestamptz[], $4::timestamptz[], $5::text[])
      as n(id, confidence, resolved_at, judged_until, insight)
+join free f using (id)
 where i.id = n.id and not i.stale
 """
 

@@ -174,13 +174,20 @@ as $$
         select s.id, s.scope, s.weight * memoryd.use_factor(u.uses, u.used_at, p_now) as weight
         from memoryd.memory_uses u
         join memoryd.source_memory s on s.id = u.memory_id
+    ), free as materialized (
+        -- What another transaction has locked is about to be indexed again, and waits for the next dream:
+        -- nobody waits for a dream, nor a dream for anybody.
+        select e.scope, e.id, e.source, e.passage, w.weight
+        from weighed w
+        join memoryd.entries e on e.scope = w.scope and e.id = w.id and e.source = 'memory'
+        -- Smaller changes would only cost writes.
+        where abs(e.weight - w.weight) > 0.002
+        for no key update of e skip locked
     ), changed as (
         update memoryd.entries e
-        set weight = w.weight
-        from weighed w
-        where e.scope = w.scope and e.id = w.id and e.source = 'memory'
-          -- Smaller changes would only cost writes.
-          and abs(e.weight - w.weight) > 0.002
+        set weight = f.weight
+        from free f
+        where e.scope = f.scope and e.id = f.id and e.source = f.source and e.passage = f.passage
         returning 1
     )
     select count(*) from changed
