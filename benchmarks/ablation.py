@@ -85,7 +85,7 @@ PARTS = (
             Edit("lexical_scores", "least(b.top, b.has * r.share)", "0::float8"),
             Edit(
                 "candidates",
-                "|| memoryd.messages_beside(p_caller, p_access, p_scopes, worded[1:80] || nearest[1:20])",
+                "|| memoryd.messages_beside(p_caller, p_access, p_scopes, worded[1:60] || nearest[1:20])",
                 "",
             ),
         ],

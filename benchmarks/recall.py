@@ -44,7 +44,7 @@ FOUND = """
 select array(select e.id
              from memoryd.entries e
              where e.ctid = any(memoryd.nearest_passages(
-                 memoryd.current_caller(), null, '{{{source}}}', array[memoryd.scope_of($1, null)], $2, 200))
+                 memoryd.current_caller(), null, '{{{source}}}', array[memoryd.scope_of($1, null)], $2, 200, null))
              order by e.embedding <=> $2::vector::halfvec limit 10)
 """
 

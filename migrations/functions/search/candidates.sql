@@ -175,7 +175,7 @@ declare
 begin
     if probes is not null then
         return memoryd.nearest_by_lists(
-            p_caller, p_access, probes, p_sources, p_scopes, sought, keep, p_conditions);
+            p_caller, p_access, probes, p_sources, p_scopes, sought, greatest(keep, 1000), p_conditions);
     end if;
     return array(
         select t.place
@@ -191,8 +191,28 @@ begin
 end
 $$;
 
+-- Of many passages, nearest first, those to rank: the nearest p_keep, and of the others as many that have
+-- the most of the question's words. In big scopes the words alone lead to so many rows that not all are read.
+create or replace function memoryd.nearest_with_words(
+    p_nearest tid[], p_question memoryd.question, p_keep integer)
+returns tid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    sought constant sparsevec := (p_question).weights;
+    average constant double precision := (p_question).average_length;
+begin
+    return p_nearest[:p_keep] || array(
+        select e.ctid from memoryd.entries e
+        where e.ctid = any(p_nearest[p_keep + 1:]) and e.weights <#> sought < 0
+        order by (e.weights <#> sought) / (0.5 + 0.5 * greatest(1, e.length) / average)
+        limit p_keep);
+end
+$$;
+
 -- The passages that the question's words lead to: those with the highest score, in that order. A passage that
--- several pairs lead to is contained several times. Because of `offset 0` rows are found by their words, and
+-- several combinations lead to is contained several times. Because of `offset 0` rows are found by their words, and
 -- only then asked whether they may be found: with all conditions in one place the planner reads whole scopes
 -- instead.
 create or replace function memoryd.worded_passages(
@@ -204,7 +224,8 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     terms constant bigint[] := memoryd.keys_of((p_question).words, (p_question).word_scopes, p_scopes);
-    pairs constant bigint[] := memoryd.keys_of((p_question).pairs, (p_question).pair_scopes, p_scopes);
+    together constant bigint[] := memoryd.keys_of(
+        (p_question).combinations, (p_question).combination_scopes, p_scopes);
     sought constant sparsevec := (p_question).weights;
     average constant double precision := (p_question).average_length;
 begin
@@ -222,11 +243,12 @@ begin
              limit 20 * p_reach)
             union all
             (select p.place, p.weights, p.length
-             from generate_series(1, cardinality(pairs), 2) pair
+             from generate_series(1, cardinality(together), 3) first
              cross join lateral (
                  select e.place, e.weights, e.length
                  from (select t.ctid as place, t.* from memoryd.entries t
-                       where memoryd.search_terms(t.scope, t.lexemes) @> pairs[pair:pair + 1] offset 0) e
+                       where memoryd.search_terms(t.scope, t.lexemes) @> together[first:first + 2]
+                       offset 0) e
                  where (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
                    and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
                    and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
@@ -253,7 +275,7 @@ begin
         select t.ctid
         from memoryd.entries m
         join memoryd.entries t
-            on t.session_id = m.session_id and t.position between m.position - 3 and m.position + 3
+            on t.session_id = m.session_id and t.position between m.position - 2 and m.position + 2
         where m.ctid = any(p_passages) and m.session_id is not null
           and (p_scopes is null or t.scope = any(p_scopes))
           and memoryd.is_found_here(t.scope, t.group_scope, p_scopes)
@@ -287,10 +309,13 @@ begin
     if p_embedding is not null then
         nearest := memoryd.nearest_passages(
             p_caller, p_access, p_sources, p_scopes, p_embedding, p_reach, p_conditions);
+        if cardinality(nearest) > greatest(64, p_reach) then
+            nearest := memoryd.nearest_with_words(nearest, p_question, 64);
+        end if;
     end if;
     if 'conversation' = any(p_sources) then
         return worded || nearest
-            || memoryd.messages_beside(p_caller, p_access, p_scopes, worded[1:80] || nearest[1:20]);
+            || memoryd.messages_beside(p_caller, p_access, p_scopes, worded[1:60] || nearest[1:20]);
     end if;
     return worded || nearest;
 end

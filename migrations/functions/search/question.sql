@@ -448,10 +448,21 @@ begin
         where r.place <= 5
     ), pairs as materialized (
         -- rows: how many rows would contain both words if the words were independent of each other.
-        select e.one, e.other, e.scope, row_number() over w as place, sum(e.rows) over w as upto
-        from (select a.lexeme as one, b.lexeme as other, a.scope, a.rows * (b.rows / all_rows) as rows
-              from common a join common b on a.scope = b.scope and a.place < b.place) e
-        window w as (partition by e.scope order by e.rows, e.one, e.other)
+        select a.lexeme as one, b.lexeme as other, b.place, a.scope, a.rows * (b.rows / all_rows) as rows
+        from common a join common b on a.scope = b.scope and a.place < b.place
+    ), together as materialized (
+        -- Three words, where even the rarer two of them lead to more rows than are read.
+        select array[p.one, p.other, p.other] as words, p.scope, p.rows
+        from pairs p
+        where p.rows <= 500 or (select count(*) from common c where c.scope = p.scope) = 2
+        union all
+        select array[p.one, p.other, c.lexeme], p.scope, p.rows * (c.rows / all_rows)
+        from pairs p join common c on c.scope = p.scope and c.place > p.place
+        where p.rows > 500
+    ), combinations as materialized (
+        select t.words, t.scope, row_number() over w as place, sum(t.rows) over w as upto
+        from together t
+        window w as (partition by t.scope order by t.rows, t.words)
     ), singles as (
         select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
         from (select k.lexeme, k.scope from keys k
@@ -466,12 +477,12 @@ begin
               union all
               select u.lexeme, u.scope
               from unnest(p_uncounted, p_uncounted_scopes) as u(lexeme, scope)) t
-    ), twos as (
-        select array_agg(t.lexeme order by p.scope, p.place, t.second) as lexemes,
-               array_agg(p.scope order by p.scope, p.place, t.second) as scopes
-        from pairs p
-        cross join lateral (values (p.one, false), (p.other, true)) as t(lexeme, second)
-        where p.place <= 6 and (p.place = 1 or p.upto <= budget)
+    ), threes as (
+        select array_agg(t.lexeme order by c.scope, c.place, t.number) as lexemes,
+               array_agg(c.scope order by c.scope, c.place, t.number) as scopes
+        from combinations c
+        cross join lateral unnest(c.words) with ordinality as t(lexeme, number)
+        where c.place <= 6 and (c.place = 1 or c.upto <= budget)
     )
     select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
             from (select memoryd.sparse_index(k.lexeme) as place, max(k.weight)::real as weight from keys k
@@ -482,10 +493,11 @@ begin
             from (select distinct k.lexeme, k.weight from keys k
                   where k.similarity = 1 and k.lexeme = any(p_plain)) d),
            p.parts, p.nears, p.tops
-    into made.weights, made.words, made.word_scopes, made.pairs, made.pair_scopes, made.ideal,
+    into made.weights, made.words, made.word_scopes, made.combinations,
+         made.combination_scopes, made.ideal,
          made.parts, made.nears, made.tops
     from singles o
-    cross join twos t
+    cross join threes t
     cross join (select array_agg(d.lexeme) as lexemes, array_agg(d.asked) as asked,
                        array_agg(d.weight) as weights, array_agg(d.found) as found
                 from (select distinct k.lexeme, k.asked, k.weight, k.scope is not null as found
@@ -524,8 +536,9 @@ $$;
 --             similar meaning count by the square of their similarity.
 --   words     Lexemes to look for, each in the scope beside it (word_scopes). They lead to at most 500 rows
 --             (more in big scopes).
---   pairs     Words that lead to more rows are looked for in pairs: rows that contain both words. The rarest
---             pairs come first. Each word has its scope beside it (pair_scopes).
+--   combinations  Words that lead to more rows are looked for together: rows that contain two of them, or
+--             three where two lead to too many rows. Each is three words, of which the last two may be the
+--             same. The rarest come first. Each word has its scope beside it (combination_scopes).
 --   speakers  The speakers that the question names. Their names are not searched for as words, because the
 --             messages that contain a name are mostly those that address the speaker.
 --   ideal     The score of a row that contains every word asked for, in the first of the languages asked.

@@ -197,8 +197,8 @@ begin
 end
 $$;
 
--- The lexical scores of the candidates, by number. Candidates as columns: weights, length, length of the
--- whole row, session and place in it.
+-- The lexical scores of the candidates, by number. Candidates as columns: weights (null: none of the words),
+-- length, length of the whole row, session and place in it.
 --
 -- Each word asked for is apart. A message that lacks one gets a part of it from the messages beside it: from
 -- those next to it three quarters, from those after these a half, all the less the longer the message is.
@@ -218,7 +218,6 @@ declare
     parts constant sparsevec[] := (p_question).parts;
     nears constant sparsevec[] := (p_question).nears;
     tops constant double precision[] := (p_question).tops;
-    words constant sparsevec := (p_question).weights;
 begin
     return query
     with read as materialized (
@@ -231,7 +230,7 @@ begin
                      greatest(-(r.weights <#> w.own), -(r.weights <#> w.near)) / r.norm as has
               from read r
               cross join unnest(parts, nears, tops) with ordinality as w(own, near, top, word)
-              where r.weights <#> words < 0) h
+              where r.weights is not null) h
         where h.has > 0
     ), said as (
         select h.session_id, h.position, h.word, h.top, max(h.has) as has
@@ -332,6 +331,8 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    asked constant sparsevec := (p_question).weights;
 begin
     return query
     with read as materialized (
@@ -340,7 +341,8 @@ begin
                                    p_embedding, p_user, p_unowned, p_agent, p_filter, p_conditions) r
     ), lexical as (
         select l.*
-        from (select array_agg(r.number) as numbers, array_agg(r.weights) as weights,
+        from (select array_agg(r.number) as numbers,
+                     array_agg(case when r.weights <#> asked < 0 then r.weights end) as weights,
                      array_agg(r.length) as lengths, array_agg(r.row_length) as row_lengths,
                      array_agg(r.session_id) as sessions, array_agg(r.position) as positions
               from read r) c
