@@ -377,10 +377,31 @@ begin
 end
 $$;
 
--- Words of a message that are names in the rows that the caller may find: of speakers, and of what is called
--- by name in two passages or more. The second only where the message itself writes them as names, in the
--- middle of a sentence. Counted in the scopes of the agent and of the user; for an end user only in their own
--- and those of their groups, all of which they may read.
+-- Names that a user has said before (memoryd.names) in a message: written as then; or of four letters and
+-- more, where the message has no capital letters at all.
+create or replace function memoryd.names_mentioned(p_message text, p_plain text, p_user uuid) returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    if p_user is null or not exists (select from memoryd.names n where n.user_id = p_user) then
+        return '{}';
+    end if;
+    return array(
+        select distinct n.key
+        from (select distinct r.run from unnest(memoryd.word_runs(p_plain)) r(run)) r
+        join memoryd.names n on n.user_id = p_user and n.key = r.run
+        where strpos(p_message, n.name) > 0
+           or length(n.key) > 3 and left(p_message, 3000) = lower(left(p_message, 3000))
+        limit 20);
+end
+$$;
+
+-- Words of a message that are names in the rows that the caller may find: of speakers, what the user has
+-- called by name, and what is called by name in two passages or more. The last only where the message itself
+-- writes them as names, in the middle of a sentence. Counted in the scopes of the agent and of
+-- the user; for an end user only in their own and those of their groups, all of which they may read.
 create or replace function memoryd.known_names(p_message text, p_plain text, p_agent text, p_user uuid)
 returns text[]
 language plpgsql stable security definer
@@ -393,12 +414,13 @@ declare
     caller constant memoryd.caller := memoryd.current_caller();
     -- German writes every noun as others write names; so there is nothing to see in capital letters.
     capitals constant boolean := p_plain !~ ' (der|die|das|und|ist|nicht|ich|wir|ein|eine|dem|den|zu) ';
+    whose constant uuid := case when caller.privileged then p_user else caller.user_id end;
     scopes bigint[];
     written text[];
     speakers text[];
 begin
     if (not caller.privileged and caller.user_id is null)
-       or memoryd.memory_is_off(coalesce(case when caller.privileged then p_user end, caller.user_id)) then
+       or memoryd.memory_is_off(coalesce(whose, caller.user_id)) then
         return '{}';
     end if;
     scopes := case when caller.privileged then array_remove(array[
@@ -418,6 +440,8 @@ begin
     return array(
         select distinct lower(s) from unnest(memoryd.speakers_named(speakers, scopes)) s
         where lower(s) not in ('user', 'agent', 'assistant', 'system', 'tool')
+        union
+        select n from unnest(memoryd.names_mentioned(p_message, p_plain, whose)) n
         union
         select w.name
         from (select lower(w) as name, memoryd.name_lexemes(w) as lexemes from unnest(written) w) w

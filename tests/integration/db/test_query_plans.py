@@ -271,7 +271,7 @@ CALLS = {
     "build_context of a question": "select build_context('agent 1', 'How do we restart server 7 of agent 2?')",
     "explain_context": "select * from explain_context('agent 1', 'Did we restart server 7?')",
     "classify_message": "select * from classify_message('Should agent 2 restart the Server for Ann 1?')",
-    "counting used knowledge": "select memoryd.count_knowledge_uses(100)",
+    "counting what was used": "select memoryd.count_retrieved(100)",
     "recall of an agent": "select * from recall('deploy server', 'agent 1')",
     "recall of a user": "select * from recall('deploy server', 'agent 1', gen_random_uuid(), sources => '{memory}')",
     "recall of everything": "select * from recall('what was said of server 7')",
@@ -293,6 +293,8 @@ CALLS = {
     "a new memory": "insert into agent_memory (agent_id, content) values ('agent 1', 'x')",
     "new words": f"update agent_memory set content = 'y' where id = {ONE_MEMORY}",
     "a memory less": f"delete from agent_memory where id = {ONE_MEMORY}",
+    "names that a user said": "select * from names_said(md5('u7')::uuid)",
+    "links that fade": "select memoryd.fade_links(now(), 100)",
     "facts of a message": (
         "select memoryd.forget_facts(array[(select message_id from memoryd.fact_sources "
         "where message_id > md5('m')::uuid order by message_id limit 1)])"
