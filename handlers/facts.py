@@ -220,8 +220,8 @@ async def _write(
     new = [(s, f) for s, f in new if not (f.corrects and s.message_id in corrected)]
     if not new:
         return
-    asked = {(s.user_id, "plan" if f.corrects else family(f.slot)) for s, f in new}
-    known = await connection.fetch(KNOWN, [u for u, _ in asked], [f for _, f in asked])
+    families = {(s.user_id, "plan" if f.corrects else family(f.slot)) for s, f in new}
+    known = await connection.fetch(KNOWN, [u for u, _ in families], [f for _, f in families])
     await _apply(
         connection,
         merge(new, [Known(**r) for r in known], _ids()),

@@ -51,3 +51,17 @@ comment on column memoryd.model_calls.hour is 'The hour, in UTC, in which the ca
 comment on column memoryd.model_calls.calls is
     'Calls, counted before they are made: also those of killed daemons.';
 comment on column memoryd.model_calls.tokens is 'What the replies cost, as the server says or as estimated.';
+
+-- Functions that have got an argument more or less: without this the old ones would remain beside the new.
+do $$
+declare
+    each regprocedure;
+begin
+    for each in
+        select p.oid from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+        where n.nspname = 'memoryd' and p.proname in ('log_recall', 'surprise_of', 'read_passages')
+    loop
+        execute 'drop function ' || each;
+    end loop;
+end
+$$;

@@ -29,7 +29,8 @@ begin
             then 'a URL with a password'
         when text ~* ('\m(?:password|passwd|passphrase|pwd|secret|token|api[ _-]?key|access[ _-]?key)'
                       '(?:\s+is|\s*[:=])\s*["''`]?'
-                      '(?=[^\s"''`]*[0-9])(?=[^\s"''`]*[a-z])(?![0-9.,]+[a-z]{1,8}\M)'
+                      -- Looking ahead without an end would take the square of the time on a long text.
+                      '(?=[^\s"''`]{0,64}[0-9])(?=[^\s"''`]{0,64}[a-z])(?![0-9.,]{1,64}[a-z]{1,8}\M)'
                       '[^\s"''`<>(){}$]{8,}')
             then 'a password or key'
         end;
