@@ -2,8 +2,8 @@
 
     python -m benchmarks.names [--show]
 
-names.json was written after the rules, by the same person, and the rules were not changed after its figures. Forty messages or so
-have names; ten are in German, French and Spanish. Kinds are counted where the rules give one.
+names.json was written after the rules, by the same person, and the rules were not changed after its figures. Ten of the
+messages are in German, French and Spanish. Kinds are counted where the rules give one.
 """
 
 from __future__ import annotations
