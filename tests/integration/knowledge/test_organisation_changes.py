@@ -15,7 +15,6 @@ AS = "select set_config('memoryd.org_id', $1, true)"
 NOTED = "select what from note_knowledge('Release on Tuesdays.', 'decision', 'sam', strengthen => false)"
 SEEN = (
     "select content from recall('walrus', sources => '{knowledge}')",
-    "select title from search_shared_knowledge(query => 'The walrus is our client', match_threshold => 0.3)",
     "select l from string_to_table(build_context('alice', 'Did Walrus call?'), chr(10)) l where l ~ 'is ours'",
 )
 
@@ -34,12 +33,12 @@ async def test_knowledge_follows_its_organisation(scratch: asyncpg.Connection) -
 
     # Before the daemon has indexed them again, and after.
     for _ in range(2):
-        assert await seen(OLD) == [0, 0, 0]
+        assert await seen(OLD) == [0, 0]
         assert (await seen(NEW))[0] == 1
         assert await scratch.fetchval(NOTED) == "known"
         assert await column(scratch, "select title from decisions()") == ["Release on Tuesdays."]
         await index_world(scratch)
-    assert await seen(NEW) == [1, 1, 1]
+    assert await seen(NEW) == [1, 1]
     await scratch.execute(AS, str(OLD))
     assert await column(scratch, "select title from decisions()") == []
     assert await scratch.fetchval(NOTED) == "stored"
