@@ -109,6 +109,12 @@ class Daemon:
                 wake_up=heartbeat.wake_up,
                 embedder=self._embedder.name,
                 executor=self._executor is not None,
+                # Which features are on: not where folders are.
+                facts=settings.facts,
+                language_model=self._model.name if self._model is not None else None,
+                situate=thinker is not None,
+                replica=settings.replica is not None,
+                drop=settings.drop is not None,
                 ms=round((time.perf_counter() - began) * 1000),
             )
             await self._until_told(running)

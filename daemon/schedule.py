@@ -43,7 +43,7 @@ EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversati
 PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
 PURGE_ENTRIES = "select memoryd.purge_entries($1)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence() + memoryd.archive_resolved()"
-COUNT_KNOWLEDGE_USES = "select memoryd.count_knowledge_uses($1)"
+COUNT_RETRIEVED = "select memoryd.count_retrieved($1)"
 
 # These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
 # table.
@@ -211,7 +211,7 @@ class Upkeep:
     async def archive_knowledge(self) -> None:
         """Archives learning entries of low confidence that were not used in their time, and what was resolved long ago."""
         total = 0
-        while counted := int(await self._database.fetchval(COUNT_KNOWLEDGE_USES, RETRIEVALS)):
+        while counted := int(await self._database.fetchval(COUNT_RETRIEVED, RETRIEVALS)):
             total += counted
             if counted < RETRIEVALS:
                 break

@@ -161,7 +161,8 @@ class Settings(BaseSettings):
     facts: Literal["rules", "model", "off"] = Field(
         "rules",
         description="What finds facts that users say of themselves in new messages, to remember them: rules (patterns, "
-        "English), or model (rules, and the language model, which then reads what users say of themselves). docs/facts.md",
+        "most of them English), or model (rules, and the language model, which then reads what users say of themselves). "
+        "docs/facts.md",
     )
 
     drop: Path | None = Field(

@@ -25,6 +25,7 @@ where d.id = any($1) and d.content is not null and d.status <> 'deleted'
 WRITE = "select memoryd.write_chunks($1, $2, $3, $4, $5, $6::jsonb)"
 
 SITUATE = "insert into memoryd.jobs (topic, ref) select 'situate', u.id from unnest($1::uuid[]) as u(id)"
+WAKE = "select memoryd.wake('situate')"
 
 
 class DocumentHandler:
@@ -62,5 +63,6 @@ class DocumentHandler:
                     changed.append(i)
             if changed and self._situate:
                 await connection.execute(SITUATE, changed)
+                await connection.execute(WAKE)
 
         return commit

@@ -1,4 +1,5 @@
-"""A user said something: what it says of them becomes memories, each fact once, the newest in place of what it contradicts.
+"""A user said something: what it says of them becomes memories, each fact once, the newest in place of what it contradicts;
+and whom and what it names is known from then on.
 
 Promise: a message has its effects once, also after kill -9, since they are written in the transaction that completes its job,
 and reading it again changes nothing: memoryd.fact_sources has which facts it said. A message that was changed is read again,
@@ -11,15 +12,17 @@ read, never what the assistant answered, and of a speaker who is named in a conv
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
 
-from handlers.shared.fact_finders import FactFinder, RuleFinder
+from handlers.shared.fact_finders import FactFinder, Found, RuleFinder, found_names
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
 from memory.facts.find import Fact
 from memory.facts.merge import Changes, Known, Source, family, merge
@@ -44,6 +47,18 @@ LOCK_TIMEOUT = "set local lock_timeout = '300ms'"
 # Of a message that was erased meanwhile nothing is remembered: an erasure waits for this lock, then deletes both.
 LOCK = """
 select m.id from public.conversation_messages m where m.id = any($1) order by m.id for key share
+"""
+
+# Names are read anew each time: a message has those of its last reading.
+FORGET_NAMES = """
+delete from memoryd.names n where n.message_id = any($1)
+"""
+
+NAME = """
+insert into memoryd.names (message_id, user_id, key, name, kind, found_by)
+select n.message_id, m.user_id, n.key, n.name, n.kind, n.found_by
+from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) as n(message_id, key, name, kind, found_by)
+join public.conversation_messages m on m.id = n.message_id and m.user_id is not null
 """
 
 SAID = """
@@ -150,32 +165,50 @@ class FactsHandler:
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Finds the facts of the batch."""
         rows = await self._reader.fetch(READ, list({j.ref for j in jobs}))
-        found: dict[UUID, tuple[Source, Sequence[Fact]]] = {}
+        # Of the messages that an import has put back only the names are read: their facts are in the export.
+        asked = {j.ref for j in jobs if not _names_alone(j)}
+        found: dict[UUID, tuple[Source, Found]] = {}
         for row in rows:
-            facts = (
-                await self._finder.find(row["content"], row["created_at"], subject=row["speaker"] or SUBJECT)
-                if row["role"] == "user"
-                else ()
-            )
-            found[row["id"]] = (_source(row), facts)
+            if row["id"] not in asked:
+                read = await asyncio.to_thread(found_names, row["content"])
+            elif row["role"] == "user":
+                read = await self._finder.find(
+                    row["content"], row["created_at"], subject=row["speaker"] or SUBJECT
+                )
+            else:
+                read = Found()
+            found[row["id"]] = (_source(row), read)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             await connection.execute(LOCK_TIMEOUT)
             try:
-                await _write(connection, [j.ref for j in ours if j.ref is not None], found)
+                refs = {j.ref for j in ours if j.ref is not None}
+                await _write(connection, sorted(refs), found, asked=refs & asked)
             except asyncpg.LockNotAvailableError as error:
                 raise RowsLocked from error
 
         return commit
 
 
+def _names_alone(job: Job) -> bool:
+    return job.payload is not None and job.payload.get("names") == "alone"
+
+
 async def _write(
-    connection: AnyConnection, refs: Sequence[UUID], found: dict[UUID, tuple[Source, Sequence[Fact]]]
+    connection: AnyConnection,
+    refs: Sequence[UUID],
+    found: dict[UUID, tuple[Source, Found]],
+    *,
+    asked: AbstractSet[UUID],
 ) -> None:
     there = {r["id"] for r in await connection.fetch(LOCK, list(refs))}
+    await _write_names(connection, refs, {i: read for i, (_, read) in found.items() if i in there})
+    refs = sorted(asked)
     said = await connection.fetch(SAID, list(refs))
     # In the order in which it was said: `found` is sorted.
-    stated = [(source, fact) for i, (source, facts) in found.items() if i in there for fact in facts]
+    stated = [
+        (source, fact) for i, (source, read) in found.items() if i in there & asked for fact in read.facts
+    ]
     kept = _still_said(said, stated)
     outdated = {r["message_id"] for r in said if (r["message_id"], r["memory_id"]) not in kept}
     for message in sorted(outdated):
@@ -187,13 +220,25 @@ async def _write(
     new = [(s, f) for s, f in new if not (f.corrects and s.message_id in corrected)]
     if not new:
         return
-    asked = {(s.user_id, "plan" if f.corrects else family(f.slot)) for s, f in new}
-    known = await connection.fetch(KNOWN, [u for u, _ in asked], [f for _, f in asked])
+    families = {(s.user_id, "plan" if f.corrects else family(f.slot)) for s, f in new}
+    known = await connection.fetch(KNOWN, [u for u, _ in families], [f for _, f in families])
     await _apply(
         connection,
         merge(new, [Known(**r) for r in known], _ids()),
         users=sorted({source.user_id for source, _ in new}),
     )
+
+
+async def _write_names(connection: AnyConnection, refs: Sequence[UUID], found: Mapping[UUID, Found]) -> None:
+    named = [
+        (message, name.key, name.name, name.kind, by)
+        for message, read in found.items()
+        if message in refs
+        for name, by in zip(read.names, read.named_by, strict=True)
+    ]
+    await connection.execute(FORGET_NAMES, refs)
+    if named:
+        await connection.execute(NAME, *map(list, zip(*named, strict=True)))
 
 
 def _still_said(said: Sequence[Any], stated: Sequence[tuple[Source, Fact]]) -> set[tuple[UUID, UUID]]:

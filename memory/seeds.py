@@ -40,7 +40,8 @@ class NotASeed(ValueError):  # noqa: N818 - told to a person, not an error of ou
 
 
 def from_markdown(text: str) -> Iterator[Seed]:
-    """The notes of a Markdown file, in order."""
+    """The notes of a Markdown file, in order. Raises NotASeed of the whole file."""
+    _refuse_nul(text)
     place = 0
     for heading, lines in _sections(text):
         for title, content in _notes(heading, lines):
@@ -102,6 +103,7 @@ def first_line(text: str) -> str:
 
 def from_json(text: str) -> Iterator[Seed]:
     """The notes of a JSON file, in order. Raises NotASeed: of the whole file, or at the note that is none."""
+    _refuse_nul(text)
     for place, value in enumerate(_values(text), 1):
         if not isinstance(value, dict):
             raise NotASeed(f"note {place} is no JSON object")
@@ -113,8 +115,19 @@ def from_json(text: str) -> Iterator[Seed]:
         if not isinstance(value.get("content"), str) or not value["content"].strip():
             raise NotASeed(f"note {place} has no content")
         values = {key: value[key] for key in KEYS if value.get(key) is not None}
+        if "\\u0000" in json.dumps(values).replace("\\\\", ""):
+            raise NotASeed(f"note {place} has a NUL character (\\u0000), {_NOT_STORED}")
         yield Seed(place, {"title": first_line(value["content"])} | values)
 
+
+def _refuse_nul(text: str) -> None:
+    place = text.find("\x00")
+    if place >= 0:
+        line = len(text[:place].splitlines()) + (text[:place].endswith("\n") or place == 0)
+        raise NotASeed(f"line {line} has a NUL character, {_NOT_STORED}")
+
+
+_NOT_STORED = "which Postgres does not store. Remove it, and take the file in again: what is stored already stays as it is"
 
 _IGNORED = {"surprise_score", "created_at", "id"}
 """Of rows that were copied from a database: they get their own."""

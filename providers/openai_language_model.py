@@ -71,6 +71,9 @@ list is empty. At most 10 facts, each with:
 - last_day: of a plan its last day as YYYY-MM-DD, else null.
 Attributes:
 """ + "\n".join(f"- {name}: {meaning}" for name, meaning in STATED_ATTRIBUTES.items())
+FACTS += """
+In names, list who and what the message calls by a name of their own, at most 10, each as it stands in the message and with
+its kind: person, animal, organisation, project, place, thing. Leave out days, months, languages and the chatbot itself."""
 
 
 class OpenAILanguageModel:
@@ -134,7 +137,7 @@ class OpenAILanguageModel:
         }
         content, tokens = await self._ask("facts", FACTS, FACTS_SCHEMA, _fenced("message", data))
         try:
-            return StatedFacts(read_facts(content), tokens)
+            return StatedFacts(*read_facts(content), tokens=tokens)
         except NotUsable as error:
             raise Useless(f"{self.name}: {error}", provider=self.name, tokens=tokens) from None
 

@@ -7,18 +7,21 @@ were not asked for are ignored: a reply cannot set a confidence, a category or a
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from providers.ports import STATED_ATTRIBUTES, StatedFact
+from providers.ports import KINDS_OF_NAMES, STATED_ATTRIBUTES, NamedThing, StatedFact
 from providers.vectors import clean
 
 MAX_CHARACTERS_OF_INSIGHT = 1_000
 MAX_CHARACTERS_OF_SITUATION = 300
 MAX_CAUSES = 30
 MAX_FACTS = 10
+MAX_NAMES = 10
+MAX_CHARACTERS_OF_NAME = 60
 MAX_CHARACTERS_OF_VALUE = 120
 MAX_CHARACTERS_OF_FACT = 300
 STRENGTH = 0.5
@@ -81,10 +84,18 @@ class Stated(_Strict):
     last_day: Text | None = None
 
 
+class Named(_Strict):
+    """Something or somebody that a message calls by name."""
+
+    name: Text
+    kind: Text
+
+
 class FactsReply(_Strict):
-    """What a message says of its writer."""
+    """What a message says of its writer, and whom it names. A server without structured output may leave out the latter."""
 
     facts: Annotated[list[Stated], Field(max_length=MAX_FACTS)]
+    names: Annotated[list[Named], Field(max_length=MAX_NAMES)] | None = None
 
 
 INSIGHT_SCHEMA: dict[str, object] = {
@@ -150,9 +161,22 @@ FACTS_SCHEMA: dict[str, object] = {
                 "required": ["attribute", "value", "sentence", "last_day"],
                 "additionalProperties": False,
             },
-        }
+        },
+        "names": {
+            "type": "array",
+            "description": "at most 10",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "description": "as in the message, at most 60 characters"},
+                    "kind": {"type": "string", "enum": list(KINDS_OF_NAMES)},
+                },
+                "required": ["name", "kind"],
+                "additionalProperties": False,
+            },
+        },
     },
-    "required": ["facts"],
+    "required": ["facts", "names"],
     "additionalProperties": False,
 }
 
@@ -201,10 +225,14 @@ def read_situations(content: str, *, count: int) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def read_facts(content: str) -> tuple[StatedFact, ...]:
-    """The facts of a reply, without those whose attribute is not in the list. Raises `NotUsable`."""
-    facts: list[StatedFact] = []
-    for one in parsed(content, FactsReply).facts:
+def read_facts(content: str) -> tuple[tuple[StatedFact, ...], tuple[NamedThing, ...]]:
+    """Facts and names of a reply, without those whose attribute or kind is not in the list. Raises `NotUsable`."""
+    reply = parsed(content, FactsReply)
+    return tuple(_facts(reply.facts)), tuple(_names(reply.names or ()))
+
+
+def _facts(stated: Sequence[Stated]) -> Iterator[StatedFact]:
+    for one in stated:
         if one.attribute not in STATED_ATTRIBUTES:
             continue
         value, sentence = " ".join(one.value.split()), " ".join(one.sentence.split())
@@ -214,8 +242,16 @@ def read_facts(content: str) -> tuple[StatedFact, ...]:
             last_day = date.fromisoformat(one.last_day) if one.last_day else None
         except ValueError:
             raise NotUsable("a last_day is no date") from None
-        facts.append(StatedFact(one.attribute, value, sentence, last_day))
-    return tuple(facts)
+        yield StatedFact(one.attribute, value, sentence, last_day)
+
+
+def _names(named: Sequence[Named]) -> Iterator[NamedThing]:
+    for one in named:
+        name = " ".join(one.name.split())
+        if not 0 < len(name) <= MAX_CHARACTERS_OF_NAME:
+            raise NotUsable("a name is empty or too long")
+        if one.kind in KINDS_OF_NAMES:
+            yield NamedThing(name, one.kind)
 
 
 def _sentence(value: str | None) -> str | None:

@@ -205,11 +205,27 @@ class StatedFact:
     """Of a plan."""
 
 
+KINDS_OF_NAMES = ("person", "animal", "organisation", "project", "place", "thing")
+"""What a name may be of."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedThing:
+    """Something or somebody that a message calls by name."""
+
+    name: str
+    """Of one line, not empty, as it stands in the message."""
+    kind: str
+    """One of `KINDS_OF_NAMES`."""
+
+
 @dataclass(frozen=True, slots=True)
 class StatedFacts:
-    """What a language model says that a message says of its writer."""
+    """What a language model says that a message says of its writer, and whom and what it names."""
 
     facts: tuple[StatedFact, ...]
+    """At most 10."""
+    names: tuple[NamedThing, ...] = ()
     """At most 10."""
     tokens: int = field(default=0, compare=False)
     """What the reply cost."""
@@ -246,7 +262,7 @@ class LanguageModel(Protocol):
         ...
 
     async def facts(self, message: str, *, day: date, writer: str) -> StatedFacts:
-        """Say what the message says of its writer.
+        """Say what the message says of its writer, and whom and what it names.
 
         `day`: when it was written. `writer`: what the sentences call its writer. Raises as `insight` does.
         """

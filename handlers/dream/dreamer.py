@@ -8,6 +8,7 @@ The same cluster seen again updates its insight; a language model is not asked a
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import asdict, replace
 from datetime import datetime
 from hashlib import sha256
@@ -72,6 +73,7 @@ class Dreamer:
         if dream_id is None:
             return None
         self._log.info("dream_started", dream=str(dream_id), trigger=trigger)
+        began = time.perf_counter()
         report = DreamReport(dream_id, "interrupted")
         try:
             async with lease.renewed(self._store, dream_id) as lost:
@@ -79,7 +81,8 @@ class Dreamer:
         finally:
             await lease.finish(self._store, report)
         counts = asdict(report)
-        self._log.info("dream_ended", dream=str(counts.pop("dream_id")), **counts)
+        ms = round((time.perf_counter() - began) * 1000)
+        self._log.info("dream_ended", dream=str(counts.pop("dream_id")), ms=ms, **counts)
         return report
 
     async def _dream(self, dream_id: UUID, lost: asyncio.Event) -> DreamReport:

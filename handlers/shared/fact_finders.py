@@ -1,4 +1,4 @@
-"""What finds facts in a message: rules, or rules and a language model.
+"""What finds facts and names in a message: rules, or rules and a language model.
 
 Promise: what the rules find is found by both. Where the model has nothing to say (`Silent`: no budget, an outage, a reply of
 no use twice) the rules' facts stand, and the message is not asked about later. A reply is never logged.
@@ -12,28 +12,50 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from handlers.shared.thinking import Silent, Thinker
 from memory.facts.find import MAX_FACTS, Fact, find_facts
+from memory.facts.names import MAX_NAMES, Name, find_names, stated_names
 from memory.facts.stated import Stated, personal, stated_facts
 
 
-class FactFinder(Protocol):
-    """What finds facts in a message."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found in a message. `named_by`: 'rule', or the language model, of each name."""
 
-    async def find(self, text: str, said_at: datetime, *, subject: str) -> Sequence[Fact]:
-        """The facts that the message states, in order. `subject`: what the sentences call its writer."""
+    facts: Sequence[Fact] = ()
+    names: Sequence[Name] = ()
+    named_by: Sequence[str] = ()
+
+
+class FactFinder(Protocol):
+    """What finds facts and names in a message."""
+
+    async def find(self, text: str, said_at: datetime, *, subject: str) -> Found:
+        """The facts that the message states, in order, and whom it names. `subject`: what the sentences call its writer."""
         ...
 
 
 class RuleFinder:
-    """Finds them by the patterns of memory/facts/find.py."""
+    """Finds them by the patterns of memory/facts/."""
 
-    async def find(self, text: str, said_at: datetime, *, subject: str) -> Sequence[Fact]:
+    async def find(self, text: str, said_at: datetime, *, subject: str) -> Found:
         """In a thread: a batch of long messages takes a while."""
-        return await asyncio.to_thread(find_facts, text, said_at, subject=subject)
+        return await asyncio.to_thread(found_by_rules, text, said_at, subject=subject)
+
+
+def found_by_rules(text: str, said_at: datetime, *, subject: str) -> Found:
+    """What the rules find."""
+    return replace(found_names(text), facts=find_facts(text, said_at, subject=subject))
+
+
+def found_names(text: str) -> Found:
+    """What the rules find of names alone."""
+    names = find_names(text)
+    return Found(names=names, named_by=["rule"] * len(names))
 
 
 class ModelFinder:
@@ -43,7 +65,7 @@ class ModelFinder:
         self._thinker = thinker
         self._rules = RuleFinder()
 
-    async def find(self, text: str, said_at: datetime, *, subject: str) -> Sequence[Fact]:
+    async def find(self, text: str, said_at: datetime, *, subject: str) -> Found:
         """The model is shown what the writer says in their own voice, and asked only if that could say something of them."""
         by_rules = await self._rules.find(text, said_at, subject=subject)
         shown = await asyncio.to_thread(personal, text)
@@ -54,5 +76,13 @@ class ModelFinder:
         except Silent:
             return by_rules
         stated = [Stated(f.attribute, f.value, f.sentence, f.last_day) for f in reply.facts]
-        found = stated_facts(stated, text=shown, day=said_at.date(), beside=by_rules)
-        return [*by_rules, *found][:MAX_FACTS]
+        facts = stated_facts(stated, text=shown, day=said_at.date(), beside=by_rules.facts)
+        # Of a name that both found the model's kind counts: the rules mostly know none.
+        names = stated_names(((n.name, n.kind) for n in reply.names), text=shown)
+        known = {name.key for name in names}
+        rest = [name for name in by_rules.names if name.key not in known]
+        return Found(
+            [*by_rules.facts, *facts][:MAX_FACTS],
+            [*names, *rest][:MAX_NAMES],
+            ([self._thinker.name] * len(names) + ["rule"] * len(rest))[:MAX_NAMES],
+        )

@@ -5,17 +5,19 @@ replaces the earlier. Attributes that may have many values at once (what one lik
 their slot.
 
 Precision before recall: a message is read clause by clause (memory/facts/sentences.py), each clause is compared with patterns
-from its beginning (memory/facts/rules.py), and what no pattern fits is no fact. English.
+from its beginning (memory/facts/rules.py), and what no pattern fits is no fact. English, and the most common statements in four
+other languages (memory/facts/elsewhere.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from memory.facts.dates import Dated, resolve_dates
 from memory.facts.draft import Draft
+from memory.facts.elsewhere import elsewhere
 from memory.facts.rules import RULES
 from memory.facts.sentences import statements
 from memory.facts.wording import about, normalised
@@ -62,6 +64,9 @@ def find_facts(text: str, said_at: datetime, *, subject: str = "The user") -> li
         for draft in _drafts(clause):
             fact = _fact(draft, said_at, subject)
             found.setdefault((fact.slot, fact.value), fact)
+    for draft, words in elsewhere(text):
+        fact = _fact(draft, said_at, subject)
+        found.setdefault((fact.slot, fact.value), replace(fact, content=f'{fact.content[:-1]} ("{words}").'))
     return list(found.values())[:MAX_FACTS]
 
 

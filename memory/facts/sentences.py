@@ -19,8 +19,8 @@ _QUOTED = re.compile(
 )
 _SHOWN = re.compile(r"\[(?:shares|image|photo|sticker|gif)[^\]]{0,500}\]", re.IGNORECASE)
 _CODE_LINE = re.compile(
-    r"^\s*(?:>|[#$%]\s|//|/\*|(?:def|class|import|from \w+ import|return|const|let|var|select|insert|update|delete|create)\b"
-    r".*[;:({=*'])|[{};]\s*$|^\s*\w+\s*=\s*\S|^\s*\|.*\|",
+    r"^\s*(?:>|[#$%]\s|//|/\*|(?:def|class|import|from \w+ import|return|const|let(?!')|var|select|insert|update|delete"
+    r"|create)\b.*[;:({=*'])|[{};]\s*$|^\s*\w+\s*=\s*\S|^\s*\|.*\|",
     re.IGNORECASE,
 )
 # The whole message speaks in another voice, or is no talk at all.

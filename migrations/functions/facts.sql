@@ -55,6 +55,47 @@ begin
 end
 $$;
 
+-- Names in what a user said: to the user, and to a service.
+create or replace function public.names_said(
+    user_id uuid default memoryd.caller_id(), max_rows integer default 100)
+returns table (name text, kind text, messages bigint, first_said timestamptz, last_said timestamptz)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    began constant timestamptz := clock_timestamp();
+    found_rows bigint;
+begin
+    if names_said.max_rows is null or names_said.max_rows < 0 then
+        raise exception 'max_rows is %', coalesce(names_said.max_rows::text, 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Give how many names you want, 0 or more.';
+    end if;
+    if not (memoryd.caller_is_service() or names_said.user_id is not distinct from memoryd.caller_id())
+       or memoryd.memory_is_off(names_said.user_id) then
+        return;
+    end if;
+    return query
+    select (array_agg(n.name order by m.created_at desc))[1],
+           -- What a language model says of a kind counts before what a rule does.
+           (array_agg(n.kind order by n.found_by = 'rule', m.created_at desc)
+                filter (where n.kind is not null))[1],
+           count(*), min(m.created_at), max(m.created_at)
+    from memoryd.names n
+    join public.conversation_messages m on m.id = n.message_id
+    where n.user_id = names_said.user_id
+    group by n.key
+    order by count(*) desc, max(m.created_at) desc, n.key
+    limit names_said.max_rows;
+    get diagnostics found_rows = row_count;
+    perform memoryd.note_read(
+        names_said.user_id, null, 'names_said', found_rows::integer, memoryd.ms_since(began));
+end
+$$;
+comment on function public.names_said is
+    'Names of people, animals, organisations, projects, places and things in what a user said, those most '
+    'said first; kind null: not known.';
+
 -- Deletes what was found in these messages alone, and their ids from facts that others say, too. p_keep:
 -- facts that the messages still say (null: none).
 create or replace function memoryd.forget_facts(p_messages uuid[], p_keep uuid[] default null) returns void

@@ -7,13 +7,15 @@
 do $$
 declare
     public_functions constant text :=
-        'public.build_context, public.claim_command, public.classify_message, public.cleanup_expired_memory, '
+        'public.build_context, public.build_context_with, public.claim_command, public.classify_message, '
+        'public.cleanup_expired_memory, '
         'public.complete_command, public.explain_context, '
         'public.decision_rates, public.decisions, '
         'public.erase_user_memory, public.expire_low_confidence, public.explain_recall, '
         'public.export_user_memory, public.extract_keywords, public.forget, public.index_state, '
         'public.load_context, '
-        'public.mark_useful, public.match_memory, public.memory_as_of, public.note_knowledge, '
+        'public.mark_useful, public.match_memory, public.memory_as_of, public.names_said, '
+        'public.note_knowledge, '
         'public.recall, '
         'public.recall_above, '
         'public.recall_in_context, public.recall_with, public.last_recall, '
@@ -36,12 +38,13 @@ $$;
 
 -- End users: functions that answer from the caller's own rows, or change only these.
 grant execute on function
-    public.build_context, public.classify_message, public.explain_context, public.recall,
+    public.build_context, public.build_context_with, public.classify_message, public.explain_context,
+    public.recall,
     public.recall_above,
     public.recall_in_context, public.recall_with, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
     public.export_user_memory, public.erase_user_memory, public.forget, public.index_state,
-    public.memory_as_of, public.supersede_memory
+    public.memory_as_of, public.names_said, public.supersede_memory
     to memoryd_user;
 
 -- Support: functions that find only what support may read. Each of these reads is put on record.
@@ -85,7 +88,8 @@ grant execute on function
     memoryd.embed, memoryd.embed_question, memoryd.row_in_context, memoryd.search_in_context,
     memoryd.check_min_score, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets, memoryd.stood,
     memoryd.nearest_name, memoryd.known_options, memoryd.option_fits, memoryd.option_hint,
-    memoryd.fault_of_options, memoryd.conditions_of, memoryd.pieces_of, memoryd.line_of_message,
+    memoryd.fault_of_options, memoryd.check_options,
+    memoryd.conditions_of, memoryd.pieces_of, memoryd.line_of_message,
     memoryd.show_pieces, memoryd.search_with, memoryd.log_recall, memoryd.search_and_log
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match
@@ -95,7 +99,7 @@ grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd
 grant execute on function
     memoryd.candidate_memories, memoryd.relevance, memoryd.similarities, memoryd.scopes_of,
     memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories,
-    memoryd.memory_lines, memoryd.compose_context,
+    memoryd.memory_lines, memoryd.compose_context, memoryd.own_context,
     memoryd.decision_phrases, memoryd.past_phrases, memoryd.planning_phrases, memoryd.correction_phrases,
     memoryd.how_to_phrases, memoryd.small_talk_phrases, memoryd.trigger_phrases, memoryd.phrases_of,
     memoryd.trigger_scopes, memoryd.plain, memoryd.is_small_talk,
@@ -107,7 +111,8 @@ grant execute on function
     memoryd.context_part, memoryd.log_context, memoryd.explain_lines, memoryd.named_knowledge
     to memoryd_service, memoryd_user;
 grant execute on function
-    memoryd.word_runs, memoryd.team_names, memoryd.names_of, memoryd.count_knowledge_uses
+    memoryd.word_runs, memoryd.team_names, memoryd.names_of, memoryd.count_retrieved,
+    memoryd.touch_used_knowledge, memoryd.touch_used_insights
     to memoryd_service;
 
 -- What the policies and the view of the team's knowledge call.

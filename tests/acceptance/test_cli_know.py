@@ -46,10 +46,18 @@ async def test_what_is_known_is_noted_listed_and_shown(
     (tmp_path / "notes" / "more.json").write_text(json.dumps(objects), "utf-8")
     (tmp_path / "notes" / "bad.jsonl").write_text('{"contents": "a"}\n', "utf-8")
     (tmp_path / "notes" / "cut.json").write_bytes(b"\xff{")
+    (tmp_path / "notes" / "nul.md").write_bytes(b"# Tides\n\nHigh at\x00 noon.\n")
+    (tmp_path / "notes" / "nul.json").write_text(
+        json.dumps([{"content": "C:\\u0000 is a path."}, {"content": "a\x00b"}]), "utf-8"
+    )
     first = await memoryd("know", "seed", "notes", "--by", "bridget", "--as", "principle", "--json")
     assert first.code == 1
     told = json.loads(first.out)
-    assert told["counts"] == {"stored": 6, "refused": 3}
+    assert told["counts"] == {"stored": 6, "refused": 5}
+    by_file = {each["path"].rsplit("/", 1)[-1]: each["reason"] for each in told["refused"]}
+    assert "line 3 has a NUL character" in by_file["nul.md"]
+    assert "note 2 has a NUL character" in by_file["nul.json"]
+    assert "Remove it" in by_file["nul.md"]
     reasons = " ".join(each["reason"] for each in told["refused"])
     for said in ("unknown key 'contents'", "not in UTF-8", "a password or key"):
         assert said in reasons

@@ -33,6 +33,7 @@ async def test_an_idle_fleet_dreams_once_per_interval(
     daemon = await daemons.start(**IDLY)
     ended = await daemon.event("dream_ended")
     assert (ended["status"], ended["insights_generated"]) == ("completed", 1)
+    assert ended["ms"] >= 0
     assert await column(connection, "select trigger from dream_sessions") == ["idle"]
 
     # The next one is due in six hours, by the database: another daemon knows as well.

@@ -42,6 +42,15 @@ async def test_a_command_is_remembered_and_comes_back_in_the_next_context(
     context = await connection.fetchval("select context from agent_commands where status = 'ready'")
     assert all(part in context for part in ("You are alice.", "★", "deployed build 512"))
     assert len(context) <= 3000
+    [started] = daemon.events("daemon_started")
+    features = {name: started[name] for name in ("facts", "language_model", "situate", "replica", "drop")}
+    assert features == {
+        "facts": "rules",
+        "language_model": None,
+        "situate": False,
+        "replica": False,
+        "drop": False,
+    }
     (logged,) = await connection.fetch("select * from memory_queries order by query_time desc limit 1")
     assert logged["retrieved_memory_ids"] == [memory["id"]]
     assert logged["task_keywords"] == ["deploy", "production", "server"]

@@ -99,6 +99,17 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "public.build_context": tuple(
             f"select build_context('{agent}', '<words>')" for agent in ("alice", "_shared")
         ),
+        "public.build_context_with": tuple(
+            f"select build_context_with('{options}', 'alice', '<words>')"
+            for options in (
+                "{}",
+                '{"context": "x", "exclude_session": "00000000-0000-0000-0000-000000000001"}',
+            )
+        ),
+        "public.names_said": (
+            "select * from names_said()",
+            *(f"select * from names_said({user})" for user in _USERS),
+        ),
         "public.classify_message": (
             "select * from classify_message('<words>')",
             "select * from classify_message('Did we tell Bob, Ann and Markbob about Secret, Recipe and Pregnancy?')",
@@ -185,6 +196,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in _USERS
             for only in _YES_NO
         ),
+        "memoryd.own_context": ("select memoryd.own_context('{}', 'alice', '<words>', 'x')",),
+        "memoryd.check_options": ("select memoryd.check_options('recall_with', '{}')::text",),
         "memoryd.embed": ("select memoryd.embed('<words>')::text",),
         "memoryd.embed_question": tuple(
             f"select memoryd.embed_question('<words>', {agent}, {user})::text"
@@ -373,7 +386,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in _USERS
         ),
         "memoryd.log_recall": tuple(
-            f"select memoryd.log_recall('alice', {user}, '<words>', <agent_memory>, '{{0.5}}', '{{}}')"
+            f"select memoryd.log_recall('alice', {user}, '<words>', <agent_memory>, '{{0.5}}', '{{}}', <dream_insights>)"
             for user in _USERS
         ),
         "memoryd.search": tuple(

@@ -172,3 +172,33 @@ def test_a_birthday_has_no_year() -> None:
         assert fact.value == "3 march"
     [soon] = find_facts("my birthday is in 3 days", WEDNESDAY)
     assert soon.content == "The user's birthday is on Saturday, 14 March 2026."
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Hallo, ich hei\u00dfe Anna und wohne in Graz.", ["name is Anna", "lives in Graz"]),
+        ("J'habite \u00e0 Nantes depuis mai", ["lives in Nantes"]),
+        ("No me gusta el queso", ["dislikes queso"]),
+        ("No, me gusta el queso", ["likes queso"]),
+        (
+            "\u6211\u53eb\u674e\u660e\uff0c\u6211\u4f4f\u5728\u4e0a\u6d77",
+            ["name is \u674e\u660e", "lives in \u4e0a\u6d77"],
+        ),
+        ("Wenn ich in Wien wohne, mag ich Jazz", []),
+        ("Wohnst du in Wien? Ich wohne nicht in Wien.", []),
+        ("Mi hermana vive en Bilbao", []),
+        ("Ya no vivo en Granada", []),
+    ],
+)
+def test_the_most_common_statements_of_other_languages(text: str, sentences: list[str]) -> None:
+    found = find_facts(text, WEDNESDAY)
+    assert len(found) == len(sentences)
+    for fact, sentence in zip(found, sentences, strict=True):
+        assert sentence in fact.content
+        assert fact.content.endswith('").')
+
+
+def test_facts_of_two_languages_have_one_slot() -> None:
+    [english], [german] = find_facts("I live in Graz", WEDNESDAY), find_facts("Ich wohne in Graz", WEDNESDAY)
+    assert (english.slot, english.value) == (german.slot, german.value)

@@ -1,8 +1,8 @@
 -- The context block of a task: the agent's identity, insights, at most ten memories in chronological order,
 -- and what the team's knowledge, documents and earlier conversations say. Memories with a score of 0.5 or
 -- more get a star. The block has at most 3,000 characters, and is empty when there is nothing to say. Nothing
--- is searched where the message shows no pattern (trigger.sql). Every retrieval is logged, also one that
--- searched nothing.
+-- is searched where the message shows no pattern (patterns/patterns.sql). Every retrieval is logged, also
+-- one that searched nothing.
 --
 -- The first and the last line of the block contain a code that is made for this call. The message and the
 -- memories were written before, so their text cannot imitate these lines. All text between the two lines is
@@ -190,28 +190,30 @@ declare
     memories uuid[];
     scores double precision[];
     knowledge uuid[];
+    insights uuid[];
 begin
     if current_setting('transaction_read_only') <> 'off' then
         return;
     end if;
     select coalesce(array_agg(l.id order by l.place) filter (where l.source = 'memory'), '{}'),
            coalesce(array_agg(l.score order by l.place) filter (where l.source = 'memory'), '{}'),
-           coalesce(array_agg(l.id order by l.place) filter (where l.source = 'knowledge'), '{}')
-    into memories, scores, knowledge
+           coalesce(array_agg(l.id order by l.place) filter (where l.source = 'knowledge'), '{}'),
+           coalesce(array_agg(l.id order by l.place) filter (where l.source = 'insight'), '{}')
+    into memories, scores, knowledge, insights
     from unnest(p_lines) with ordinality
          as l(source, kind, id, scope, score, created_at, trust, content, line, why, place);
     if knowledge = '{}' then
         insert into public.memory_queries (
             agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
-            reason)
+            reason, insight_ids)
         values (left(p_agent, 200), p_user, p_command, public.extract_keywords(p_message), memories, scores,
-                p_patterns, p_reason);
+                p_patterns, p_reason, insights);
     else
         insert into public.memory_queries (
             agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
-            knowledge_ids)
+            insight_ids, knowledge_ids)
         values (left(p_agent, 200), p_user, p_command, public.extract_keywords(p_message), memories, scores,
-                p_patterns, knowledge);
+                p_patterns, insights, knowledge);
     end if;
 end
 $$;
@@ -278,15 +280,19 @@ begin
 end
 $$;
 
-create or replace function public.build_context(agent_id text, message text) returns text
+-- The caller's own context, under these options: known_options() of 'context'.
+create or replace function memoryd.own_context(p_options jsonb, p_agent text, p_message text, p_call text)
+returns text
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
+    context_before text;
+    block text;
 begin
-    if build_context.agent_id is null or build_context.message is null then
-        raise exception 'build_context needs an agent and a message'
+    if p_agent is null or p_message is null then
+        raise exception '% needs an agent and a message', p_call
             using errcode = 'null_value_not_allowed',
                   hint = 'select build_context(''agent'', ''what it is about to do'').';
     end if;
@@ -294,11 +300,38 @@ begin
     if not caller.privileged and caller.user_id is null then
         return '';
     end if;
-    return memoryd.compose_context(
-        build_context.agent_id, build_context.message, caller.user_id, not caller.privileged,
-        memoryd.embed(build_context.message), null);
+    context_before := memoryd.enter_context(p_options ->> 'context');
+    block := memoryd.compose_context(
+        p_agent, p_message, caller.user_id, not caller.privileged, memoryd.embed(p_message), null,
+        memoryd.conditions_of(p_options));
+    perform set_config('memoryd.context', context_before, true);
+    return block;
+end
+$$;
+
+create or replace function public.build_context(agent_id text, message text) returns text
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return memoryd.own_context('{}', build_context.agent_id, build_context.message, 'build_context');
 end
 $$;
 comment on function public.build_context is
     'What the agent should know before this task; empty when nothing, and for small talk. With a remote '
     'embedder by keywords alone: the daemon''s own contexts add embeddings.';
+
+-- A function of its own, and not an argument of build_context(): see recall_above().
+create or replace function public.build_context_with(options jsonb, agent_id text, message text) returns text
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.check_options('build_context_with', build_context_with.options);
+    return memoryd.own_context(coalesce(build_context_with.options, '{}'), build_context_with.agent_id,
+                               build_context_with.message, 'build_context_with');
+end
+$$;
+comment on function public.build_context_with is
+    'build_context() with options: exclude_session and exclude_last (the conversation that is going on), '
+    'context.';

@@ -132,7 +132,7 @@ declare
 begin
     perform memoryd.check_note(into_tier, kind, named, note_knowledge.outcome);
     perform memoryd.lock_knowledge(said);
-    how := memoryd.surprise_of(called, said, labels, org, meaning);
+    how := memoryd.surprise_of(called, said, org, meaning);
     if how.neighbour is not null then
         select * into known from public.shared_knowledge k where k.id = how.neighbour for no key update;
         if found and memoryd.is_repetition(known, into_tier, kind, named, how.surprise) then

@@ -147,7 +147,7 @@ $$;
 -- How new a text is, and which entry says most of it (null: none says any of it). Entries that say the very
 -- same are found without an index of words or embeddings, also those that this statement has written.
 create or replace function memoryd.surprise_of(
-    p_title text, p_content text, p_tags text[], p_org uuid, p_embedding vector,
+    p_title text, p_content text, p_org uuid, p_embedding vector,
     out surprise double precision, out neighbour uuid)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -183,7 +183,7 @@ begin
     end if;
     select s.surprise into new.surprise_score
     from memoryd.surprise_of(
-        new.title, new.content, new.tags, new.org_id,
+        new.title, new.content, new.org_id,
         coalesce(case when vector_dims(new.embedding) = memoryd.dimensions() then new.embedding end,
                  memoryd.embed(left(memoryd.searched_text(new), 2000)))) s;
     return new;

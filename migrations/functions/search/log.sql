@@ -5,7 +5,7 @@
 -- and for support, which writes nothing, nothing is logged.
 create or replace function memoryd.log_recall(
     p_agent text, p_user uuid, p_query text, p_memories uuid[], p_scores double precision[],
-    p_knowledge uuid[])
+    p_knowledge uuid[], p_insights uuid[])
 returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -22,16 +22,17 @@ begin
     end if;
     if p_knowledge = '{}' then
         insert into public.memory_queries (
-            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores)
+            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, insight_ids)
         values (memoryd.one_line(left(p_agent, 200)),
                 case when caller.privileged then p_user else caller.user_id end, asked,
-                p_memories[:1000], p_scores[:1000])
+                p_memories[:1000], p_scores[:1000], p_insights[:1000])
         returning id into made;
     else
         insert into public.memory_queries (
-            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, knowledge_ids)
+            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, insight_ids,
+            knowledge_ids)
         values (memoryd.one_line(left(p_agent, 200)), p_user, asked, p_memories[:1000], p_scores[:1000],
-                p_knowledge[:1000])
+                p_insights[:1000], p_knowledge[:1000])
         returning id into made;
     end if;
     perform set_config('memoryd.last_recall', coalesce(made::text, ''), false);

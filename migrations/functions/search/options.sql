@@ -20,8 +20,8 @@ as $$
     select a.name from alike a where a.part >= 0.4 order by a.part desc, a.name limit 1
 $$;
 
--- The options that are known: of a call of recall_with(), and of requests of each kind. A request has no
--- arguments, so more is an option there.
+-- The options that are known: of recall_with() and build_context_with(), and of requests of each kind. A
+-- request has no arguments, so more is an option there.
 create or replace function memoryd.known_options(p_kind text) returns text[]
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -32,6 +32,7 @@ as $$
         when 'recall_with' then '{context,min_score,exclude_session,exclude_last,since,until,as_of,roles,'
                                 'speakers,around}'
         when 'context' then '{context,exclude_session,exclude_last}'
+        when 'build_context_with' then '{context,exclude_session,exclude_last}'
         else '{}' end::text[]
 $$;
 
@@ -104,8 +105,8 @@ begin
         fault := 'unknown option '
             || coalesce(nullif(memoryd.one_line(left(wrong.name, 60)), ''), '""');
         hint := coalesce('Did you mean ' || memoryd.nearest_name(wrong.name, known) || '? ', '')
-            || case when p_kind = 'recall_with'
-                    then 'Options of recall_with(): ' || array_to_string(known, ', ') || '.'
+            || case when p_kind in ('recall_with', 'build_context_with')
+                    then 'Options of ' || p_kind || '(): ' || array_to_string(known, ', ') || '.'
                     when known = '{}' then 'A request of kind ' || p_kind || ' takes no options.'
                     else 'Options of a ' || p_kind || ': ' || array_to_string(known, ', ') || '.' end;
         return;
@@ -133,6 +134,22 @@ begin
         fault := 'exclude_last is given without exclude_session';
         hint := memoryd.option_hint('exclude_session');
     end if;
+end
+$$;
+
+-- Raises an error unless these are options of the function p_call. Null: none.
+create or replace function memoryd.check_options(p_call text, p_options jsonb) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if jsonb_typeof(p_options) <> 'object' then
+        perform memoryd.refuse('options are of type ' || jsonb_typeof(p_options),
+                               'Give an object, such as {"exclude_session": "..."}.');
+    end if;
+    perform memoryd.refuse(f.fault, f.hint)
+    from memoryd.fault_of_options(p_call, coalesce(p_options, '{}')) f
+    where f.fault is not null;
 end
 $$;
 

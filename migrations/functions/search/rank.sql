@@ -153,8 +153,8 @@ $$;
 -- words count for the messages beside it.
 create or replace function memoryd.read_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_groups bigint[], p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid,
-    p_unowned boolean, p_agent text, p_filter jsonb, p_conditions memoryd.conditions)
+    p_groups bigint[], p_places tid[], p_embedding vector, p_user uuid, p_unowned boolean, p_agent text,
+    p_filter jsonb, p_conditions memoryd.conditions)
 returns table (number bigint, place tid, source text, id uuid, weights sparsevec, similarity double precision,
                length integer, row_length integer, asks boolean, says_when boolean, session_id uuid,
                "position" integer, speaker text, role text, created_at timestamptz, weight double precision,
@@ -337,8 +337,8 @@ begin
     return query
     with read as materialized (
         select r.*, coalesce(greatest(0, nullif(r.similarity, 'NaN')), 0) as near
-        from memoryd.read_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_places, p_question,
-                                   p_embedding, p_user, p_unowned, p_agent, p_filter, p_conditions) r
+        from memoryd.read_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_places, p_embedding,
+                                   p_user, p_unowned, p_agent, p_filter, p_conditions) r
     ), lexical as (
         select l.*
         from (select array_agg(r.number) as numbers,

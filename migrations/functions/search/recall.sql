@@ -146,6 +146,7 @@ declare
     memories uuid[] := '{}';
     scores double precision[] := '{}';
     knowledge uuid[] := '{}';
+    insights uuid[] := '{}';
     number integer := 0;
 begin
     for source, id, content, score, similarity, metadata, created_at in
@@ -159,12 +160,14 @@ begin
             scores := scores || score;
         elsif source = 'knowledge' then
             knowledge := knowledge || id;
+        elsif source = 'insight' then
+            insights := insights || id;
         end if;
         return next;
     end loop;
     perform memoryd.note_read(
         coalesce(p_user, memoryd.caller_id()), p_agent, 'recall', number, memoryd.ms_since(began));
-    perform memoryd.log_recall(p_agent, p_user, p_query, memories, scores, knowledge);
+    perform memoryd.log_recall(p_agent, p_user, p_query, memories, scores, knowledge, insights);
 end
 $$;
 
@@ -242,20 +245,12 @@ language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
-declare
-    given constant jsonb := coalesce(recall_with.options, '{}');
 begin
-    if jsonb_typeof(given) <> 'object' then
-        perform memoryd.refuse('options are of type ' || jsonb_typeof(given),
-                               'Give an object, such as {"exclude_session": "..."}.');
-    end if;
-    perform memoryd.refuse(f.fault, f.hint)
-    from memoryd.fault_of_options('recall_with', given) f
-    where f.fault is not null;
+    perform memoryd.check_options('recall_with', recall_with.options);
     return query
     select s.*
     from memoryd.search_and_log(
-        given, recall_with.query, recall_with.agent_id, recall_with.user_id,
+        coalesce(recall_with.options, '{}'), recall_with.query, recall_with.agent_id, recall_with.user_id,
         coalesce(recall_with.query_embedding,
                  memoryd.embed_question(recall_with.query, recall_with.agent_id, recall_with.user_id)),
         recall_with.match_count, recall_with.sources, recall_with.filter) s;

@@ -128,7 +128,7 @@ create policy service on public.memory_queries to memoryd_service using (true) w
 grant
     select,
     insert (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
-            reason)
+            reason, insight_ids)
     on public.memory_queries to memoryd_user;
 create policy own on public.memory_queries to memoryd_user
     using (user_id = (select memoryd.caller_id()))

@@ -177,6 +177,26 @@ begin
 end
 $$;
 
+-- Queues messages that an import has put back, to be read for names alone: their facts are in the export.
+create or replace function memoryd.read_for_names(p_messages uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if (select s.value #>> '{}' from memoryd.settings s where s.key = 'facts') = 'off' then
+        return;
+    end if;
+    insert into memoryd.jobs (topic, lane, ref, payload)
+    select 'facts', memoryd.associate_lane('facts', m.user_id), m.id, '{"names": "alone"}'
+    from public.conversation_messages m
+    where m.id = any(p_messages) and m.role = 'user' and m.user_id is not null and length(m.content) <= 2000
+    order by m.created_at, m.message_index;
+    if found then
+        perform memoryd.wake('facts');
+    end if;
+end
+$$;
+
 -- Puts the rows of one table of p_from's export back as rows of p_to, and returns how many these were. Rows
 -- that exist already are not changed.
 create or replace function memoryd.import_rows(p_from uuid, p_to uuid, p_table text, p_rows jsonb)
@@ -212,6 +232,9 @@ begin
     end if;
     if p_table = 'agent_memory' then
         perform memoryd.register_facts(added);
+    end if;
+    if p_table = 'conversation_messages' then
+        perform memoryd.read_for_names(added);
     end if;
     perform set_config('memoryd.importing', '', true);
     return cardinality(added);

@@ -75,8 +75,10 @@ GONE = {
         "judged_until",
         "resolved_at",
         "stale",
+        "accessed_count",
+        "last_accessed_at",
     },
-    "memory_queries": {"patterns", "reason", "knowledge_ids", "knowledge_counted"},
+    "memory_queries": {"patterns", "reason", "knowledge_ids", "knowledge_counted", "insight_ids"},
 }
 TO_INDEX = """
 select s.source, s.id, s.scope from memoryd.searchable s
@@ -144,6 +146,7 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
             "chat_group_members": [],
             "memoryd.facts": [],
             "memoryd.fact_sources": [],
+            "memoryd.names": [],
             "memoryd.memory_uses": [],
             "memoryd.model_calls": [],
         }

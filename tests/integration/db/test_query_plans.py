@@ -30,7 +30,7 @@ BIG = {
     "jobs", "lanes", "agents", "agent_memory", "agent_commands", "memory_associations", "memory_queries", "memory_requests",
     "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
     "shared_knowledge", "chat_group_members", "lexeme_statistics", "lexicon", "lexeme_neighbours", "entries", "unindexed",
-    "facts", "fact_sources",
+    "facts", "fact_sources", "names",
 }  # fmt: skip
 
 # Their jobs come with the rows: 30,000 to index, 2,000 contexts, 5,000 requests of 50 users, 16,000 captures in 500 lanes.
@@ -89,6 +89,10 @@ insert into memoryd.facts (memory_id, user_id, family, slot, value)
 select id, user_id, 'taste', 'taste:' || content, content from agent_memory where user_id is not null;
 insert into memoryd.fact_sources (message_id, memory_id, said_at)
 select md5(memory_id::text)::uuid, memory_id, now() from memoryd.facts;
+
+insert into memoryd.names (message_id, user_id, key, name, found_by)
+select m.id, m.user_id, 'name' || m.message_index, 'Name' || m.message_index, 'rule'
+from conversation_messages m where m.user_id is not null;
 
 insert into documents (id, title, content) select md5('d' || n)::uuid, 'notes ' || n, 'x' from generate_series(1, 5000) n;
 insert into memory_chunks (document_id, chunk_index, chunk_text, access_level)
@@ -191,6 +195,8 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "associate later": (associate.LATER, (IDS,)),
     "facts read": (facts.READ, (IDS,)),
     "facts lock": (facts.LOCK, (IDS,)),
+    "facts forget names": (facts.FORGET_NAMES, (IDS,)),
+    "facts name": (facts.NAME, (IDS, ["a"] * 16, ["A"] * 16, [None] * 16, ["rule"] * 16)),
     "facts said": (facts.SAID, (IDS,)),
     "facts known": (facts.KNOWN, (IDS, ["taste"] * 16)),
     "facts sources": (facts.SOURCES, (IDS, IDS, [TIME] * 16)),
@@ -271,7 +277,7 @@ CALLS = {
     "build_context of a question": "select build_context('agent 1', 'How do we restart server 7 of agent 2?')",
     "explain_context": "select * from explain_context('agent 1', 'Did we restart server 7?')",
     "classify_message": "select * from classify_message('Should agent 2 restart the Server for Ann 1?')",
-    "counting used knowledge": "select memoryd.count_knowledge_uses(100)",
+    "counting what was used": "select memoryd.count_retrieved(100)",
     "recall of an agent": "select * from recall('deploy server', 'agent 1')",
     "recall of a user": "select * from recall('deploy server', 'agent 1', gen_random_uuid(), sources => '{memory}')",
     "recall of everything": "select * from recall('what was said of server 7')",
@@ -293,6 +299,11 @@ CALLS = {
     "a new memory": "insert into agent_memory (agent_id, content) values ('agent 1', 'x')",
     "new words": f"update agent_memory set content = 'y' where id = {ONE_MEMORY}",
     "a memory less": f"delete from agent_memory where id = {ONE_MEMORY}",
+    "names in a message of a user": (
+        "select memoryd.known_names('was Name7 here?', ' . was name7 here ? . ', null, md5('u7')::uuid)"
+    ),
+    "names that a user said": "select * from names_said(md5('u7')::uuid)",
+    "links that fade": "select memoryd.fade_links(now(), 100)",
     "facts of a message": (
         "select memoryd.forget_facts(array[(select message_id from memoryd.fact_sources "
         "where message_id > md5('m')::uuid order by message_id limit 1)])"

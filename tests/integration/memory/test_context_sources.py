@@ -245,7 +245,7 @@ async def test_knowledge_that_a_context_used_is_counted_once(scratch: asyncpg.Co
     for _ in range(3):
         await scratch.fetchval(BLOCK, HOW)
     assert await column(scratch, "select accessed_count from shared_knowledge where accessed_count > 0") == []
-    assert [await scratch.fetchval("select memoryd.count_knowledge_uses(2)") for _ in range(3)] == [2, 1, 0]
+    assert [await scratch.fetchval("select memoryd.count_retrieved(2)") for _ in range(3)] == [2, 1, 0]
     rows = await scratch.fetch(
         "select id, accessed_count, last_accessed_at from shared_knowledge where accessed_count > 0"
     )

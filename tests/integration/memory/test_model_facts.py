@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, date, datetime
 from typing import Any
-from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -14,41 +13,19 @@ import pytest
 from daemon.db.pool import Database
 from daemon.lifecycle import write_settings
 from daemon.settings import load_settings
-from handlers.facts import FactsHandler
-from handlers.shared.fact_finders import ModelFinder
-from handlers.shared.ports import Job
 from memory.facts.find import find_facts
 from memory.facts.stated import ATTRIBUTES, Stated, personal, stated_facts
 from providers.ports import STATED_ATTRIBUTES
-from tests.support.dreamers import Log, thinker
+from tests.support.dreamers import Log
+from tests.support.fact_chat import INSERT, TAKE, WEDNESDAY, Chat, jobs_of, reply
 from tests.support.openai_server import GARBAGE, OpenAIServer
 from tests.support.rows import column
 
-WEDNESDAY = datetime(2026, 11, 11, 10, tzinfo=UTC)
 LYON = ("home", "Lyon", "The user lives in Lyon.")
 SETTLED = "At long last my boxes are all unpacked in Lyon"
 """No rule fits this."""
 
-TAKE = """
-with taken as (delete from memoryd.jobs where topic = 'facts' returning id, topic, lane, ref, attempt, created_at)
-select * from taken order by id
-"""
 WAITING = "select * from memoryd.jobs where topic = 'facts' order by id"
-INSERT = """
-insert into conversation_messages (session_id, user_id, agent_id, role, content, created_at)
-values ($1, $2, 'alice', 'user', $3, $4)
-returning id
-"""
-CURRENT = "select content from agent_memory where user_id = $1 and superseded_by is null order by content"
-
-
-def jobs_of(rows: list[Any]) -> list[Job]:
-    return [Job(r["id"], r["topic"], r["lane"], r["ref"], None, 1, 0, r["created_at"]) for r in rows]
-
-
-def reply(*facts: tuple[str, str, str] | tuple[str, str, str, str]) -> str:
-    keys = ("attribute", "value", "sentence", "last_day")
-    return json.dumps({"facts": [dict(zip(keys, (*one, None), strict=False)) for one in facts]})
 
 
 @pytest.fixture
@@ -63,40 +40,6 @@ async def log() -> AsyncIterator[Log]:
     yield log
     for model in log.models:
         await model.close()
-
-
-class Chat:
-    """A user who talks, and a handler that asks the model."""
-
-    def __init__(
-        self, database: Database, provider: OpenAIServer, log: Log, *, calls: int | None = None
-    ) -> None:
-        self.database = database
-        self.provider = provider
-        self.user = uuid4()
-        self.session = uuid4()
-        finder = ModelFinder(thinker(database, provider, log, calls=calls))
-        self.handler = FactsHandler(reader=database, finder=finder)
-
-    async def say(self, text: str, answer: str = "", *, at: datetime = WEDNESDAY) -> UUID:
-        """A message, which is read as a worker does, and what the model answers. Returns the message's id."""
-        if answer:
-            self.provider.chat = lambda _: answer
-        [row] = await self.database.fetch(INSERT, self.session, self.user, text, at)
-        await self.read()
-        message: UUID = row["id"]
-        return message
-
-    async def read(self) -> None:
-        """Does the jobs that wait."""
-        jobs = jobs_of(await self.database.fetch(TAKE))
-        commit = await self.handler.prepare(jobs)
-        async with self.database.transaction() as connection:
-            await commit(connection, jobs)
-
-    async def known(self) -> list[str]:
-        """The memories of the user that stand."""
-        return [row["content"] for row in await self.database.fetch(CURRENT, self.user)]
 
 
 def shown(request: dict[str, Any]) -> dict[str, str]:

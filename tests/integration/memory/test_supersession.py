@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
+from daemon.db.pool import Database
+from handlers.shared.ports import RowsLocked
 from tests.support.acting import ANN, BOB, acting_as
+from tests.support.fact_chat import Chat
 from tests.support.index import index_rows
 from tests.support.refusals import refused
 from tests.support.rows import column, conclude, embedding, remember
@@ -251,3 +255,27 @@ async def test_metadata_of_any_kind_can_be_imported(scratch: asyncpg.Connection)
     ):
         memory = await remember(scratch, "x", user_id=ANN, metadata=json.dumps(fact | more))
         await scratch.execute("select memoryd.register_facts(array[$1::uuid])", memory)
+
+
+async def test_a_fact_that_is_replaced_while_another_is_read_is_replaced_once(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database: Database
+) -> None:
+    """A person corrects it, and says something else at the same moment: what is read waits, and replaces the newest."""
+    chat = Chat(database)
+    await chat.say("I live in Lyon")
+    lyon = await connection.fetchval("select id from agent_memory")
+    person = second.transaction()
+    await person.start()
+    ghent = await second.fetchval("select supersede_memory($1, 'The user lives in Ghent.')", lyon)
+    with pytest.raises(RowsLocked):
+        await chat.say("I live in Oslo", at=datetime.now(UTC) + timedelta(minutes=1))
+    await person.commit()
+    await connection.execute(
+        "select memoryd.read_for_facts(array_agg(id), array_agg(user_id)) from conversation_messages where content ~ 'Oslo'"
+    )
+    await chat.read()
+    rows = await connection.fetch("select id, content, superseded_by from agent_memory order by valid_from")
+    assert [row["content"] for row in rows] == [
+        f"The user lives in {town}." for town in ("Lyon", "Ghent", "Oslo")
+    ]
+    assert [row["superseded_by"] for row in rows] == [ghent, rows[2]["id"], None]

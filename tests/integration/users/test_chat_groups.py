@@ -2,82 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Sequence
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import asyncpg
 import pytest
 
 from tests.acceptance.test_documents import sql_blocks
 from tests.support.acting import ANN, BOB, CAT, DAN, acting_as
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.index import entries, index_rows, stale
+from tests.support.chat_groups import (
+    FOR_USER,
+    GARDEN,
+    GARDENS,
+    KITCHEN,
+    LINES,
+    RECALL,
+    exact,
+    found,
+    join,
+    leave,
+    snapshot,
+    talk,
+)
+from tests.support.index import index_rows
 from tests.support.isolation import index_world
 from tests.support.refusals import refused
-from tests.support.repository import ROOT
 from tests.support.rows import column, embedding, insert, remember, say
 from tests.support.schemas import connected
-from tests.support.statistics import miscounted
-from tests.support.waiting import ANSWERED, IDLE, until
-
-GARDEN, KITCHEN = UUID(int=0x6A), UUID(int=0x17)
-"""Ann, Bob and Cat are members of the garden; Cat also of the kitchen. Dan is a member of none."""
-
-LINES = {
-    "ann": (ANN, GARDEN, "the tulips stand by the lantern"),
-    "bob": (BOB, GARDEN, "the lantern needs a new candle"),
-    "agent": (None, GARDEN, "I ordered candles for the lantern"),
-    "cook": (CAT, KITCHEN, "the lantern hangs over the stove"),
-}
-GARDENS = {LINES[who][2] for who in ("ann", "bob", "agent")}
-RECALL = "select content from recall('lantern', match_count => 100)"
-FOR_USER = "select content from recall('lantern', user_id => $1, match_count => 100)"
-
-
-async def join(connection: asyncpg.Connection, chat: UUID, *users: UUID) -> None:
-    """Makes users members of a group."""
-    for user in users:
-        await insert(connection, "chat_group_members", {"chat_id": chat, "user_id": user})
-
-
-async def leave(connection: asyncpg.Connection, chat: UUID, user: UUID) -> None:
-    """Ends a membership."""
-    await connection.execute("delete from chat_group_members where chat_id = $1 and user_id = $2", chat, user)
-
-
-async def exact(connection: asyncpg.Connection) -> None:
-    """Checks that each message has exactly the entries that it should have, and that their words are counted right."""
-    while await connection.fetchval("select memoryd.fold_lexeme_changes()"):
-        pass
-    assert await stale(connection) == []
-    assert await miscounted(connection) == []
-
-
-async def talk(connection: asyncpg.Connection, *, indexed: bool = True) -> dict[str, UUID]:
-    """Two groups with what is said there, and lines of Ann's and Dan's alone. Returns the ids of the lines."""
-    for chat, name in ((GARDEN, "garden"), (KITCHEN, "kitchen")):
-        await insert(connection, "chat_groups", {"id": chat, "platform": "telegram", "group_name": name})
-    await join(connection, GARDEN, ANN, BOB, CAT)
-    await join(connection, KITCHEN, CAT)
-    said = {}
-    for who, (user, chat, text) in LINES.items():
-        role = "user" if user else "assistant"
-        said[who] = await say(connection, chat, text, user_id=user, chat_id=chat, role=role)
-    said["prompt"] = await say(connection, GARDEN, "guard the lantern", chat_id=GARDEN, role="system")
-    said["alone"] = await say(connection, uuid4(), "my own lantern", user_id=ANN)
-    said["stranger"] = await say(connection, uuid4(), "a stranger's lantern", user_id=DAN)
-    if indexed:
-        await index_world(connection)
-        await exact(connection)
-    return said
-
-
-async def found(connection: asyncpg.Connection, user: UUID | None, sql: str = RECALL) -> list[str]:
-    """What a call brings to an end user, in the order of the texts: each line once, or the test sees it."""
-    async with acting_as(connection, user):
-        return sorted(map(str, await column(connection, sql)))
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -174,12 +125,6 @@ async def test_who_leaves_sees_nothing_more_at_once(connection: asyncpg.Connecti
     assert await found(connection, BOB) == sorted(GARDENS)
     await join(connection, GARDEN, CAT)
     assert await found(connection, CAT) == sorted(GARDENS | {LINES["cook"][2]})
-
-
-async def snapshot(connection: asyncpg.Connection) -> Sequence[tuple[object, ...]]:
-    """All entries; none is out of date."""
-    await exact(connection)
-    return await entries(connection)
 
 
 async def test_members_come_and_go_without_a_new_index(connection: asyncpg.Connection) -> None:
@@ -373,145 +318,3 @@ async def test_the_example_in_the_documents_finds_what_it_says(connection: async
 
 
 # --- Many members, many messages, many at once.
-
-CROWD = """
-insert into chat_group_members (chat_id, user_id) select $1, md5('member ' || n)::uuid from generate_series(1, 1000) n;
-"""
-CROWD_SAYS = """
-insert into conversation_messages (session_id, user_id, chat_id, role, content)
-select $1, md5('member ' || n)::uuid, $1, 'user', 'member ' || n || ' saw lantern number ' || n from generate_series(1, 1000) n;
-"""
-
-
-async def test_a_thousand_members_find_what_one_of_them_said(connection: asyncpg.Connection) -> None:
-    await insert(connection, "chat_groups", {"id": GARDEN, "platform": "telegram"})
-    await connection.execute(CROWD, GARDEN)
-    await connection.execute(CROWD_SAYS, GARDEN)
-    await index_world(connection)
-    await exact(connection)
-    written = "select count(*) from memoryd.entries"
-    assert await connection.fetchval(written) == 2000
-    members = await column(
-        connection, "select md5('member ' || n)::uuid from generate_series(1, 1000, 250) n"
-    )
-    asked = "select content from recall('Who saw lantern number 777?', match_count => 1)"
-    for member in members:
-        assert await found(connection, UUID(str(member)), asked) == ["member 777 saw lantern number 777"]
-    assert await found(connection, ANN, asked) == []
-
-
-async def test_who_comes_and_goes_while_others_recall_sees_all_or_nothing(
-    connection: asyncpg.Connection, second: asyncpg.Connection
-) -> None:
-    """What a recall brings is what one moment's membership allows: all messages of the group, or none."""
-    said = await talk(connection)
-    assert said
-    done = asyncio.Event()
-
-    async def come_and_go() -> None:
-        for _ in range(40):
-            await join(second, GARDEN, DAN)
-            await leave(second, GARDEN, DAN)
-        done.set()
-
-    going = asyncio.create_task(come_and_go())
-    seen: set[tuple[str, ...]] = set()
-    while not done.is_set() or len(seen) < 1:
-        seen.add(tuple(await found(connection, DAN)))
-    await going
-    alone, together = ("a stranger's lantern",), tuple(sorted(GARDENS | {"a stranger's lantern"}))
-    assert seen <= {alone, together}
-    assert await found(connection, DAN) == list(alone)
-
-
-async def test_a_daemon_indexes_messages_for_the_members(
-    connection: asyncpg.Connection, daemon: DaemonProcess
-) -> None:
-    await talk(connection, indexed=False)
-    await until(connection, IDLE)
-    await exact(connection)
-    assert await connection.fetchval("select count(*) from memoryd.unindexed") == 0
-    request = {
-        "kind": "recall",
-        "user_id": BOB,
-        "query": "lantern",
-        "options": '{"sources": ["conversation"]}',
-    }
-    asked = await insert(connection, "memory_requests", request)
-    await until(connection, ANSWERED, asked)
-    answer = await connection.fetchval("select result from memory_requests where id = $1", asked)
-    assert sorted(one["content"] for one in json.loads(answer)) == sorted(GARDENS)
-    # The answer is a copy of what others said: an erasure takes it from there.
-    await connection.execute("select erase_user_memory($1)", ANN)
-    answer = await connection.fetchval("select result from memory_requests where id = $1", asked)
-    assert sorted(one["content"] for one in json.loads(answer)) == sorted(GARDENS - {LINES["ann"][2]})
-    await until(connection, IDLE)
-    await exact(connection)
-
-
-AS_BEFORE = """
-delete from memoryd.entries e using conversation_messages m
-where e.source = 'conversation' and e.id = m.id and e.scope = memoryd.group_scope(m.chat_id, m.role);
-update memoryd.entries set group_scope = null;
-"""
-
-
-async def test_messages_of_before_the_upgrade_are_indexed_for_the_members(
-    connection: asyncpg.Connection, daemons: Daemons
-) -> None:
-    await talk(connection)
-    await connection.execute(AS_BEFORE)
-    assert await found(connection, BOB) == [LINES["bob"][2]]
-    upgrade = (ROOT / "migrations" / "schema" / "0024_chat_group_members.sql").read_text("utf-8")
-    await connection.execute("delete from memoryd.jobs")
-    await connection.execute(upgrade[upgrade.index("insert into memoryd.jobs") :])
-    assert await connection.fetchval("select count(*) from memoryd.jobs") == len(LINES)
-    await daemons.start()
-    await until(connection, IDLE)
-    await exact(connection)
-    assert await found(connection, BOB) == sorted(GARDENS)
-
-
-async def test_a_member_cannot_speak_as_somebody_else(connection: asyncpg.Connection) -> None:
-    said = await talk(connection)
-    async with acting_as(connection, BOB):
-        for change in ("role = 'assistant'", "speaker = 'Ann'"):
-            assert (
-                await refused(
-                    connection, f"update conversation_messages set {change} where id = $1", said["bob"]
-                )
-            )[0] == "42501"
-        await connection.execute(
-            "update conversation_messages set content = 'gone' where id = $1", said["bob"]
-        )
-    async with acting_as(connection, ANN):
-        own = "update conversation_messages set speaker = 'Annie' where id = $1"
-        assert await connection.execute(own, said["alone"]) == "UPDATE 1"
-
-
-async def test_a_members_name_hides_no_rows_of_others(connection: asyncpg.Connection) -> None:
-    await talk(connection)
-    await remember(connection, "the lantern stands in the cellar", user_id=ANN)
-    await connection.execute("update conversation_messages set speaker = 'Lantern' where user_id = $1", BOB)
-    await index_world(connection)
-    asked = "select content from recall('where does the lantern stand', sources => '{memory}')"
-    assert await found(connection, ANN, asked) == ["the lantern stands in the cellar"]
-
-
-async def test_a_busy_group_hides_no_row_of_ones_own(connection: asyncpg.Connection) -> None:
-    """However the hash of the group's scope sorts beside that of the user's."""
-    users = [uuid4() for _ in range(6)]
-    await insert(connection, "chat_groups", {"id": GARDEN, "platform": "telegram", "group_name": "garden"})
-    await join(connection, GARDEN, *users)
-    for user in users:
-        await remember(connection, "a lantern and a stove", user_id=user)
-    await connection.execute(
-        "insert into conversation_messages (session_id, chat_id, user_id, role, content) "
-        "select $1, $1, $2, 'user', 'lantern and stove ' || n from generate_series(1, 700) n",
-        GARDEN,
-        BOB,
-    )
-    await index_world(connection)
-    asked = "select content from recall('lantern stove', sources => '{memory}')"
-    for user in users:
-        assert await found(connection, user, asked) == ["a lantern and a stove"]

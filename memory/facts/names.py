@@ -1,0 +1,161 @@
+"""Names in what a person says: of people, animals, organisations, projects and places.
+
+A name is known by what introduces it ("my sister Dora", "the Apollo project", "I work at Siemens"), in English, and for the
+commonest forms in German, French and Spanish; or by being written with a capital letter within a sentence. The latter says
+nothing of its kind, and is not looked at in German, which writes every noun so. Scripts without capital letters have no names
+here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from memory.facts.draft import NO_NAMES
+from memory.facts.sentences import spoken
+from memory.facts.words import LANGUAGES, NATIONALITIES, RELATIVES
+
+Kind = Literal["person", "animal", "organisation", "project", "place", "thing"]
+
+KINDS: Mapping[str, Kind] = {
+    "person": "person", "animal": "animal", "organisation": "organisation", "project": "project", "place": "place",
+    "thing": "thing",
+}  # fmt: skip
+MAX_NAMES = 10
+"""Of one message. A message with more is a list."""
+MAX_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name as it stands in the message, and of what kind of thing it is. None: not known."""
+
+    name: str
+    kind: Kind | None
+
+    @property
+    def key(self) -> str:
+        """By which it is looked up."""
+        return self.name.lower()
+
+
+_WORD = r"(?-i:[A-Z\u00c0-\u00d6\u00d8-\u00de])[\w'\u2019&-]*"
+_NAME = rf"(?P<v>{_WORD}(?: (?:{_WORD}|(?:de|la|van|von|der|den|del|al|bin|ben|of)(?= {_WORD}))){{0,3}})"
+_ANIMALS = ("dog", "cat", "puppy", "kitten", "horse", "parrot", "rabbit", "hamster")
+_PEOPLE = (
+    *(one for one in RELATIVES if one not in _ANIMALS),
+    "friends?", "colleagues?", "co-?workers?", "neighbou?rs?", "teammates?", "supervisor", "teacher", "coach", "tutor",
+    "client", "customer", "accountant", "lawyer", "dentist", "assistant", "student", "team lead", "girlfriend", "boyfriend",
+)  # fmt: skip
+_NAMED = r"(?:,|'s name is|,? (?:is )?(?:called|named))? "
+_ORGANISATIONS = (
+    r"company|startup|start-up|firm|agency|bank|school|university|employer|client|customer|club|band"
+)
+
+_CUES: tuple[tuple[Kind, str], ...] = (
+    ("person", rf"\b(?:my|our|his|her|their) (?:[\w-]+ )?(?:{'|'.join(_PEOPLE)}){_NAMED}{_NAME}"),
+    ("animal", rf"\b(?:my|our|an?|the) (?:[\w-]+ )?(?:{'|'.join(_ANIMALS)}){_NAMED}{_NAME}"),
+    ("person", rf"\b(?:my name is|call me|je m'appelle|me llamo|ich hei\u00dfe|mein name ist) {_NAME}"),
+    (
+        "person",
+        (rf"\b(?:meine?|ma|mon|mi) (?:mutter|vater|schwester|bruder|frau|mann|tochter|sohn|freundin|freund|chefin|chef|kollegin"
+        rf"|kollege|femme|mari|s\u0153ur|fr\u00e8re|m\u00e8re|p\u00e8re|fille|fils|amie?|hermana|hermano|madre|padre|hija|hijo"
+        rf"|esposa|esposo|amiga|amigo|jefe|jefa),? (?:hei\u00dft |s'appelle |se llama )?{_NAME}"),
+    ),
+    ("person", rf"\b(?:mr|mrs|ms|dr|prof|herr|frau|madame|monsieur|se\u00f1ora?)\.? {_NAME}"),
+    ("project", rf"\b(?:pro[jy]e[ck]to?|projet) (?:called |named |namens )?{_NAME}"),
+    ("project", rf"\b(?:the|our|my|this) {_NAME} project\b"),
+    ("organisation", rf"\b(?:{_ORGANISATIONS}) (?:is |was )?(?:called|named) {_NAME}"),
+    ("project", rf"\b(?:app|repo|repository|product|tool|library|game) (?:is )?(?:called|named) {_NAME}"),
+    ("place", rf"\b(?:town|city|village|suburb|island) (?:is )?(?:called|named|of) {_NAME}"),
+    (
+        "organisation",
+        (rf"\b(?:work(?:s|ed|ing)?|job|jobs|interned|interning|hired|offer|employed|arbeitet?|travaille|trabajo) "
+        rf"(?:now |currently )?(?:at|for|by|from|bei|f\u00fcr|chez|pour|para) {_NAME}"),
+    ),
+    ("organisation", rf"\b{_NAME}(?= (?-i:Inc|GmbH|Ltd|LLC|AG|Corp|SA|SARL|plc)\b)"),
+    (
+        "place",
+        (rf"\b(?:live|lives|living|lived|moved?|moving|relocat\w+|flew|fly|flying|travel\w*|trips?|born|grew up|based"
+        rf"|holidays?|vacation|apartment|flat|house|wohnt?e?|lebt?e?|habite|vis|vit|vive|vivo|zieht?e?) (?:back |over )?"
+        rf"(?:in|to|from|nach|aus|\u00e0|en|a|near) {_NAME}"),
+    ),
+)  # fmt: skip
+_BY_CUE = tuple((kind, re.compile(cue, re.IGNORECASE)) for kind, cue in _CUES)
+_WITHIN = re.compile(rf"(?<=[a-z0-9,)'\u2019\u00df-\u00ff] ){_NAME}")
+_GERMAN = re.compile(
+    r"\b(?:der|die|das|und|ist|nicht|ich|wir|ein|eine|dem|den|zu|mein|meine)\b", re.IGNORECASE
+)
+_NO_NAMES = (NO_NAMES - {"new", "old"}) | NATIONALITIES | frozenset(LANGUAGES) | frozenset({
+    "will", "may", "can", "my", "we", "you", "he", "she", "they", "it", "this", "that", "these", "if", "but", "and", "no",
+    "yes", "please", "thanks", "hi", "hello", "hey", "what", "why", "how", "when", "where", "who", "which", "is", "are", "do",
+    "does", "christmas", "easter", "halloween", "thanksgiving", "hanukkah", "ramadan", "god", "internet", "web", "pdf", "tv",
+    "ceo", "cto", "hr", "mom", "mum", "dad", "mummy", "daddy", "grandma", "grandpa", "one", "two", "three", "for", "so", "as",
+    "btw", "asap", "fyi", "i'm", "i've", "i'll", "i'd", "since", "because", "after", "before", "then", "now", "there",
+    "spring", "summer", "autumn", "winter", "january", "saturdays", "sundays", "mondays", "tuesdays", "wednesdays", "thursdays",
+    "fridays",
+})  # fmt: skip
+_ABBREVIATED = re.compile(r"\b(mr|mrs|ms|dr|prof)\.\s+", re.IGNORECASE)
+_ENDING = re.compile(r"(?:['\u2019]s?|['\u2019\-&]+)$")
+
+
+def find_names(text: str) -> list[Name]:
+    """The names in a message, in the order of their kinds of evidence, none twice."""
+    found: dict[str, Name] = {}
+    for sentence in spoken(_ABBREVIATED.sub(r"\1 ", text)):
+        for name in _in_sentence(sentence.strip()):
+            found.setdefault(name.key, name)
+    return list(found.values())[:MAX_NAMES]
+
+
+def stated_names(stated: Iterable[tuple[str, str]], *, text: str) -> list[Name]:
+    """The names that a language model gave, each with its kind, as far as the text has them as whole words."""
+    found: dict[str, Name] = {}
+    for name, kind in stated:
+        if kind not in KINDS or len(name) > MAX_CHARACTERS or _plain(name) in _NO_NAMES:
+            continue
+        # As the message writes it: whoever invents a name has none.
+        there = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+        if there is not None:
+            found.setdefault(there[0].lower(), Name(there[0], KINDS[kind]))
+    return list(found.values())[:MAX_NAMES]
+
+
+def _in_sentence(sentence: str) -> Iterator[Name]:
+    taken: list[tuple[int, int]] = []
+    for kind, cue in _BY_CUE:
+        for match in cue.finditer(sentence):
+            yield from _name(match, kind, taken)
+    words = [word for word in sentence.split()[1:] if not word.startswith("I")]
+    titled = sum(word[:1].isupper() for word in words)
+    # A heading, or shouting: capital letters say nothing.
+    if _GERMAN.search(sentence) or (len(words) > 2 and 3 * titled > 2 * len(words)):
+        return
+    for match in _WITHIN.finditer(sentence):
+        yield from _name(match, None, taken)
+
+
+def _name(match: re.Match[str], kind: Kind | None, taken: list[tuple[int, int]]) -> Iterator[Name]:
+    """The name of a match, unless it has none, or a part of it is taken; and then it is taken."""
+    start, end = match.span("v")
+    if any(start < other and begin < end for begin, other in taken):
+        return
+    words = match["v"].split()
+    while words and _plain(words[0]) in _NO_NAMES:
+        words = words[1:]
+    for place, word in enumerate(words):
+        if _plain(word) in _NO_NAMES:
+            words = words[:place]
+            break
+    name = _ENDING.sub("", " ".join(words))
+    letters = sum(char.isalpha() for char in name)
+    if letters < 2 or len(name) > MAX_CHARACTERS or (kind is None and name.isupper()):
+        return
+    taken.append((start, end))
+    yield Name(name, kind)
+
+
+def _plain(word: str) -> str:
+    return _ENDING.sub("", word.lower())

@@ -1,0 +1,157 @@
+"""Whom and what a user names: known from the message on, to the trigger and to names_said(); gone with the message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from daemon.db.pool import Database
+from tests.support.acting import BOB, acting_as
+from tests.support.dreamers import Log
+from tests.support.fact_chat import WEDNESDAY, Chat, reply
+from tests.support.openai_server import GARBAGE, OpenAIServer
+from tests.support.refusals import refused
+from tests.support.rows import column
+
+PATTERNS = "select array_agg(distinct pattern) from classify_message($1)"
+SAID = "select name, kind, messages from names_said($1)"
+
+
+@pytest.fixture
+def provider() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[Log]:
+    log = Log()
+    yield log
+    for model in log.models:
+        await model.close()
+
+
+async def said(connection: asyncpg.Connection, chat: Chat) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in await connection.fetch(SAID, chat.user)]
+
+
+async def test_names_by_rule_are_known_until_their_message_goes(
+    connection: asyncpg.Connection, database: Database
+) -> None:
+    chat = Chat(database)
+    await chat.say("My sister Dora plays the tuba")
+    later = await chat.say("On Friday Dora joins the Apollo project", at=WEDNESDAY + timedelta(hours=1))
+    await chat.say("def Nobody(): pass  # Martin", at=WEDNESDAY + timedelta(hours=2))
+    assert await said(connection, chat) == [("Dora", "person", 2), ("Apollo", "project", 1)]
+    async with acting_as(connection, chat.user):
+        assert [tuple(r)[:2] for r in await connection.fetch("select * from names_said()")] == [
+            ("Dora", "person"), ("Apollo", "project"),
+        ]  # fmt: skip
+        for message, shows in (
+            ("Dora is late", True),
+            ("and what of dora's tuba", True),
+            ("DORA!! where", False),
+            ("What about adoration", False),
+        ):
+            assert ("names" in (await connection.fetchval(PATTERNS, message) or [])) is shows, message
+    # To others it says nothing.
+    async with acting_as(connection, BOB):
+        assert await connection.fetch("select * from names_said()") == []
+        assert await connection.fetch("select * from names_said($1)", chat.user) == []
+        assert "names" not in (await connection.fetchval(PATTERNS, "Dora is late") or [])
+        assert (await refused(connection, "select * from memoryd.names"))[0] == "42501"
+    assert (await refused(connection, "select * from names_said($1, -1)", chat.user))[0] == "22023"
+    # Read again, it is the same; changed or deleted, it is gone.
+    await connection.execute(
+        "select memoryd.read_for_facts(array_agg(id), array_agg(user_id)) from conversation_messages"
+    )
+    await chat.read()
+    assert await said(connection, chat) == [("Dora", "person", 2), ("Apollo", "project", 1)]
+    await connection.execute("update conversation_messages set content = 'I met Tom' where id = $1", later)
+    await chat.read()
+    assert await said(connection, chat) == [("Tom", None, 1), ("Dora", "person", 1)]
+    await connection.execute("delete from conversation_messages where id = $1", later)
+    assert await said(connection, chat) == [("Dora", "person", 1)]
+    await connection.execute(
+        "insert into memory_settings (user_id, memory_enabled) values ($1, false)", chat.user
+    )
+    assert await said(connection, chat) == []
+    await connection.execute("select erase_user_memory($1)", chat.user)
+    assert await connection.fetchval("select count(*) from memoryd.names") == 0
+
+
+async def test_an_import_brings_names_and_no_fact_twice(
+    connection: asyncpg.Connection, database: Database
+) -> None:
+    chat = Chat(database)
+    await chat.say("My sister Dora lives in Ghent and I live in Lyon")
+    facts = await chat.known()
+    names = await said(connection, chat)
+    assert len(names) == 3
+    export = json.loads(await connection.fetchval("select export_user_memory($1)", chat.user))["tables"]
+    await connection.execute("select erase_user_memory($1)", chat.user)
+    await connection.execute("delete from memoryd.jobs")
+    for table in ("conversation_sessions", "conversation_messages", "agent_memory"):
+        await connection.execute(
+            "select memoryd.import_rows($1, $1, $2, $3)", chat.user, table, json.dumps(export[table])
+        )
+    await chat.read()
+    assert await said(connection, chat) == names
+    assert await chat.known() == facts
+    assert await column(connection, "select metadata ->> 'count' from agent_memory") == ["1"] * len(facts)
+
+
+async def test_a_language_model_names_what_the_message_has(
+    connection: asyncpg.Connection, database: Database, provider: OpenAIServer, log: Log
+) -> None:
+    chat = Chat(database, provider, log)
+    await chat.say(
+        "I met tom at the zorblax launch in Lyon",
+        reply(
+            names=[
+                ("Tom", "person"),
+                ("Zorblax", "project"),
+                ("Lyon", "place"),
+                ("Mallory", "person"),
+                ("launch", "planet"),
+            ]
+        ),
+    )
+    assert sorted(await said(connection, chat)) == [
+        ("Lyon", "place", 1), ("tom", "person", 1), ("zorblax", "project", 1),
+    ]  # fmt: skip
+    assert set(await column(connection, "select found_by from memoryd.names")) == {"openai/any"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "of course: Dora!",
+        '{"facts": [], "names": [{"name": "' + "x" * 61 + '", "kind": "person"}]}',
+        '{"facts": [], "names": [{"name": "\\u0000 ", "kind": "person"}]}',
+        '{"facts": [], "names": ["Dora"]}',
+        json.dumps({"facts": [], "names": [{"name": "Dora", "kind": "person"}] * 11}),
+    ],
+)
+async def test_the_rules_names_stand_where_the_reply_is_of_no_use(
+    connection: asyncpg.Connection, database: Database, provider: OpenAIServer, log: Log, answer: str
+) -> None:
+    chat = Chat(database, provider, log)
+    await chat.say("I saw that Dora was here", answer)
+    assert await said(connection, chat) == [("Dora", None, 1)]
+    assert len(provider.requests) == 2  # asked once more, then not again
+
+
+async def test_the_rules_names_stand_without_budget_and_in_an_outage(
+    connection: asyncpg.Connection, database: Database, provider: OpenAIServer, log: Log
+) -> None:
+    chat = Chat(database, provider, log, calls=1)
+    provider.script(GARBAGE)
+    await chat.say("I saw that Dora was here", reply(names=[("Dora", "person")]))
+    await chat.say("I saw that Nora was here", reply(names=[("Nora", "person")]))
+    assert len(provider.requests) == 1
+    assert await said(connection, chat) == [("Dora", None, 1), ("Nora", None, 1)]
