@@ -2,7 +2,7 @@
 --
 -- They are found with the owner's rights, in scopes that are open to the caller, and in scope 0 (what is
 -- shared) only what the caller is granted (memoryd.may_find). The rows themselves are read with the caller's
--- own rights. Clients can call only memoryd.find() (rank.sql) and memoryd.candidate_memories(), which check
+-- own rights. Clients can call only memoryd.find() (search.sql) and memoryd.candidate_memories(), which check
 -- who calls.
 --
 -- A passage is named by its ctid: all functions here are stable, so they see the table as one and the same

@@ -1,0 +1,138 @@
+-- What ranking asks of the candidates: read from their entries, or from rows that are not indexed yet.
+
+-- Whether a row is one of those asked for: of this user (null: of any), only without an owner (p_unowned),
+-- for this agent (null: for any). Inlined.
+create or replace function memoryd.is_asked_for(
+    p_owner uuid, p_for_agent text, p_is_current boolean, p_user uuid, p_unowned boolean, p_agent text)
+returns boolean
+language sql immutable parallel safe
+return p_is_current
+    and (p_user is null or p_owner = p_user)
+    and (not p_unowned or p_owner is null)
+    and (p_agent is null or p_for_agent is null or p_for_agent = p_agent);
+
+-- Rows that are not indexed yet, since they were written a moment ago: 200, and of 4,000 that came with an
+-- embedding the nearest 64. They are weighed here.
+create or replace function memoryd.fresh_passages(
+    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
+    p_groups bigint[], p_embedding vector)
+returns table (source text, id uuid, scope bigint, embedding vector, weights sparsevec, length integer,
+               asks boolean, says_when boolean, owner_id uuid, agent_id text, is_current boolean,
+               expires_at timestamptz, session_id uuid, "position" integer, speaker text, role text,
+               created_at timestamptz, weight double precision)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    return query
+    with waiting as materialized (
+        (select u.source, u.id, u.scope from memoryd.unindexed u
+         where (p_scopes is null or u.scope = any(p_scopes)) and u.source = any(p_sources)
+           and memoryd.is_found_here(u.scope, case when u.source = 'knowledge' then u.scope end, p_scopes)
+         limit 200)
+        union
+        (select g.source, g.id, g.scope
+         from (select u.source, u.id, u.scope from memoryd.unindexed u
+               where u.given and (p_scopes is null or u.scope = any(p_scopes))
+                 and u.source = any(p_sources) and p_embedding is not null
+                 and memoryd.is_found_here(
+                     u.scope, case when u.source = 'knowledge' then u.scope end, p_scopes)
+               limit 4000) g
+         cross join lateral (
+             select t.given_embedding from memoryd.searchable t where t.source = g.source and t.id = g.id
+         ) r
+         order by r.given_embedding <=> p_embedding
+         limit 64)
+    ), fresh as materialized (
+        select s.*, w.scope as found_in, left(s.searched_text, 8192) as text, row_number() over () as place
+        from (-- A message in a group waits in two scopes.
+              select distinct on (n.source, n.id) n.* from waiting n
+              order by n.source, n.id, n.scope = any(p_groups) desc) w
+        cross join lateral (
+            select t.* from memoryd.searchable t
+            where t.source = w.source and t.id = w.id
+              and memoryd.may_find(p_caller, p_access, w.scope, t.owner_id, t.access_level,
+                                   t.visibility_tags, t.row_metadata)
+        ) s
+    ), columns as (
+        select array_agg(f.text order by f.place) as texts,
+               array_agg(case when f.session_id is not null then f.created_at end order by f.place) as dates,
+               array_agg(f.speaker order by f.place) as speakers
+        from fresh f
+    )
+    select f.source, f.id, f.found_in, f.given_embedding, w.weights, w.length, memoryd.asks(f.text),
+           memoryd.says_when(f.text), f.owner_id,
+           f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.role, f.created_at,
+           f.weight
+    from columns c
+    cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
+    join fresh f on f.place = w.place;
+end
+$$;
+
+-- Which part of what each of these messages says was replaced since: of the facts that were found in it,
+-- those that another has replaced, from 0 to 1. Such a message is still found, but below what is true now.
+-- Messages without facts have no row.
+create or replace function memoryd.replaced_parts(p_messages uuid[])
+returns table (id uuid, part double precision)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+    select f.message_id, avg((m.superseded_by is not null)::integer)::double precision
+    from memoryd.fact_sources f join public.agent_memory m on m.id = f.memory_id
+    where f.message_id = any(p_messages)
+    group by f.message_id;
+end
+$$;
+
+-- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
+-- any) or of these groups, for this agent, with these metadata; and in groups nothing of members who have
+-- switched memory off. meets: whether it meets the conditions. A message that does not is no result, but its
+-- words count for the messages beside it.
+create or replace function memoryd.read_passages(
+    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
+    p_groups bigint[], p_places tid[], p_embedding vector, p_user uuid, p_unowned boolean, p_agent text,
+    p_filter jsonb, p_conditions memoryd.conditions)
+returns table (number bigint, place tid, source text, id uuid, weights sparsevec, similarity double precision,
+               length integer, row_length integer, asks boolean, says_when boolean, session_id uuid,
+               "position" integer, speaker text, role text, created_at timestamptz, weight double precision,
+               meets boolean)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    sought constant halfvec := l2_normalize(p_embedding)::halfvec;
+begin
+    return query
+    select row_number() over (), r.place, r.source, r.id,
+           r.weights, 1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
+           r.session_id, r.position, r.speaker, r.role, r.created_at, r.weight,
+           memoryd.meets(p_conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
+    from (select e.ctid as place, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
+                 e.asks, e.says_when, e.owner_id,
+                 e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
+                 e.speaker, e.role, e.created_at, e.weight::double precision as weight
+          from memoryd.entries e
+          where e.ctid = any(p_places)
+          union all
+          select null, f.source, f.id, f.scope, f.weights, l2_normalize(f.embedding)::halfvec, f.length,
+                 f.length, f.asks, f.says_when, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current,
+                 f.expires_at, f.session_id, f.position,
+                 f.speaker, f.role, f.created_at, f.weight
+          from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_embedding) f) r
+    where memoryd.is_asked_for(
+              r.owner_id, r.agent_id,
+              case when (p_conditions).as_of is null
+                   then r.is_current and (r.expires_at is null or r.expires_at > now())
+                   else memoryd.stood(
+                       p_conditions, r.source, r.id, r.is_current, r.created_at, r.expires_at) end,
+              case when r.scope <> all (p_groups) then p_user end, p_unowned, p_agent)
+      and (r.scope <> all (p_groups) or not memoryd.memory_is_off(r.owner_id))
+      and memoryd.in_context(r.grants_metadata)
+      and (p_filter = '{}' or exists (
+          select from memoryd.searchable s
+          where s.source = r.source and s.id = r.id and s.metadata @> p_filter));
+end
+$$;
