@@ -16,7 +16,7 @@ from typing import Literal
 
 from daemon.db.pool import Database
 from daemon.ingest import store
-from daemon.ingest.files import File, is_there, look_at, read
+from daemon.ingest.files import File, LocalFiles, Source
 from daemon.ingest.store import Ownership, ReadFile, Refused
 from providers.ports import Parser, Unreadable
 
@@ -50,7 +50,11 @@ class ParserUnavailable(Exception):  # noqa: N818 - a condition that passes
 class Ingest:
     """Takes files in, for one owner."""
 
-    def __init__(self, *, database: Database, parser: Parser, owned: Ownership) -> None:
+    def __init__(
+        self, *, database: Database, parser: Parser, owned: Ownership, source: Source | None = None
+    ) -> None:
+        """`source`: where the files are, if not on this machine."""
+        self._source = source or LocalFiles()
         self._database = database
         self._parser = parser
         self._owned = owned
@@ -69,7 +73,7 @@ class Ingest:
         files: list[File] = []
         for path in paths:
             try:
-                files.append(await asyncio.to_thread(look_at, path))
+                files.append(await asyncio.to_thread(self._source.look_at, path))
             except Unreadable as error:
                 yield Outcome(path, "rejected", str(error))
         user = self._owned.user
@@ -86,7 +90,7 @@ class Ingest:
             if other is None:
                 same[file.digest] = file.name
                 wanted.append(file)
-            elif file.name not in known and other not in moves and not is_there(other):
+            elif file.name not in known and other not in moves and not self._source.is_there(other):
                 moves[other] = file.name
                 yield Outcome(file.path, "moved", f"It was {other}.")
             else:
@@ -114,7 +118,7 @@ class Ingest:
     async def _read(self, file: File) -> ReadFile | Outcome:
         try:
             async with self._places:
-                content, now = await asyncio.to_thread(read, file.path)
+                content, now = await asyncio.to_thread(self._source.read, file.path)
                 try:
                     return ReadFile(now, await self._parser.parse(content, file.path.name))
                 except OSError as error:
