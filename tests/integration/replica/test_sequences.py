@@ -80,6 +80,7 @@ delete from memoryd.replica_files;
 update memoryd.replica set leased_until = '-infinity', daemon_id = null, trouble = null;
 delete from memoryd.jobs
 """
+PROCESSED = "update documents set status = 'active' where status = 'processing'"
 LIVE = """
 select id, title, content, status, replica_path from documents where status <> 'deleted' order by created_at, id
 """
@@ -207,10 +208,7 @@ class World:
                 if row["id"] not in {said.id for said in self.replicated.files().values()}:
                     self.alive |= set(re.findall(r"<\d+>", row["content"] or ""))
                 await self.database.execute("select memoryd.restore_document($1)", row["id"])
-                await self.database.execute(
-                    "update documents set status = 'active' where id = $1 and status = 'processing'",
-                    row["id"],
-                )
+                await self.database.execute(PROCESSED)
             return
         conflicts = await self.database.fetch(
             "select c.id, c.content, d.content as mine from memoryd.replica_conflicts c "
@@ -227,6 +225,7 @@ class World:
                 else "select memoryd.end_conflicts(array[$1::uuid])"
             )
             await self.database.execute(sql, row["id"])
+            await self.database.execute(PROCESSED)
 
     async def check(self) -> None:
         """Both sides are the same, nothing is lost, the Index is true, and there is nothing more to do."""
