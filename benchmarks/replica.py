@@ -108,8 +108,13 @@ def files(root: Path) -> list[Path]:
     return sorted(root.glob("documents/*/*.md"))
 
 
-async def measure_edits(connection: asyncpg.Connection, root: Path, number: int, *, mark: str) -> list[float]:
-    """Seconds from a save until recall finds it. `mark`: what the words begin with that are looked for."""
+async def measure_edits(
+    connection: asyncpg.Connection, root: Path, number: int, *, mark: str, pause: float = 0.0
+) -> list[float]:
+    """Seconds from a save until recall finds it. `mark`: what the words begin with that are looked for.
+
+    `pause`: before each further save.
+    """
     random_ = random.Random(7)
     paths = files(root)
     took = []
@@ -120,6 +125,7 @@ async def measure_edits(connection: asyncpg.Connection, root: Path, number: int,
         while not await connection.fetchval(FOUND, word):
             await asyncio.sleep(0.02)
         took.append(time.perf_counter() - began)
+        await asyncio.sleep(pause)
     return took
 
 
@@ -168,7 +174,10 @@ async def measure(url: str, options: dict[str, Any]) -> dict[str, object]:
         async with daemon(url, replica=root) as running:
             process = psutil.Process(running.process.pid)
             await wait_for(connection, SYNCED, last, pause=0.1)
-            among = await measure_edits(connection, root, int(options["edits"]), mark="zr")
+            await asyncio.sleep(10)  # the pass that the beginning of the watch asks for
+            among = await measure_edits(
+                connection, root, int(options["edits"]), mark="zr", pause=options["pause"]
+            )
             await asyncio.sleep(20)  # until nothing is left to do
             before, clock = process.cpu_times(), time.perf_counter()
             await asyncio.sleep(options["seconds"])
@@ -204,6 +213,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--folder", type=Path, help="where the files are; not given: in the folder for temporary files"
+    )
+    parser.add_argument(
+        "--pause", type=float, default=2.0, help="seconds between two edits among the files at rest"
     )
     parser.add_argument("--seconds", type=float, default=120.0, help="how long it is watched")
     options = parser.parse_args()

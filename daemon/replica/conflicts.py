@@ -71,7 +71,9 @@ class Conflicts:
         """
         left = dict(gone)
         for one in sorted(conflicts.values(), key=lambda one: one.made, reverse=True):
-            if (one.id in paths or one.id not in state.conflicts) and left.pop(one.document, None) is not None:
+            if (one.id in paths or one.id not in state.conflicts) and left.pop(
+                one.document, None
+            ) is not None:
                 await self._store.take_conflict(one.id)
                 state.report.counts["resolved"] += 1
                 state.report.again = True

@@ -15,11 +15,14 @@ class Due:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._files_event = asyncio.Event()
         self._paths: set[str] = set()
+        self._rows = False
         self._everything_at = 0.0
 
     def rows(self) -> None:
         """Documents or entries changed."""
+        self._rows = True
         self._event.set()
 
     def paths(self, paths: Collection[str] | None) -> None:
@@ -29,23 +32,37 @@ class Due:
         else:
             self._paths.update(paths)
         self._event.set()
+        self._files_event.set()
 
     def everything(self, *, after: float = 0.0) -> None:
         """In so many seconds, or earlier, all files are looked at."""
         self._everything_at = min(self._everything_at, time.monotonic() + after)
 
-    def take(self) -> set[str] | None:
-        """The paths to look at, for a pass that begins now; None: all. When all are due again is to be said anew then."""
-        self._event.clear()
-        paths, self._paths = self._paths, set()
-        if time.monotonic() < self._everything_at:
-            return paths
-        self._everything_at = float("inf")
-        return None
+    def take(self) -> tuple[set[str] | None, bool]:
+        """For a pass that begins now: the paths to look at, and whether rows have changed.
 
-    async def wait(self, seconds: float) -> None:
-        """Until something is due, but no longer than this."""
+        None: all paths. When they are due again is to be said anew then.
+        """
+        self._event.clear()
+        self._files_event.clear()
+        paths, self._paths = self._paths, set()
+        rows, self._rows = self._rows, False
+        if time.monotonic() < self._everything_at:
+            return paths, rows
+        self._everything_at = float("inf")
+        return None, True
+
+    async def wait(self, seconds: float, *, rows: bool) -> None:
+        """Until something is due, but no longer than this. `rows`: then they are, in case that nobody was told of a change."""
         seconds = min(seconds, max(0.0, self._everything_at - time.monotonic()))
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
+        except TimeoutError:
+            self._rows |= rows
+
+    async def rest(self, seconds: float) -> None:
+        """So long nothing is done about rows; what people do ends it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._files_event.wait()

@@ -46,15 +46,22 @@ class Looking:
         self._remembered = Remembered(reading.seen)
         self._not_quiet: set[str] = set()
         self._changed: Collection[str] = ()
+        self._has_rows_left = False
 
-    async def look(self, replica: UUID, changed: Collection[str] | None = None) -> State:
+    async def look(
+        self, replica: UUID, changed: Collection[str] | None = None, *, rows: bool = True
+    ) -> State:
         """What both sides have; of the folder only what is at these paths, and what else they concern, unless it is None.
 
-        Raises FolderUnavailable.
+        `rows`: documents may have changed. Raises FolderUnavailable.
         """
         self._changed = [path for path in changed or () if is_text(path)]
         paths = self._remembered.paths(self._changed)
-        some = None if paths is None or changed is None else await self._look_at(replica, paths)
+        some = (
+            None
+            if paths is None or changed is None
+            else await self._look_at(replica, paths, rows=rows or self._has_rows_left)
+        )
         sight = await self._look_at_all(replica) if some is None else some
         listing, files, known = sight.listing, sight.files, sight.known
         # Once more: if the folder was unmounted meanwhile, nothing is gone.
@@ -112,16 +119,29 @@ class Looking:
     async def recall(self, state: State, documents: Iterable[UUID]) -> None:
         """Asks again for what is known of these documents' files, where it was not kept."""
         wanted = [document for document in documents if document not in state.bases]
-        for base in await self._store.files_of(wanted) if len(state.files.quiet) else []:
-            if base.path in state.files.quiet:
+        for base in await self._store.files_of(wanted) if state.files.quiet else []:
+            if self._was_quiet(base, state.files):
                 state.bases[base.document] = base
                 state.paths[base.document] = base.path
-                state.files.known.copy(base.path, state.files.quiet)
-                del state.files.quiet[base.path]
+                state.files.known.copy(base.path, self._reading.seen)
+                state.files.quiet -= 1
+
+    def _was_quiet(self, base: Base, files: Files) -> bool:
+        seen, path = self._reading.seen, base.path
+        return (
+            path not in files.known
+            and path not in files.unknown
+            and seen.names(path, base.document)
+            and seen.has_hash(path, base.file)
+        )
 
     def leave(self, state: State) -> None:
         """The pass has ended as it should: the next one may begin with what it found."""
         self._remembered.leave(state, self._not_quiet, self._changed)
+        report = state.report
+        is_left = report.again or report.failures > 0
+        # A document whose file settles is compared when it has.
+        self._has_rows_left = is_left or (report.waits and state.due != [])
 
     async def _look_at_all(self, replica: UUID) -> _Sight:
         listing = await asyncio.to_thread(self._list, replica)
@@ -133,7 +153,7 @@ class Looking:
             known += [base for base in some if not _is_quiet(base, files)]
         return _Sight(listing, files, known, None)
 
-    async def _look_at(self, replica: UUID, paths: set[str]) -> _Sight | None:
+    async def _look_at(self, replica: UUID, paths: set[str], *, rows: bool) -> _Sight | None:
         """What is at these paths, and at those where the same documents have other files; None: that is too much."""
         due: list[UUID] | None = None
         concerned: set[UUID] = set()
@@ -150,7 +170,7 @@ class Looking:
             files = await asyncio.to_thread(self._reading.files, listing, of=looked)
             self._remembered.look(more, wanted)
             if due is None:
-                due = await self._store.to_compare(())
+                due = await self._store.to_compare(()) if rows else []
                 concerned = {*due, *await self._store.conflict_documents()}
             concerned |= {one for path in files.known if (one := files.known[path].id) is not None}
             if len(concerned) > MOST:
@@ -189,6 +209,6 @@ def _is_quiet(base: Base, files: Files) -> bool:
         and known.has_hash(path, base.file)
     )
     if is_quiet:
-        files.quiet.copy(path, known)
+        files.quiet += 1
         del known[path]
     return is_quiet

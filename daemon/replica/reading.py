@@ -29,8 +29,8 @@ class Files:
     """The files of a replica as they are now."""
 
     known: KnownFiles = field(default_factory=KnownFiles)
-    quiet: KnownFiles = field(default_factory=KnownFiles)
-    """Those of `known` with which there is nothing to do: they are taken out of it."""
+    quiet: int = 0
+    """How many were in `known` with which there is nothing to do: they are taken out of it."""
     unread: dict[str, Known] = field(default_factory=dict)
     """Files that are no text."""
     unknown: set[str] = field(default_factory=set)

@@ -107,7 +107,8 @@ class Replica:
         pauses, prepared = Pauses(self._scan_seconds), False
         self._due.everything()
         while True:
-            changed = self._due.take()
+            changed, rows = self._due.take()
+            waits = False
             try:
                 if not prepared:
                     await self._resume()
@@ -115,7 +116,9 @@ class Replica:
                     prepared = True
                     self._unavailable.clear()
                     self._available.set()
-                report, took = await self._pass(sync, replica, changed if self._place.is_told() else None)
+                report, took = await self._pass(
+                    sync, replica, changed if self._place.is_told() else None, rows=rows
+                )
                 await self._keep_bookmark()
             except FolderUnavailable as error:
                 await self._tell(str(error))
@@ -126,6 +129,7 @@ class Replica:
             else:
                 await self._tell(None)
                 wait = pauses.after(report, took=took, is_told=self._place.is_told())
+                waits = report.waits
                 if report.is_whole:
                     self._due.everything(after=pauses.rest)
                 if report.error is not None and wait:
@@ -134,11 +138,13 @@ class Replica:
                         "replica_write_failed", files=report.failures, error=name, again_seconds=wait
                     )
             if wait:
-                await self._due.wait(wait)
+                await self._due.wait(wait, rows=not waits)
 
-    async def _pass(self, sync: Sync, replica: UUID, changed: Collection[str] | None) -> tuple[Report, float]:
+    async def _pass(
+        self, sync: Sync, replica: UUID, changed: Collection[str] | None, *, rows: bool
+    ) -> tuple[Report, float]:
         began = time.perf_counter()
-        report = await sync.run(replica, changed)
+        report = await sync.run(replica, changed, rows=rows)
         took = time.perf_counter() - began
         if any(report.counts.values()):
             counts = {name: count for name, count in report.counts.items() if count}
@@ -157,7 +163,7 @@ class Replica:
             )
         self._asked, self._asked_entries, self._left_out = report.asked, report.asked_entries, left_out
         # While documents arrive all the time, passes take half of the time at most.
-        await asyncio.sleep(min(took, LONGEST_REST_SECONDS))
+        await self._due.rest(min(took, LONGEST_REST_SECONDS))
         return report, took
 
     async def _tell(self, trouble: str | None) -> None:

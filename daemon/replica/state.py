@@ -11,7 +11,7 @@ from enum import Enum
 from uuid import UUID
 
 from daemon.replica.folder import Changed, Folder, Listing
-from daemon.replica.known import Known
+from daemon.replica.known import Known, KnownFiles
 from daemon.replica.reading import Files, Reading
 from daemon.replica.store import Base, Store
 from memory.replica_names import key
@@ -118,7 +118,7 @@ class State:
 
     def number(self) -> int:
         """Of documents' own files that are known."""
-        return len(self.bases) + len(self.files.quiet)
+        return len(self.bases) + self.files.quiet
 
     def look_everywhere(self) -> None:
         """This pass looks at some files and does not find one: the next pass looks at all, before anything is done."""
@@ -139,6 +139,13 @@ class State:
         self.report.asked = len(waiting)
         if any(one.confirmed or one.document in self.paths for one in waiting):
             self.look_everywhere()
+
+    def release(self) -> None:
+        """Lets go of what nothing that follows in the pass asks for: of 100,000 files that is much."""
+        root = Listing()
+        root.files.update((path, self.listing.files[path]) for path in self.listing.files if "/" not in path)
+        # The listing itself may be the folder's own.
+        self.listing, self.files.known, self.taken = root, KnownFiles(), Taken(lambda: ())
 
     def known(self, document: UUID) -> Known | None:
         """The file of a document."""

@@ -42,7 +42,7 @@ from memoryd.replica_files f cross join memoryd.replica r
 where f.path = any($1) or (f.document_id = any($2) and f.conflict_id is null)
 """
 CONFLICT_DOCUMENTS = "select distinct c.document_id from memoryd.replica_conflicts c"
-FILES_AT_ONCE = 10_000
+FILES_AT_ONCE = 2_000
 """A whole answer of the database and what is made of it are not both in memory."""
 OWNERS = "select d.id, d.user_id from public.documents d where d.id = any($1)"
 TO_COMPARE = "select d from memoryd.documents_to_compare($1) d"

@@ -81,12 +81,15 @@ class Sync:
         await asyncio.to_thread(self._folder.check, replica)
         await asyncio.to_thread(self._folder.clean)
 
-    async def run(self, replica: UUID, changed: Collection[str] | None = None) -> Report:
+    async def run(
+        self, replica: UUID, changed: Collection[str] | None = None, *, rows: bool = True
+    ) -> Report:
         """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises.
 
-        `changed`: it looks only at what is at these paths, and at what an earlier pass left; None: at everything.
+        `changed`: it looks only at what is at these paths, and at what an earlier pass left; None: at everything. `rows`:
+        documents may have changed too.
         """
-        state = await self._looking.look(replica, changed)
+        state = await self._looking.look(replica, changed, rows=rows)
         self._collections.claim(state)
         conflicts = await self._store.conflicts()
         new, conflict_paths = await self._looking.match(state, conflicts)
@@ -101,8 +104,9 @@ class Sync:
         await self._conflicts.end_deleted(state, conflicts, conflict_paths)
         await self._add(state, new)
         await self._collections.run(state)
-        await self._index.run(state)
         await self._left_out.tell(state)
+        state.release()
+        await self._index.run(state)
         self._looking.leave(state)
         return state.report
 

@@ -136,14 +136,20 @@ class Replicated:
         self._replica: UUID | None = None
         self._leased_until = 0.0
         self._before: dict[str, tuple[int, ...]] = {}
+        self._passes = 0
 
     async def once(self, *, is_whole: bool = False) -> Report:
         """One pass. It looks at what has changed in the folder since the last one, as the system tells a daemon."""
         changed = None if is_whole else self._changed()
+        # Who is told of files may be told of rows a moment later.
+        self._passes += 1
+        rows = not changed or self._passes % 2 == 0
         try:
-            return await self._once(changed)
+            report = await self._once(changed, rows=rows)
         finally:
             self._before = self._shape()
+        report.again |= not rows
+        return report
 
     def _changed(self) -> set[str]:
         now = self._shape()
@@ -163,7 +169,7 @@ class Replicated:
                 found[os.path.normpath(f"{inside}/{name}")] = (status.st_mode, status.st_ino, *times)
         return found
 
-    async def _once(self, changed: set[str] | None) -> Report:
+    async def _once(self, changed: set[str] | None, *, rows: bool) -> Report:
         if self._replica is None or time.monotonic() > self._leased_until:
             self._leased_until = time.monotonic() + LEASE_SECONDS / 2
             replica = await self._store.lease()
@@ -171,7 +177,7 @@ class Replicated:
             if self._replica is None:
                 await self._sync.prepare(replica)
             self._replica = replica
-        return await self._sync.run(self._replica, changed)
+        return await self._sync.run(self._replica, changed, rows=rows)
 
     async def settle(self) -> Report:
         """Passes until there is nothing left to do; what they did together."""
