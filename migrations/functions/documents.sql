@@ -40,7 +40,8 @@ as $$
     with leased as (
         insert into memoryd.drop_folders as f (folder, daemon_id, leased_until)
         values (p_folder, p_daemon, clock_timestamp() + make_interval(secs => p_seconds))
-        on conflict (folder) do update set daemon_id = excluded.daemon_id, leased_until = excluded.leased_until
+        on conflict (folder) do update
+        set daemon_id = excluded.daemon_id, leased_until = excluded.leased_until
         where f.daemon_id = excluded.daemon_id or f.leased_until < clock_timestamp()
         returning 1
     )

@@ -354,8 +354,8 @@ begin
 end
 $$;
 
--- Ends a conflict; its text becomes the document's, which comes back if it was deleted meanwhile. Returns whether
--- there was one.
+-- Ends a conflict; its text becomes the document's, which comes back if it was deleted meanwhile. Returns
+-- whether there was one.
 create or replace function memoryd.take_conflict(p_id uuid) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
