@@ -197,7 +197,9 @@ class Daemon:
             tasks.append(self._replica.run())
         if self._supervisor is not None:
             tasks.append(self._supervisor.run())
-        if (drop := parts.build_drop_folder(settings, database, self._log)) is not None:
+        if (
+            drop := parts.build_drop_folder(settings, database, daemon_id=self._id, logger=self._log)
+        ) is not None:
             tasks.append(drop.run())
         if listen:
             tasks.append(

@@ -18,9 +18,11 @@ from daemon.embedder import FollowingEmbedder
 from daemon.executor.confinement import Confinement, confine
 from daemon.executor.executor import Executor
 from daemon.executor.program import words_of
+from daemon.ingest.drive_drop import DriveDrop
+from daemon.ingest.drive_files import DriveFiles
 from daemon.ingest.drop import DropFolder
 from daemon.queue.worker import Worker
-from daemon.replica.place import open_place
+from daemon.replica.place import drive_id_of, open_drive, open_place
 from daemon.replica.replica import Replica
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings
@@ -138,11 +140,22 @@ def build_schedule(
 
 
 def build_drop_folder(
-    settings: Settings, database: Database, logger: FilteringBoundLogger
-) -> DropFolder | None:
-    """What takes files from the drop folder; None where the settings name none."""
+    settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
+) -> DropFolder | DriveDrop | None:
+    """What takes files from the drop folder; None where the settings name none. Raises ValueError with what to do."""
     if settings.drop is None:
         return None
+    if (folder_id := drive_id_of(settings.drop, name="MEMORYD_DROP")) is not None:
+        replica = None if settings.replica is None else drive_id_of(settings.replica)
+        return DriveDrop(
+            DriveFiles(open_drive(settings)[0], folder_id, leave_out=replica),
+            database=database,
+            parser=ChildParser(),
+            daemon_id=daemon_id,
+            settle_seconds=settings.drop_settle_seconds,
+            poll_seconds=settings.gdrive_poll_seconds,
+            logger=logger,
+        )
     return DropFolder(
         settings.drop,
         database=database,

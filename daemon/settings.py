@@ -167,7 +167,8 @@ class Settings(BaseSettings):
 
     drop: Path | None = Field(
         None,
-        description="Drop folder: files that a person puts there become documents, and are moved to taken/ in it. Empty: none.",
+        description="Drop folder: files that a person puts there become documents, and are moved to taken/ in it. A path, or "
+        "gdrive: and the id of a folder in Google Drive. Empty: none. docs/documents.md",
     )
     drop_settle_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
         2.0, description="How long a file in the drop folder must be unchanged before it is taken."

@@ -6,7 +6,7 @@ another title. Documents of users are not in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import PurePosixPath
 from urllib.parse import quote
@@ -44,26 +44,55 @@ README.md and Index.md are written by memoryd; what you write into them is lost.
 """
 
 
+class Contents:
+    """What Index.md lists. In memory each file is one string: there may be 100,000."""
+
+    def __init__(self) -> None:
+        self._files: list[str] = []
+
+    def add(self, path: str, title: str) -> None:
+        """A document's own file, and the title of the document."""
+        self._files.append("\0".join((str(PurePosixPath(path).parent), one_line(title), path)))
+
+    def written(self, collections: Iterable[tuple[str, str]] = ()) -> bytes:
+        """The Index. `collections`: of each file of entries the path and its title."""
+        text = bytearray()
+        for line in self._lines(collections):
+            text += line.encode()
+        return bytes(text.removesuffix(b"\n"))
+
+    def _lines(self, collections: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
+        yield "# Index\n\n"
+        self._files.sort()
+        for folder, group in groupby(self._files, key=lambda one: one.partition("\0")[0]):
+            yield f"## {_shown(folder) if folder != '.' else 'Not in a folder'}\n\n"
+            for one in group:
+                _, title, path = one.split("\0", 2)
+                yield _line(title, path)
+            yield "\n"
+        if entries := sorted(collections):
+            yield "## What is remembered\n\n"
+            for path, title in entries:
+                yield _line(title, path)
+            yield "\n"
+        if not self._files:
+            yield "There are no documents.\n\n"
+
+
 def index(files: Iterable[tuple[str, str, bool]], collections: Iterable[tuple[str, str]] = ()) -> str:
     """The Index. `files`: of each the path, the title of its document, and whether it is a conflict's.
 
     `collections`: of each file of entries the path and its title.
     """
-    lines = ["# Index", ""]
-    own = sorted(
-        (str(PurePosixPath(path).parent), one_line(title), path) for path, title, other in files if not other
-    )
-    for folder, group in groupby(own, key=lambda one: one[0]):
-        lines += [f"## {_shown(folder) if folder != '.' else 'Not in a folder'}", ""]
-        lines += [f"- [{_shown(title)}](<{quote(path)}>)" for _, title, path in group]
-        lines.append("")
-    if entries := sorted(collections):
-        lines += ["## What is remembered", ""]
-        lines += [f"- [{_shown(title)}](<{quote(path)}>)" for path, title in entries]
-        lines.append("")
-    if not own:
-        lines += ["There are no documents.", ""]
-    return "\n".join(lines)
+    contents = Contents()
+    for path, title, other in files:
+        if not other:
+            contents.add(path, title)
+    return contents.written(collections).decode()
+
+
+def _line(title: str, path: str) -> str:
+    return f"- [{_shown(title)}](<{quote(path)}>)\n"
 
 
 def _shown(text: str) -> str:

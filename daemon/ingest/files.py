@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
+from typing import Protocol
 
 from providers.ports import Unreadable
 
@@ -35,6 +36,38 @@ class File:
     def name(self) -> str:
         """The whole path, as the database can store it."""
         return os.fsencode(self.path).decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+class Source(Protocol):
+    """Where files are. Its methods block, and are called in threads."""
+
+    def look_at(self, path: Path) -> File:
+        """What a file is now. Raises Unreadable."""
+        ...
+
+    def read(self, path: Path) -> tuple[bytes, File]:
+        """The bytes of a file, and what it was at that moment. Raises Unreadable."""
+        ...
+
+    def is_there(self, name: str) -> bool:
+        """Whether there is still something at this path."""
+        ...
+
+
+class LocalFiles:
+    """Files of this machine."""
+
+    def look_at(self, path: Path) -> File:
+        """See `Source`."""
+        return look_at(path)
+
+    def read(self, path: Path) -> tuple[bytes, File]:
+        """See `Source`."""
+        return read(path)
+
+    def is_there(self, name: str) -> bool:
+        """See `Source`."""
+        return is_there(name)
 
 
 def walk(paths: Iterable[Path], *, leave_out: Collection[Path] = ()) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Literal
 
 from daemon.db.pool import Database
 from daemon.ingest import store
-from daemon.ingest.files import File, is_there, look_at, read
+from daemon.ingest.files import File, LocalFiles, Source
 from daemon.ingest.store import Ownership, ReadFile, Refused
 from providers.ports import Parser, Unreadable
 
@@ -50,7 +50,11 @@ class ParserUnavailable(Exception):  # noqa: N818 - a condition that passes
 class Ingest:
     """Takes files in, for one owner."""
 
-    def __init__(self, *, database: Database, parser: Parser, owned: Ownership) -> None:
+    def __init__(
+        self, *, database: Database, parser: Parser, owned: Ownership, source: Source | None = None
+    ) -> None:
+        """`source`: where the files are, if not on this machine."""
+        self._source = source or LocalFiles()
         self._database = database
         self._parser = parser
         self._owned = owned
@@ -67,34 +71,50 @@ class Ingest:
 
     async def _batch(self, paths: Sequence[Path]) -> AsyncIterator[Outcome]:
         files: list[File] = []
-        for path in paths:
-            try:
-                files.append(await asyncio.to_thread(look_at, path))
-            except Unreadable as error:
-                yield Outcome(path, "rejected", str(error))
-        user = self._owned.user
-        known = await store.known_hashes(self._database, [f.name for f in files], user)
+        for looked in [await self._look_at(path) for path in paths]:
+            if isinstance(looked, Outcome):
+                yield looked
+            else:
+                files.append(looked)
+        known = await store.known_hashes(self._database, [f.name for f in files], self._owned.user)
         new = [f for f in files if known.get(f.name) != f.digest]
         for file in files:
             if known.get(file.name) == file.digest:
                 yield Outcome(file.path, "unchanged")
+        wanted, outcomes = await self._compare(new, known)
+        for outcome in outcomes:
+            yield outcome
+        async for outcome in self._read_and_write(wanted):
+            yield outcome
+
+    async def _compare(
+        self, new: Sequence[File], known: Mapping[str, bytes]
+    ) -> tuple[list[File], list[Outcome]]:
+        """The files whose bytes no document has, and what became of the others. Moves are noted by then."""
+        user = self._owned.user
         same = await store.same_bytes(self._database, [f.digest for f in new], user)
         moves: dict[str, str] = {}
+        outcomes: list[Outcome] = []
         wanted: list[File] = []
         for file in new:
             other = same.get(file.digest)
             if other is None:
                 same[file.digest] = file.name
                 wanted.append(file)
-            elif file.name not in known and other not in moves and not is_there(other):
+            elif file.name not in known and other not in moves and not self._source.is_there(other):
                 moves[other] = file.name
-                yield Outcome(file.path, "moved", f"It was {other}.")
+                outcomes.append(Outcome(file.path, "moved", f"It was {other}."))
             else:
-                yield Outcome(file.path, "duplicate", f"It has the same bytes as {other}.")
+                outcomes.append(Outcome(file.path, "duplicate", f"It has the same bytes as {other}."))
         if moves:
             await store.note_moves(self._database, moves, user)
-        async for outcome in self._read_and_write(wanted):
-            yield outcome
+        return wanted, outcomes
+
+    async def _look_at(self, path: Path) -> File | Outcome:
+        try:
+            return await asyncio.to_thread(self._source.look_at, path)
+        except Unreadable as error:
+            return Outcome(path, "rejected", str(error))
 
     async def _read_and_write(self, files: Sequence[File]) -> AsyncIterator[Outcome]:
         ready: list[ReadFile] = []
@@ -114,7 +134,7 @@ class Ingest:
     async def _read(self, file: File) -> ReadFile | Outcome:
         try:
             async with self._places:
-                content, now = await asyncio.to_thread(read, file.path)
+                content, now = await asyncio.to_thread(self._source.read, file.path)
                 try:
                     return ReadFile(now, await self._parser.parse(content, file.path.name))
                 except OSError as error:

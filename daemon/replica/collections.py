@@ -78,7 +78,9 @@ class Collections:
             for one in collections.values()
             if one.file is not None and one.id not in files and one.path not in state.files.unknown
         }
-        if not self._deletions.are_settled(state, {collections[one].path for one in gone}):
+        due = gone if state.is_whole else {one for one in gone if not _is_asked(collections[one])}
+        state.report.asked_entries += sum(collections[one].missing for one in gone - due)
+        if not self._deletions.are_settled(state, {collections[one].path for one in due}):
             present.unreadable |= gone
         for one in list(collections.values()):
             path, known = files.get(one.id, (one.path, None))
@@ -219,6 +221,11 @@ class _Present:
     def __init__(self) -> None:
         self.ids: dict[UUID, set[UUID]] = {}
         self.unreadable: set[UUID] = set()
+
+
+def _is_asked(one: Collection) -> bool:
+    """Whether a person is asked about its entries, and has not answered."""
+    return bool(one.missing) and not one.confirmed
 
 
 def _ids(said: Sections) -> set[UUID]:

@@ -65,10 +65,15 @@ class Conflicts:
         paths: dict[UUID, str],
         gone: dict[UUID, datetime],
     ) -> dict[UUID, datetime]:
-        """Who deletes a document's own file and leaves that of a conflict wants the other text. The documents that are left."""
+        """Who deletes a document's own file and leaves that of a conflict wants the other text. The documents that are left.
+
+        So it is with a conflict that had no file yet: the person knows nothing of the other text.
+        """
         left = dict(gone)
         for one in sorted(conflicts.values(), key=lambda one: one.made, reverse=True):
-            if one.id in paths and left.pop(one.document, None) is not None:
+            if (one.id in paths or one.id not in state.conflicts) and left.pop(
+                one.document, None
+            ) is not None:
                 await self._store.take_conflict(one.id)
                 state.report.counts["resolved"] += 1
                 state.report.again = True
@@ -135,6 +140,9 @@ class Conflicts:
                 else:
                     state.report.again = True
             elif path is not None or base.path in state.files.unknown:
+                continue
+            elif not state.is_whole:
+                state.look_everywhere()
                 continue
             forgotten.append((base.document, base.conflict))
         await self._store.forget(forgotten)

@@ -1,7 +1,8 @@
 """What people delete: the documents of files that are gone.
 
 Promise: a file counts as deleted when it was gone for a while, and when no other file is still being written, which might be
-the same one under another name. Where many are gone at once, a person is asked, and nothing is deleted until they say so.
+the same one under another name. Only a pass that looks at the whole folder says so. Where many are gone at once, a person is
+asked, and nothing is deleted until they say so.
 """
 
 from __future__ import annotations
@@ -29,10 +30,15 @@ class Deletions:
 
     def are_settled(self, state: State, paths: set[str]) -> bool:
         """Whether these files are gone for long enough."""
+        if not state.is_whole:
+            if paths:
+                state.look_everywhere()
+            return False
         clock = time.monotonic()
         self._gone_since = {path: self._gone_since.get(path, clock) for path in paths}
         if state.files.waiting or any(clock - since < self._settle for since in self._gone_since.values()):
             state.report.waits |= bool(paths)
+            state.report.everything |= bool(paths)
             return False
         return True
 

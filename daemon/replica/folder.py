@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
+from struct import Struct
 from typing import Protocol
 from uuid import UUID
 
 SIGNATURE_BYTES = 32
+_ROW = Struct(f"{SIGNATURE_BYTES}sd")
 Signature = bytes
 """SIGNATURE_BYTES of a file: as long as they are the same, the file was most likely not changed."""
 NO_SIGNATURE = bytes(SIGNATURE_BYTES)
@@ -39,26 +42,78 @@ class Entry:
         return datetime.fromtimestamp(self.seconds, UTC)
 
 
+class Entries(MutableMapping[str, Entry]):
+    """Files by their paths. In memory each is one short row of bytes: there may be 100,000."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, bytes] = {}
+
+    def __getitem__(self, path: str) -> Entry:
+        row = self._rows[path]
+        signature, seconds = _ROW.unpack_from(row)
+        return Entry(signature, seconds, row[_ROW.size :] or None)
+
+    def __setitem__(self, path: str, entry: Entry) -> None:
+        self._rows[path] = _ROW.pack(entry.signature, entry.seconds) + (entry.hash or b"")
+
+    def __delitem__(self, path: str) -> None:
+        del self._rows[path]
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def has_hashes(self) -> bool:
+        """Whether one has a hash."""
+        return any(len(row) > _ROW.size for row in self._rows.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """All files of a folder."""
 
-    files: dict[str, Entry] = field(default_factory=dict)
+    files: Entries = field(default_factory=Entries)
     folders: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     """Paths of folders and files that could not be read, or are links: what is in them is not known."""
     left_out: int = 0
     """Documents of another program, which are no files."""
 
+    def with_(self, more: Listing) -> Listing:
+        """What both found; `more` is the later one."""
+        files = Entries()
+        files.update(self.files)
+        files.update(more.files)
+        return Listing(
+            files,
+            self.folders | more.folders,
+            self.unread | more.unread,
+            self.left_out + more.left_out,
+        )
+
     def has_hashes(self) -> bool:
         """Whether the store tells any hash."""
-        return any(entry.hash is not None for entry in self.files.values())
+        return self.files.has_hashes()
 
     def is_unknown(self, path: str) -> bool:
         """Whether the scan cannot say that there is no such file."""
         if not self.unread:
             return False
         return path in self.unread or any(str(one) in self.unread for one in PurePosixPath(path).parents)
+
+
+def is_text(path: str) -> bool:
+    """Whether a path can be written down. Others are left alone."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in path
 
 
 class Folder(Protocol):
@@ -74,6 +129,13 @@ class Folder(Protocol):
 
     def list(self) -> Listing:
         """All files but hidden ones. Raises FolderUnavailable."""
+        ...
+
+    def look(self, paths: Collection[str]) -> Listing | None:
+        """The same, of these paths and of all that is in those that are folders. Raises FolderUnavailable.
+
+        None: such a folder is listed as a whole, which costs no more.
+        """
         ...
 
     def read(self, path: str) -> bytes:

@@ -9,7 +9,7 @@ from daemon.replica.folder import Folder, Signature
 from daemon.replica.state import State, Writer
 from daemon.replica.store import Store
 from memory.replica_collections import title_of
-from memory.replica_index import README_TEXT, index
+from memory.replica_index import README_TEXT, Contents
 from memory.replica_names import INDEX, README, key
 
 
@@ -27,12 +27,12 @@ class Index:
         """Looks at them; writes what is not as it should be."""
         paths = {_in_listing(state, name): text for name, text in ((README, README_TEXT), (INDEX, ""))}
         now = {path: _signature(state, path) for path in paths}
-        self._stale |= bool(sum(state.report.counts.values())) or now != self._seen
+        self._stale |= sum(state.report.counts.values()) > state.report.unlisted or now != self._seen
         if not self._stale or state.report.again:
             return
         wrote = False
         for path, text in paths.items():
-            content = (text or await self._text()).encode()
+            content = text.encode() if text else await self._contents()
             found = None if now[path] is None else await self._hash(state, path)
             if found == sha256(content).digest():
                 continue
@@ -42,9 +42,13 @@ class Index:
         # What was written just now is looked at once more.
         self._stale, self._seen = False, {} if wrote else now
 
-    async def _text(self) -> str:
-        entries = await self._store.entries.contents()
-        return index(await self._store.contents(), [(path, title_of(of)) for path, of in entries])
+    async def _contents(self) -> bytes:
+        contents = Contents()
+        async for some in self._store.contents():
+            for path, title in some:
+                contents.add(path, title)
+        entries = [(path, title_of(of)) for path, of in await self._store.entries.contents()]
+        return await asyncio.to_thread(contents.written, entries)
 
     async def _hash(self, state: State, path: str) -> bytes | None:
         if (told := state.listing.files[path].hash) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -81,11 +81,25 @@ class KnownFiles(Mapping[str, Known]):
         """Those that are not documents' own files."""
         return [path for path, row in self._rows.items() if row[_FLAGS] != _DOCUMENT]
 
-    def forget_all_but(self, files: Mapping[str, object]) -> None:
-        """Forgets those that are not among these, and those without a signature."""
-        gone = [path for path, row in self._rows.items() if path not in files or row.startswith(NO_SIGNATURE)]
+    def forget_all_but(self, files: Container[str], *, of: Iterable[str] | None = None) -> None:
+        """Forgets those that are not among these. `of`: only these paths."""
+        gone = [path for path in (self._rows if of is None else of) if path not in files]
         for path in gone:
-            del self._rows[path]
+            self._rows.pop(path, None)
+
+    def below(self, folders: Collection[str]) -> list[str]:
+        """Those that are in these folders, at any depth."""
+        prefixes = tuple(f"{folder}/" for folder in folders)
+        return [path for path in self._rows if path.startswith(prefixes)] if prefixes else []
+
+    def naming(self, documents: Collection[UUID]) -> list[str]:
+        """Those that name one of these documents."""
+        ids = {document.bytes for document in documents}
+        if not ids:
+            return []
+        return [
+            path for path, row in self._rows.items() if row[_FLAGS] & _ID and row[_IDS : _IDS + 16] in ids
+        ]
 
 
 def _pack(known: Known, signature: Signature) -> bytes:

@@ -14,15 +14,18 @@ import stat
 import struct
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from io import BufferedReader
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
+from posixpath import split
 from uuid import UUID
 
 from daemon.open_files import is_local, is_open_for_writing
-from daemon.replica.folder import Changed, Entry, FolderUnavailable, Listing
+from daemon.replica.folder import Changed, Entry, FolderUnavailable, Listing, is_text
 from daemon.replica.own_work import Mark, OwnWork, mark
 from memory.replica_names import IDENTITY, USERS
 
@@ -75,6 +78,15 @@ class LocalFolder:
                 _list(root, "", listing)
             except OSError as error:
                 raise _unavailable(self.root, error) from None
+        return listing
+
+    def look(self, paths: Collection[str]) -> Listing:
+        """See `Folder`."""
+        listing = Listing()
+        with self._opened_root() as root:
+            self._local_device = os.fstat(root).st_dev if is_local(self.root) else None
+            for folder, names in groupby(sorted(map(split, paths)), key=itemgetter(0)):
+                _look(root, folder, [name for _, name in names], listing)
         return listing
 
     def read(self, path: str) -> bytes:
@@ -204,36 +216,53 @@ class LocalFolder:
 
 def _list(folder: int, prefix: str, listing: Listing) -> None:
     with os.scandir(folder) as found:
-        entries = list(found)
-    for entry in entries:
-        path = prefix + entry.name
-        if entry.name.startswith("."):
-            continue
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                listing.folders.add(path)
-                inner = os.open(entry.name, _FOLDER, dir_fd=folder)
-                try:
-                    _list(inner, f"{path}/", listing)
-                finally:
-                    os.close(inner)
-                continue
-            if not entry.is_file(follow_symlinks=False) or not _is_text(path):
-                listing.unread.add(path)
-                continue
-            listing.files[path] = _entry(os.stat(entry.name, dir_fd=folder, follow_symlinks=False))
-        except FileNotFoundError:
-            continue  # it was deleted meanwhile
-        except OSError:
-            listing.unread.add(path)
+        names = [one.name for one in found]
+    for name in names:
+        _list_one(folder, prefix, name, listing)
 
 
-def _is_text(path: str) -> bool:
+def _list_one(folder: int, prefix: str, name: str, listing: Listing) -> None:
+    """A file, or a folder with all that is in it. Hidden ones are left out."""
+    path = prefix + name
+    if name.startswith("."):
+        return
     try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            listing.folders.add(path)
+            inner = os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                _list(inner, f"{path}/", listing)
+            finally:
+                os.close(inner)
+        elif stat.S_ISREG(found.st_mode) and is_text(path):
+            listing.files[path] = _entry(found)
+        else:
+            listing.unread.add(path)
+    except FileNotFoundError:
+        pass  # it was deleted meanwhile
+    except OSError:
+        listing.unread.add(path)
+
+
+def _look(root: int, folder: str, names: list[str], listing: Listing) -> None:
+    """Files and folders of one folder, which is opened part by part: a link on the way is not followed."""
+    parts = PurePosixPath(folder).parts
+    if any(part.startswith(".") for part in parts):
+        return
+    with contextlib.ExitStack() as stack:
+        inner = root
+        for number, part in enumerate(parts, start=1):
+            try:
+                inner = os.open(part, _FOLDER, dir_fd=inner)
+            except FileNotFoundError:
+                return
+            except OSError:
+                listing.unread.add("/".join(parts[:number]))
+                return
+            stack.callback(os.close, inner)
+        for name in names:
+            _list_one(inner, f"{folder}/" if folder else "", name, listing)
 
 
 def _entry(found: os.stat_result) -> Entry:

@@ -8,17 +8,31 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from itertools import chain
 from uuid import UUID
 
 from daemon.replica.collections import Collections
-from daemon.replica.folder import Folder, Listing
+from daemon.replica.folder import Folder, Listing, is_text
 from daemon.replica.known import Known
 from daemon.replica.reading import Files, Reading
+from daemon.replica.remembered import MOST, Remembered
 from daemon.replica.state import LeftOut, State, Taken
 from daemon.replica.store import Base, Conflict, Store
 from memory.replica_match import match
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What a look at both sides found."""
+
+    listing: Listing
+    files: Files
+    known: list[Base]
+    """Files with which there is something to do."""
+    due: list[UUID] | None
+    """Documents to compare; None: all files were looked at."""
 
 
 class Looking:
@@ -29,31 +43,48 @@ class Looking:
         self._folder = folder
         self._reading = reading
         self._collections = collections
+        self._remembered = Remembered(reading.seen)
+        self._not_quiet: set[str] = set()
+        self._changed: Collection[str] = ()
+        self._has_rows_left = False
 
-    async def look(self, replica: UUID) -> State:
-        """What both sides have. Raises FolderUnavailable."""
-        listing = await asyncio.to_thread(self._list, replica)
-        noted = await self._noted() if listing.has_hashes() else {}
-        files = await asyncio.to_thread(self._reading.files, listing, noted)
+    async def look(
+        self, replica: UUID, changed: Collection[str] | None = None, *, rows: bool = True
+    ) -> State:
+        """What both sides have; of the folder only what is at these paths, and what else they concern, unless it is None.
+
+        `rows`: documents may have changed. Raises FolderUnavailable.
+        """
+        self._changed = [path for path in changed or () if is_text(path)]
+        paths = self._remembered.paths(self._changed)
+        some = (
+            None
+            if paths is None or changed is None
+            else await self._look_at(replica, paths, rows=rows or self._has_rows_left)
+        )
+        sight = await self._look_at_all(replica) if some is None else some
+        listing, files, known = sight.listing, sight.files, sight.known
         # Once more: if the folder was unmounted meanwhile, nothing is gone.
         await asyncio.to_thread(self._folder.check, replica)
-        known: list[Base] = []
-        async for some in self._store.files():
-            known += [base for base in some if not _is_quiet(base, files)]
         expected = [*(base.path for base in known), *await self._collections.load()]
         files.unknown.update(path for path in expected if listing.is_unknown(path))
+        self._not_quiet = {*files.known, *files.unread, *files.unknown, *expected}
         state = State(
             listing,
             files,
             {base.document: base for base in known if base.conflict is None},
             {base.conflict: base for base in known if base.conflict is not None},
-            Taken(lambda: chain(listing.files, listing.folders, listing.unread, expected)),
+            Taken(lambda: chain(self._remembered.all(), listing.files, expected)),
+            due=sight.due,
+            is_whole=sight.due is None,
         )
+        state.report.is_whole = state.is_whole
         if files.waiting:
             state.report.waits, state.report.pause = True, files.pause
         state.report.not_text = len(files.unread) + len(files.failed) + listing.left_out
         state.report.left_out |= dict.fromkeys(files.unread, LeftOut.NO_TEXT)
         state.report.left_out |= dict.fromkeys(files.failed, LeftOut.UNREADABLE)
+        state.report.left_out |= dict.fromkeys(files.held, LeftOut.HELD)
         return state
 
     async def match(self, state: State, conflicts: dict[UUID, Conflict]) -> tuple[list[str], dict[UUID, str]]:
@@ -88,18 +119,76 @@ class Looking:
     async def recall(self, state: State, documents: Iterable[UUID]) -> None:
         """Asks again for what is known of these documents' files, where it was not kept."""
         wanted = [document for document in documents if document not in state.bases]
-        for base in await self._store.files_of(wanted) if len(state.files.quiet) else []:
-            if base.path in state.files.quiet:
+        for base in await self._store.files_of(wanted) if state.files.quiet else []:
+            if self._was_quiet(base, state.files):
                 state.bases[base.document] = base
                 state.paths[base.document] = base.path
-                state.files.known.copy(base.path, state.files.quiet)
-                del state.files.quiet[base.path]
+                state.files.known.copy(base.path, self._reading.seen)
+                state.files.quiet -= 1
+
+    def _was_quiet(self, base: Base, files: Files) -> bool:
+        seen, path = self._reading.seen, base.path
+        return (
+            path not in files.known
+            and path not in files.unknown
+            and seen.names(path, base.document)
+            and seen.has_hash(path, base.file)
+        )
+
+    def leave(self, state: State) -> None:
+        """The pass has ended as it should: the next one may begin with what it found."""
+        self._remembered.leave(state, self._not_quiet, self._changed)
+        report = state.report
+        is_left = report.again or report.failures > 0
+        # A document whose file settles is compared when it has.
+        self._has_rows_left = is_left or (report.waits and state.due != [])
+
+    async def _look_at_all(self, replica: UUID) -> _Sight:
+        listing = await asyncio.to_thread(self._list, replica)
+        noted = await self._noted() if listing.has_hashes() else {}
+        files = await asyncio.to_thread(self._reading.files, listing, noted)
+        self._remembered.look(listing, None)
+        known: list[Base] = []
+        async for some in self._store.files():
+            known += [base for base in some if not _is_quiet(base, files)]
+        return _Sight(listing, files, known, None)
+
+    async def _look_at(self, replica: UUID, paths: set[str], *, rows: bool) -> _Sight | None:
+        """What is at these paths, and at those where the same documents have other files; None: that is too much."""
+        due: list[UUID] | None = None
+        concerned: set[UUID] = set()
+        known: list[Base] = []
+        looked: set[str] = set()
+        listing, files = Listing(), Files()
+        wanted = paths | self._remembered.below(paths)
+        while wanted or due is None:
+            more = await asyncio.to_thread(self._list_some, replica, wanted)
+            if more is None or len(looked) + len(wanted) + len(more.files) > MOST:
+                return None
+            looked |= wanted | more.files.keys()
+            listing = listing.with_(more)
+            files = await asyncio.to_thread(self._reading.files, listing, of=looked)
+            self._remembered.look(more, wanted)
+            if due is None:
+                due = await self._store.to_compare(()) if rows else []
+                concerned = {*due, *await self._store.conflict_documents()}
+            concerned |= {one for path in files.known if (one := files.known[path].id) is not None}
+            if len(concerned) > MOST:
+                return None
+            known = await self._store.files_at(looked, concerned)
+            homeless = concerned - {base.document for base in known if base.conflict is None}
+            wanted = {*(base.path for base in known), *self._reading.seen.naming(homeless)} - looked
+        return _Sight(listing, files, [base for base in known if not _is_quiet(base, files)], due)
 
     async def _noted(self) -> dict[bytes, Known]:
         """What the files that were noted say, by their hashes."""
         known = [base async for some in self._store.files() for base in some]
         counts = Counter(base.file for base in known)
         return {base.file: _said(base) for base in known if counts[base.file] == 1}
+
+    def _list_some(self, replica: UUID, paths: Collection[str]) -> Listing | None:
+        self._folder.check(replica)
+        return self._folder.look(paths)
 
     def _list(self, replica: UUID) -> Listing:
         self._folder.check(replica)
@@ -120,6 +209,6 @@ def _is_quiet(base: Base, files: Files) -> bool:
         and known.has_hash(path, base.file)
     )
     if is_quiet:
-        files.quiet.copy(path, known)
+        files.quiet += 1
         del known[path]
     return is_quiet

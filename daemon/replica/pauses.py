@@ -25,6 +25,8 @@ class Pauses:
         self._trouble = FIRST_SECONDS
         self._passes = 0
         self._stuck = 0
+        self.rest = scan_seconds
+        """After the last pass over all files: until the next one."""
 
     def unavailable(self) -> float:
         """The folder cannot be used."""
@@ -36,6 +38,10 @@ class Pauses:
         """After this pass, which took so many seconds. `is_told`: all changes are told by events."""
         self._passes = self._passes + 1 if report.again else 0
         self._stuck = self._stuck + 1 if report.again and not any(report.counts.values()) else 0
+        if report.is_whole:
+            # The rarer, the longer it takes.
+            long = min(REST_FACTOR * took, LONGEST_REST_SECONDS) if is_told else 0.0
+            self.rest = max(self._scan, long)
         if 0 < self._passes < MAX_PASSES:
             return 0.0
         wait = self._scan
@@ -43,8 +49,7 @@ class Pauses:
             # A file that can be listed and not read, for example, is looked at less and less often.
             wait = min(report.pause * 2 ** (min(self._stuck, 100) // MAX_PASSES), wait)
         elif is_told:
-            # The rarer, the longer it takes.
-            wait = max(wait, min(REST_FACTOR * took, LONGEST_REST_SECONDS))
+            wait = self.rest
         if report.error is not None:
             return min(wait, self.unavailable())
         self._trouble = FIRST_SECONDS

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -20,11 +20,12 @@ from daemon.replica.settling import SETTLE_SECONDS
 from daemon.settings import Settings
 
 if TYPE_CHECKING:
+    from daemon.replica.drive.api import Api
     from daemon.replica.drive.folder import DriveFolder
 
 DEBOUNCE_MS = 50
-MAX_LOOKED_AT = 100
-"""Paths of events at once that may all be of memoryd's own work."""
+MAX_EVENTS = 1_000
+"""Paths of events at once. Where there are more, the system may have left some out: then all files are looked at."""
 DRIVE_SETTLE_SECONDS = 3.0
 """Some programs save by deleting a file and adding a new one, which Drive tells of one after the other."""
 
@@ -32,7 +33,9 @@ _DRIVE = re.compile(r"gdrive:(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"https?:/+drive\.google\.com/(?:.*/)?folders/([\w-]+)(?:[/?#].*)?")
 _ID = re.compile(r"[\w-]{3,200}", re.ASCII)
 
-Watch: TypeAlias = Callable[[Callable[[], None], asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]
+Wake: TypeAlias = Callable[[Collection[str] | None], None]
+"""Something changed at these paths; None: somewhere."""
+Watch: TypeAlias = Callable[[Wake, asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]
 """Calls the first argument when something changed, while the folder is available; the events say when it is, and is not."""
 
 
@@ -81,20 +84,26 @@ def open_drive_folder(settings: Settings) -> DriveFolder | None:
     folder_id = None if settings.replica is None else drive_id_of(settings.replica)
     if folder_id is None:
         return None
+    from daemon.replica.drive.folder import DriveFolder  # noqa: PLC0415 - nobody else needs these
+    from daemon.replica.drive.remote import Remote  # noqa: PLC0415
+
+    api, email = open_drive(settings)
+    return DriveFolder(Remote(folder_id, api, email=email), api)
+
+
+def open_drive(settings: Settings) -> tuple[Api, str]:
+    """Google Drive as the account of these settings has it, and the account's address. Raises ValueError with what to do."""
     from daemon.replica.drive.account import open_account  # noqa: PLC0415 - nobody else needs these
     from daemon.replica.drive.api import Api  # noqa: PLC0415
-    from daemon.replica.drive.folder import DriveFolder  # noqa: PLC0415
     from daemon.replica.drive.http import Http  # noqa: PLC0415
-    from daemon.replica.drive.remote import Remote  # noqa: PLC0415
 
     account = open_account(settings.gdrive_key_file)
     http = Http(account, timeout_seconds=settings.provider_timeout_seconds)
-    api = Api(http, base_url=settings.gdrive_url)
-    return DriveFolder(Remote(folder_id, api, email=account.email), api)
+    return Api(http, base_url=settings.gdrive_url), account.email
 
 
-def drive_id_of(setting: Path) -> str | None:
-    """The id of the folder in Google Drive that MEMORYD_REPLICA names; None where it is a path.
+def drive_id_of(setting: Path, *, name: str = "MEMORYD_REPLICA") -> str | None:
+    """The id of the folder in Google Drive that a setting of this name is; None where it is a path.
 
     The address of the folder, as the browser shows it, is understood too. Raises ValueError with what to do.
     """
@@ -106,7 +115,7 @@ def drive_id_of(setting: Path) -> str | None:
     found = address[1] if address is not None else given[1] if given is not None else ""
     if not _ID.fullmatch(found):
         raise ValueError(
-            f"MEMORYD_REPLICA is {text!r}: after gdrive: comes the id of a folder, the last part of its address in the browser."
+            f"{name} is {text!r}: after gdrive: comes the id of a folder, the last part of its address in the browser."
         )
     return found
 
@@ -117,17 +126,20 @@ def local_place(root: Path, *, scan_seconds: float) -> Place:
     watched = asyncio.Event()
     folder = LocalFolder(root)
 
-    def is_news(changes: set[tuple[Change, str]]) -> bool:
+    def news(changes: set[tuple[Change, str]]) -> set[str] | None:
+        """The paths that others changed; None: too many for that."""
+        if len(changes) > MAX_EVENTS:
+            return None
         paths = {os.path.relpath(path, root) for _, path in changes}
-        return len(paths) > MAX_LOOKED_AT or not all(folder.is_own_work(path) for path in paths)
+        return None if "." in paths else {path for path in paths if not folder.is_own_work(path)}
 
-    async def watch(wake: Callable[[], None], available: asyncio.Event, unavailable: asyncio.Event) -> None:
+    async def watch(wake: Wake, available: asyncio.Event, unavailable: asyncio.Event) -> None:
         # When the folder was away, it may be another one by now: it is watched anew.
         while True:
             await available.wait()
             watched.set()
             # As soon as it is watched: a pass may have listed it before, and missed what changed in between.
-            asyncio.get_running_loop().call_soon(wake)
+            asyncio.get_running_loop().call_soon(wake, None)
             with contextlib.suppress(OSError, RuntimeError):
                 async for changes in awatch(
                     root,
@@ -136,8 +148,9 @@ def local_place(root: Path, *, scan_seconds: float) -> Place:
                     step=DEBOUNCE_MS,
                     stop_event=unavailable,
                 ):
-                    if await asyncio.to_thread(is_news, changes):
-                        wake()
+                    changed = await asyncio.to_thread(news, changes)
+                    if changed is None or changed:
+                        wake(changed)
             watched.clear()
             if available.is_set():
                 await asyncio.sleep(scan_seconds)
@@ -151,7 +164,7 @@ def local_place(root: Path, *, scan_seconds: float) -> Place:
 def drive_place(folder: DriveFolder, *, poll_seconds: float) -> Place:
     """A folder in Google Drive, which is asked for changes every `poll_seconds`."""
 
-    async def watch(wake: Callable[[], None], available: asyncio.Event, _unavailable: asyncio.Event) -> None:
+    async def watch(wake: Wake, available: asyncio.Event, _unavailable: asyncio.Event) -> None:
         while True:
             await available.wait()
             await asyncio.sleep(poll_seconds)
@@ -160,7 +173,7 @@ def drive_place(folder: DriveFolder, *, poll_seconds: float) -> Place:
             except FolderUnavailable:
                 changed = True  # the pass says why
             if changed:
-                wake()
+                wake(None)
 
     return Place(folder, watch, DRIVE_SETTLE_SECONDS, pages=folder, close=folder.close)
 

@@ -8,7 +8,7 @@ read at all.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
@@ -29,8 +29,8 @@ class Files:
     """The files of a replica as they are now."""
 
     known: KnownFiles = field(default_factory=KnownFiles)
-    quiet: KnownFiles = field(default_factory=KnownFiles)
-    """Those of `known` with which there is nothing to do: they are taken out of it."""
+    quiet: int = 0
+    """How many were in `known` with which there is nothing to do: they are taken out of it."""
     unread: dict[str, Known] = field(default_factory=dict)
     """Files that are no text."""
     unknown: set[str] = field(default_factory=set)
@@ -41,6 +41,8 @@ class Files:
     """Seconds until the next of these may have settled."""
     failed: set[str] = field(default_factory=set)
     """Files that cannot be read."""
+    held: set[str] = field(default_factory=set)
+    """Files that wait because a program has had them open for long."""
 
 
 class Reading:
@@ -51,8 +53,22 @@ class Reading:
         self._settling = Settling(folder, settle_seconds=settle_seconds)
         self._seen = KnownFiles()
 
-    def files(self, listing: Listing, noted: Mapping[bytes, Known] = MappingProxyType({})) -> Files:
-        """What the files of this listing say. `noted`: what files say that were noted, by the SHA-256 of their bytes."""
+    @property
+    def seen(self) -> KnownFiles:
+        """All files that were read and are still there, as far as passes have looked."""
+        return self._seen
+
+    def files(
+        self,
+        listing: Listing,
+        noted: Mapping[bytes, Known] = MappingProxyType({}),
+        *,
+        of: Collection[str] | None = None,
+    ) -> Files:
+        """What the files of this listing say. `noted`: what files say that were noted, by the SHA-256 of their bytes.
+
+        `of`: the listing has these paths only.
+        """
         now, clock = time.time(), time.monotonic()
         found = Files()
         self._settling.begin()
@@ -65,6 +81,8 @@ class Reading:
                 elif not self._settling.is_settled(path, entry, now=now, clock=clock):
                     found.waiting += 1
                     found.unknown.add(path)
+                    if self._settling.is_held(path, clock=clock):
+                        found.held.add(path)
                     continue
                 elif not self._read(path, entry, found, trusted=_is_trusted(entry, now)):
                     continue
@@ -73,7 +91,7 @@ class Reading:
             else:
                 found.unread[path] = self._seen[path]
                 found.unknown.add(path)
-        self._seen.forget_all_but(listing.files)
+        self._seen.forget_all_but(listing.files, of=of)
         found.pause = self._settling.pause
         return found
 

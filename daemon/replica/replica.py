@@ -1,8 +1,8 @@
 """The part of a daemon that keeps the replica: it waits for the lease, then for changes, and has them synchronised.
 
 Promise: one daemon at a time works on a replica; when it dies, another one takes it within seconds. Events of the file system
-and of the database only say that a pass is due; every so often there is one without an event. What fails is tried again, after
-pauses that grow, and the log says what to do.
+and of the database only say that a pass is due, and at which files it has to look; every so often there is one that looks at
+all. What fails is tried again, after pauses that grow, and the log says what to do.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import errno
 import time
+from collections.abc import Collection
 from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
@@ -18,6 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.logs import describe
+from daemon.replica.due import Due
 from daemon.replica.folder import FolderUnavailable
 from daemon.replica.pauses import Pauses
 from daemon.replica.place import Place
@@ -47,7 +49,7 @@ class Replica:
         self._log = logger
         self._scan_seconds = scan_seconds
         self._store = Store(database, daemon_id)
-        self._due = asyncio.Event()
+        self._due = Due()
         self._trouble: str | None = None
         self._available, self._unavailable = asyncio.Event(), asyncio.Event()
         self._asked, self._asked_entries = 0, 0
@@ -55,8 +57,8 @@ class Replica:
         self._bookmark: str | None = None
 
     def wake(self) -> None:
-        """Something changed: a pass is due."""
-        self._due.set()
+        """Something changed in the database: a pass is due."""
+        self._due.rows()
 
     async def run(self) -> None:
         """Waits for the lease, and works while it lasts."""
@@ -82,7 +84,7 @@ class Replica:
     async def _keep(self, replica: UUID) -> None:
         self._log.info("replica_taken", replica=str(replica))
         sync = Sync(store=self._store, folder=self._place.folder, settle_seconds=self._place.settle_seconds)
-        watch = self._place.watch(self.wake, self._available, self._unavailable)
+        watch = self._place.watch(self._due.paths, self._available, self._unavailable)
         tasks = [asyncio.create_task(each) for each in (self._renew(), watch, self._work(sync, replica))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -103,8 +105,10 @@ class Replica:
 
     async def _work(self, sync: Sync, replica: UUID) -> None:
         pauses, prepared = Pauses(self._scan_seconds), False
+        self._due.everything()
         while True:
-            self._due.clear()
+            changed, rows = self._due.take()
+            waits = False
             try:
                 if not prepared:
                     await self._resume()
@@ -112,32 +116,35 @@ class Replica:
                     prepared = True
                     self._unavailable.clear()
                     self._available.set()
-                report, took = await self._pass(sync, replica)
+                report, took = await self._pass(
+                    sync, replica, changed if self._place.is_told() else None, rows=rows
+                )
                 await self._keep_bookmark()
             except FolderUnavailable as error:
                 await self._tell(str(error))
                 wait, prepared = pauses.unavailable(), False
+                self._due.everything(after=wait)
                 self._available.clear()
                 self._unavailable.set()
             else:
                 await self._tell(None)
                 wait = pauses.after(report, took=took, is_told=self._place.is_told())
+                waits = report.waits
+                if report.is_whole:
+                    self._due.everything(after=pauses.rest)
                 if report.error is not None and wait:
                     name = errno.errorcode.get(report.error.errno or 0, "?")
                     self._log.warning(
                         "replica_write_failed", files=report.failures, error=name, again_seconds=wait
                     )
             if wait:
-                await self._until_due(wait)
+                await self._due.wait(wait, rows=not waits)
 
-    async def _until_due(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._due.wait()
-
-    async def _pass(self, sync: Sync, replica: UUID) -> tuple[Report, float]:
+    async def _pass(
+        self, sync: Sync, replica: UUID, changed: Collection[str] | None, *, rows: bool
+    ) -> tuple[Report, float]:
         began = time.perf_counter()
-        report = await sync.run(replica)
+        report = await sync.run(replica, changed, rows=rows)
         took = time.perf_counter() - began
         if any(report.counts.values()):
             counts = {name: count for name, count in report.counts.items() if count}
@@ -156,7 +163,7 @@ class Replica:
             )
         self._asked, self._asked_entries, self._left_out = report.asked, report.asked_entries, left_out
         # While documents arrive all the time, passes take half of the time at most.
-        await asyncio.sleep(min(took, LONGEST_REST_SECONDS))
+        await self._due.rest(min(took, LONGEST_REST_SECONDS))
         return report, took
 
     async def _tell(self, trouble: str | None) -> None:

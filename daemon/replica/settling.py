@@ -73,6 +73,11 @@ class Settling:
             self.pause = min(self.pause, pause)
         return still >= wanted
 
+    def is_held(self, path: str, *, clock: float) -> bool:
+        """Whether a file that was asked for waits only because a program has had it open for OPEN_SECONDS."""
+        look = self._looks.get(path)
+        return look is not None and bool(look.is_open) and clock - look.first >= OPEN_SECONDS
+
     def _look(self, path: str, entry: Entry, clock: float) -> _Look:
         before = self._before.get(path)
         is_open = self._folder.is_open_for_writing(path)

@@ -11,7 +11,7 @@ from enum import Enum
 from uuid import UUID
 
 from daemon.replica.folder import Changed, Folder, Listing
-from daemon.replica.known import Known
+from daemon.replica.known import Known, KnownFiles
 from daemon.replica.reading import Files, Reading
 from daemon.replica.store import Base, Store
 from memory.replica_names import key
@@ -29,6 +29,9 @@ class LeftOut(Enum):
     NO_TEXT = "It is empty, no text (UTF-8), or longer than 10 MB."
     UNREADABLE = "It cannot be read. Give the daemon's account the right to."
     REFUSED = "The database does not take its text, or that of a section. It may be too long: split it."
+    HELD = (
+        "A program has it open for writing. It is read when that is closed, or has not written for a minute."
+    )
     COPY = "It is a copy of a file of entries. Delete it, or move its sections into the other file."
 
 
@@ -59,6 +62,12 @@ class Report:
     failures: int = 0
     error: OSError | None = None
     """The last failure to write."""
+    unlisted: int = 0
+    """Of what is counted, how much changes nothing of what Index.md says."""
+    is_whole: bool = True
+    """It looked at all files."""
+    everything: bool = False
+    """The next pass has to look at all files: this one looked at some, and found that others may be concerned."""
 
 
 class Taken:
@@ -100,10 +109,43 @@ class State:
     paths: dict[UUID, str] = field(default_factory=dict)
     """Where the file of each of these documents is now."""
     report: Report = field(default_factory=Report)
+    due: list[UUID] | None = None
+    """Documents that are compared though their files have not changed; None: the pass asks which these are."""
+    is_whole: bool = True
+    """The pass looks at all files. One that looks at some deletes nothing, and does nothing of a file that is gone."""
+    touched: set[str] = field(default_factory=set)
+    """Paths that memoryd itself changed."""
 
     def number(self) -> int:
         """Of documents' own files that are known."""
-        return len(self.bases) + len(self.files.quiet)
+        return len(self.bases) + self.files.quiet
+
+    def look_everywhere(self) -> None:
+        """This pass looks at some files and does not find one: the next pass looks at all, before anything is done."""
+        self.report.everything = self.report.again = True
+
+    def is_missing(self, document: UUID) -> bool:
+        """Whether a document without a file had one, and this pass looks at too little to say where it is."""
+        base = self.bases.get(document)
+        if self.is_whole or base is None:
+            return False
+        if not base.waits or document in (self.due or ()):
+            self.look_everywhere()
+        return True
+
+    def note_waiting(self) -> None:
+        """A pass that looks at some files asks nobody about deletions, and takes no answer."""
+        waiting = [base for base in self.bases.values() if base.waits]
+        self.report.asked = len(waiting)
+        if any(one.confirmed or one.document in self.paths for one in waiting):
+            self.look_everywhere()
+
+    def release(self) -> None:
+        """Lets go of what nothing that follows in the pass asks for: of 100,000 files that is much."""
+        root = Listing()
+        root.files.update((path, self.listing.files[path]) for path in self.listing.files if "/" not in path)
+        # The listing itself may be the folder's own.
+        self.listing, self.files.known, self.taken = root, KnownFiles(), Taken(lambda: ())
 
     def known(self, document: UUID) -> Known | None:
         """The file of a document."""
@@ -133,20 +175,23 @@ class Writer:
 
     async def write(self, state: State, path: str, content: bytes, *, replaces: bytes | None) -> bool:
         """Whether the file is written."""
-        return await self._attempt(state, lambda: self._folder.write(path, content, replaces=replaces))
+        return await self._attempt(state, lambda: self._folder.write(path, content, replaces=replaces), path)
 
     async def remove(self, state: State, path: str, *, replaces: bytes, for_good: bool = False) -> bool:
         """Whether the file is deleted."""
         return await self._attempt(
-            state, lambda: self._folder.remove(path, replaces=replaces, for_good=for_good), frees=True
+            state, lambda: self._folder.remove(path, replaces=replaces, for_good=for_good), path, frees=True
         )
 
     async def move(self, state: State, path: str, to: str, *, replaces: bytes) -> bool:
         """Whether the file has its new path."""
-        return await self._attempt(state, lambda: self._folder.move(path, to, replaces=replaces))
+        return await self._attempt(state, lambda: self._folder.move(path, to, replaces=replaces), path, to)
 
-    async def _attempt(self, state: State, work: Callable[[], None], *, frees: bool = False) -> bool:
+    async def _attempt(
+        self, state: State, work: Callable[[], None], *paths: str, frees: bool = False
+    ) -> bool:
         report = state.report
+        state.touched.update(paths)
         if not frees and report.error is not None and report.error.errno in FULL:
             report.failures += 1
             return False

@@ -34,7 +34,15 @@ select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash
 from memoryd.replica_files f cross join memoryd.replica r
 where f.document_id = any($1) and f.conflict_id is null
 """
-FILES_AT_ONCE = 10_000
+FILES_AT = """
+select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
+       f.missing_since is not null as waits,
+       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed
+from memoryd.replica_files f cross join memoryd.replica r
+where f.path = any($1) or (f.document_id = any($2) and f.conflict_id is null)
+"""
+CONFLICT_DOCUMENTS = "select distinct c.document_id from memoryd.replica_conflicts c"
+FILES_AT_ONCE = 2_000
 """A whole answer of the database and what is made of it are not both in memory."""
 OWNERS = "select d.id, d.user_id from public.documents d where d.id = any($1)"
 TO_COMPARE = "select d from memoryd.documents_to_compare($1) d"
@@ -65,9 +73,11 @@ CHANGE_CONFLICTS = "select c from memoryd.change_conflicts($1, $2, $3, $4, $5) c
 END_CONFLICTS = "select memoryd.end_conflicts($1)"
 TAKE_CONFLICT = "select memoryd.take_conflict($1)"
 CONTENTS = """
-select f.path, d.title, f.conflict_id is not null as is_conflict
+select f.path, d.title, f.id
 from memoryd.replica_files f join public.documents d on d.id = f.document_id
-where f.user_id is null and d.user_id is null
+where f.id > $1 and f.conflict_id is null and f.user_id is null and d.user_id is null
+order by f.id
+limit $2
 """
 SYNCED = """
 update memoryd.replica r set trouble = $2, synced_at = case when $2::text is null then now() else r.synced_at end
@@ -235,6 +245,14 @@ class Store:
             return []
         return [Base(*row) for row in await self._database.fetch(FILES_OF, documents)]
 
+    async def files_at(self, paths: Iterable[str], documents: Iterable[UUID]) -> list[Base]:
+        """What is known of the files at these paths, and of these documents' own files."""
+        return [Base(*row) for row in await self._database.fetch(FILES_AT, list(paths), list(documents))]
+
+    async def conflict_documents(self) -> set[UUID]:
+        """The documents that have conflicts."""
+        return {row[0] for row in await self._database.fetch(CONFLICT_DOCUMENTS)}
+
     async def owners(self, ids: Collection[UUID]) -> dict[UUID, UUID | None]:
         """Of those of these documents that there are: the user."""
         if not ids:
@@ -306,9 +324,15 @@ class Store:
         if ids:
             await self._database.execute(END_CONFLICTS, ids)
 
-    async def contents(self) -> list[tuple[str, str, bool]]:
-        """Of each file that is not a user's: path, title of the document, whether it is a conflict's."""
-        return [tuple(row) for row in await self._database.fetch(CONTENTS)]
+    async def contents(self) -> AsyncIterator[list[tuple[str, str]]]:
+        """Of each document's own file that is not a user's: path, and title of the document; piece by piece."""
+        last = 0
+        while True:
+            rows = await self._database.fetch(CONTENTS, last, FILES_AT_ONCE)
+            yield [(row["path"], row["title"]) for row in rows]
+            if len(rows) < FILES_AT_ONCE:
+                return
+            last = rows[-1]["id"]
 
     async def take_conflict(self, conflict: UUID) -> None:
         """Ends a conflict; its text becomes the document's."""

@@ -8,7 +8,7 @@ its base. No transaction is open while a file is read or written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -53,6 +53,8 @@ class _Results:
     forgotten: list[tuple[UUID, None]] = field(default_factory=list)
     given: dict[UUID, str] = field(default_factory=dict)
     gone: dict[UUID, datetime] = field(default_factory=dict)
+    unlisted: set[UUID] = field(default_factory=set)
+    """Documents whose edit changes nothing of what Index.md says."""
 
 
 class Sync:
@@ -79,23 +81,33 @@ class Sync:
         await asyncio.to_thread(self._folder.check, replica)
         await asyncio.to_thread(self._folder.clean)
 
-    async def run(self, replica: UUID) -> Report:
-        """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises."""
-        state = await self._looking.look(replica)
+    async def run(
+        self, replica: UUID, changed: Collection[str] | None = None, *, rows: bool = True
+    ) -> Report:
+        """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises.
+
+        `changed`: it looks only at what is at these paths, and at what an earlier pass left; None: at everything. `rows`:
+        documents may have changed too.
+        """
+        state = await self._looking.look(replica, changed, rows=rows)
         self._collections.claim(state)
         conflicts = await self._store.conflicts()
         new, conflict_paths = await self._looking.match(state, conflicts)
         gone = await self._compare(state)
         # First what people wrote into files of conflicts: one of these may become the document's text.
         await self._conflicts.run(state, conflicts, conflict_paths)
+        if not state.is_whole:
+            state.note_waiting()
         if self._deletions.are_settled(state, {state.bases[document].path for document in gone}):
             gone = await self._conflicts.promote(state, conflicts, conflict_paths, gone)
             await self._deletions.bury(state, gone)
         await self._conflicts.end_deleted(state, conflicts, conflict_paths)
         await self._add(state, new)
         await self._collections.run(state)
-        await self._index.run(state)
         await self._left_out.tell(state)
+        state.release()
+        await self._index.run(state)
+        self._looking.leave(state)
         return state.report
 
     async def _compare(self, state: State) -> dict[UUID, datetime]:
@@ -106,7 +118,7 @@ class Sync:
             if (path := state.paths.get(document)) is None or not state.files.known.has_hash(path, base.file)
         ]
         changed += [document for document in state.paths if document not in state.bases]
-        due = await self._store.to_compare(changed)
+        due = await self._store.to_compare(changed) if state.due is None else _both(changed, state.due)
         await self._looking.recall(state, due)
         await self._left_out.erase(state, [one for one in due if state.paths.get(one) in state.files.unread])
         ids = [document for document in due if state.paths.get(document) not in state.files.unknown]
@@ -129,6 +141,7 @@ class Sync:
         for some in await self._accepted(state, self._store.take, results.edits):
             taken |= some
         state.report.counts["taken"] += len(taken)
+        state.report.unlisted += len(taken & results.unlisted)
         state.report.counts["conflicts"] += sum(e.lost for e in results.edits if e.document in taken)
         # Their front matter is written in the next pass, or they are compared with the row as it is by then.
         state.report.again |= len(results.edits) > state.report.refused - refused or bool(results.given)
@@ -140,12 +153,16 @@ class Sync:
         said = None if file is None else await self._writer.content(state, path, file)
         if file is not None and said is None:
             return  # it has changed since it was read: the next pass sees what it is
+        if file is None and state.is_missing(document):
+            return
         match _action(state, document, row, said):
             case Action.NOTHING | Action.NOTE | Action.WRITE as action if row and row.row is Row.THERE:
-                await self._write(state, row, action, results)
+                await self._write(state, row, action, results, said)
             case Action.TAKE | Action.TAKE_BOTH as action if row and file and said:
-                lost = action is Action.TAKE_BOTH
-                results.edits.append(_edit(path, row, said.text(row.title), file, state, lost=lost))
+                lost, text = action is Action.TAKE_BOTH, said.text(row.title)
+                results.edits.append(_edit(path, row, text, file, state, lost=lost))
+                if text.title == row.title and not lost:
+                    results.unlisted.add(document)
             case Action.BURY if row:
                 results.gone[document] = row.version
             case Action.REMOVE if file:
@@ -157,7 +174,9 @@ class Sync:
             case _:
                 pass
 
-    async def _write(self, state: State, row: Document, action: Action, results: _Results) -> None:
+    async def _write(
+        self, state: State, row: Document, action: Action, results: _Results, said: Found | None
+    ) -> None:
         """Writes a document's file unless it is as it should be."""
         assert row.text is not None
         base, file, path = state.bases.get(row.id), state.known(row.id), state.paths.get(row.id)
@@ -184,6 +203,7 @@ class Sync:
             if not await self._writer.write(state, path, content, replaces=replaces):
                 return
             state.report.counts["written"] += 1
+            state.report.unlisted += said is not None and said.text(row.title).title == row.title
         results.noted.append(Noted(path, row.id, None, row.user, row.text.digest(), hashed, row.version))
 
     async def _add(self, state: State, new: Sequence[str]) -> None:
@@ -261,6 +281,10 @@ def _addition(path: str, text: Text, file: Known, state: State) -> Addition:
         text.digest(),
         file.hash,
     )
+
+
+def _both(some: Iterable[UUID], others: Iterable[UUID]) -> list[UUID]:
+    return list(dict.fromkeys([*some, *others]))
 
 
 def batches(things: Sequence[T], size: int) -> Iterator[list[T]]:

@@ -354,7 +354,8 @@ begin
 end
 $$;
 
--- Ends a conflict; its text becomes the document's. Returns whether there was one.
+-- Ends a conflict; its text becomes the document's, which comes back if it was deleted meanwhile. Returns
+-- whether there was one.
 create or replace function memoryd.take_conflict(p_id uuid) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -363,7 +364,8 @@ begin
     update public.documents d
     set title = c.title, content = c.content,
         metadata = memoryd.with_front_matter(d.metadata, c.front_matter),
-        last_modified_human = clock_timestamp()
+        last_modified_human = clock_timestamp(),
+        status = case d.status when 'deleted' then 'processing' else d.status end
     from memoryd.replica_conflicts c
     where c.id = p_id and d.id = c.document_id;
     return memoryd.end_conflicts(array[p_id]) > 0;

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.commands import Commands
 from tests.support.daemons import Daemons
-from tests.support.drive import ROOT
+from tests.support.drive import OUTSIDE, ROOT
 from tests.support.drive_calls import EMAIL
 from tests.support.drive_faults import HANG
 from tests.support.drive_server import DriveServer
@@ -90,6 +90,14 @@ async def test_a_document_is_a_file_in_drive_that_people_edit_and_delete(
     ]
     assert "Travel rules.md" not in fetched
 
+    # A folder beside it takes files.
+    await daemon.stop()
+    drive.add("dropped.md", "Leave the key at the desk.", under=OUTSIDE)
+    daemon = await daemons.start(**settings, drop=f"gdrive:{OUTSIDE}", drop_settle_seconds=0)
+    await appears(drive_server, "documents/drop/dropped.md", with_text="Leave the key")
+    await daemon.event("files_taken")
+    assert [path for path, _ in drive.tree(OUTSIDE)] == ["taken", "taken/dropped.md"]
+
     # The folder is not shared any more.
     drive.unshare()
     line = await daemon.event("replica_unavailable")
@@ -109,8 +117,14 @@ async def test_a_document_is_a_file_in_drive_that_people_edit_and_delete(
     assert "Fly" not in daemon.text()
 
 
-async def test_a_start_without_a_key_says_what_to_do(daemons: Daemons, settings: dict[str, Any]) -> None:
-    daemon = await daemons.start(wait=False, **(settings | {"gdrive_key_file": ""}))
+@pytest.mark.parametrize(("name", "value", "said"), [
+    ("gdrive_key_file", "", "MEMORYD_GDRIVE_KEY_FILE is not set"),
+    ("drop", "gdrive:a/b", "MEMORYD_DROP is 'gdrive:a/b'"),
+])  # fmt: skip
+async def test_a_start_with_settings_that_cannot_be_says_what_to_do(
+    daemons: Daemons, settings: dict[str, Any], name: str, value: str, said: str
+) -> None:
+    daemon = await daemons.start(wait=False, **(settings | {name: value}))
     assert await daemon.process.wait() == 1
     await daemon.stop()
-    assert "MEMORYD_GDRIVE_KEY_FILE is not set" in daemon.text()
+    assert said in daemon.text()

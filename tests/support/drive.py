@@ -55,6 +55,8 @@ class Drive:
         """What a listing does not show, while a change tells of it."""
         self.left_out_of_groups: set[str] = set()
         """Folders of which a listing of several folders shows nothing."""
+        self.written: dict[str, str] = {}
+        """What documents of Google's say, by their ids."""
         self._numbers = 0
         self._clock = datetime.now(UTC) - timedelta(hours=1)
         for one, name in ((ROOT, "Memory"), (OUTSIDE, "Outside")):

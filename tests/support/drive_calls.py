@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.support.drive import FOLDER
+from tests.support.drive import DOCUMENT, FOLDER
 from tests.support.drive_faults import DROP, GARBAGE, HALF, LATE
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ class Handler(BaseHTTPRequestHandler):
                 raise Refused(400)
             if not drive.is_member:
                 raise Refused(404, "notFound")
+        if file_id.endswith("/export"):
+            return self._export(file_id.removesuffix("/export"), asked)
         match what:
             case "files":
                 return _json(self._list(asked))
@@ -170,6 +172,15 @@ class Handler(BaseHTTPRequestHandler):
         if found.content is None:
             raise Refused(403, "fileNotDownloadable")
         return 200, found.content, {"Content-Type": found.kind}
+
+    def _export(self, file_id: str, asked: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
+        found = self._visible(file_id)
+        if found.kind != DOCUMENT or asked["mimeType"] != "text/markdown":
+            raise Refused(403, "fileNotExportable")
+        text = self.server.owner.drive.written.get(file_id, "")
+        if len(text) > 10_000_000:
+            raise Refused(403, "exportSizeLimitExceeded")
+        return 200, text.encode(), {"Content-Type": "text/markdown"}
 
     def _list(self, asked: dict[str, str]) -> dict[str, Any]:
         drive, query = self.server.owner.drive, asked["q"]

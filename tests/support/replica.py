@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
@@ -72,6 +73,9 @@ class SteppedFolder:
     def list(self) -> Listing:
         return self._folder.list()
 
+    def look(self, paths: Collection[str]) -> Listing | None:
+        return self._folder.look(paths)
+
     def read(self, path: str) -> bytes:
         return self._folder.read(path)
 
@@ -131,9 +135,41 @@ class Replicated:
         self._sync = Sync(store=self._store, folder=folder, settle_seconds=settle_seconds)
         self._replica: UUID | None = None
         self._leased_until = 0.0
+        self._before: dict[str, tuple[int, ...]] = {}
+        self._passes = 0
 
-    async def once(self) -> Report:
-        """One pass."""
+    async def once(self, *, is_whole: bool = False) -> Report:
+        """One pass. It looks at what has changed in the folder since the last one, as the system tells a daemon."""
+        changed = None if is_whole else self._changed()
+        # Who is told of files may be told of rows a moment later.
+        self._passes += 1
+        rows = not changed or self._passes % 2 == 0
+        try:
+            report = await self._once(changed, rows=rows)
+        finally:
+            self._before = self._shape()
+        report.again |= not rows
+        return report
+
+    def _changed(self) -> set[str]:
+        now = self._shape()
+        paths = self._before.keys() | now.keys()
+        return {path for path in paths if self._before.get(path) != now.get(path)}
+
+    def _shape(self) -> dict[str, tuple[int, ...]]:
+        """All that is in the folder; of files whether they were changed."""
+        found: dict[str, tuple[int, ...]] = {}
+        for folder, folders, names in os.walk(self.root):
+            inside = os.path.relpath(folder, self.root)
+            for name in (*folders, *names):
+                if name.startswith("."):
+                    continue
+                status = (Path(folder) / name).lstat()
+                times = () if stat.S_ISDIR(status.st_mode) else (status.st_mtime_ns, status.st_ctime_ns)
+                found[os.path.normpath(f"{inside}/{name}")] = (status.st_mode, status.st_ino, *times)
+        return found
+
+    async def _once(self, changed: set[str] | None, *, rows: bool) -> Report:
         if self._replica is None or time.monotonic() > self._leased_until:
             self._leased_until = time.monotonic() + LEASE_SECONDS / 2
             replica = await self._store.lease()
@@ -141,7 +177,7 @@ class Replicated:
             if self._replica is None:
                 await self._sync.prepare(replica)
             self._replica = replica
-        return await self._sync.run(self._replica)
+        return await self._sync.run(self._replica, changed, rows=rows)
 
     async def settle(self) -> Report:
         """Passes until there is nothing left to do; what they did together."""
@@ -156,15 +192,16 @@ class Replicated:
                 return total
         raise AssertionError(f"not done after {MAX_PASSES} passes: {total}")
 
-    async def killed_at(self, step: int) -> None:
-        """Passes that are killed at a step, if they have so many."""
+    async def killed_at(self, step: int) -> bool:
+        """Passes that are killed at a step; whether they have so many."""
         self.steps.arm(step)
         try:
             await self.settle()
         except Killed:
-            pass
+            return True
         finally:
             self.steps.arm(None)
+        return False
 
     def files(self) -> dict[str, Found]:
         """What the Markdown files say, but README.md and Index.md."""

@@ -46,9 +46,29 @@ class Scene:
         return self._settling.is_settled("a.md", entry, now=now, clock=self.clock)
 
     @property
+    def is_held(self) -> bool:
+        """Whether a person is told of it."""
+        return self._settling.is_held("a.md", clock=self.clock)
+
+    @property
     def pause(self) -> float:
         """When the next pass is due."""
         return round(self._settling.pause, 3)
+
+
+def test_a_file_that_a_program_writes_for_long_is_told_of_until_it_is_read() -> None:
+    scene = Scene(is_open=True)
+    assert not scene.is_settled(after=0.0)
+    for _ in range(2):
+        scene.write()
+        assert not scene.is_settled(after=29.0)
+        assert not scene.is_held
+    scene.write()
+    assert not scene.is_settled(after=2.0)
+    assert scene.is_held
+    scene.is_open = False
+    scene.is_settled(after=0.5)
+    assert not scene.is_held
 
 
 def test_a_file_that_was_closed_settles_soon() -> None:

@@ -173,6 +173,13 @@ class Api:
             Request("GET", f"{self._files}/{node.id}", asked, size=node.size, repeat=True)
         ).body
 
+    def export(self, node: Node, kind: str, *, most: int) -> bytes:
+        """A document of Google's in another format. `most`: bytes that it may have, for the time that it may take."""
+        asked = {"mimeType": kind}
+        return self._http.call(
+            Request("GET", f"{self._files}/{node.id}/export", asked, size=most, repeat=True)
+        ).body
+
     def new_id(self) -> str:
         """An id for a new file: with it, a call that is repeated makes no second file."""
         if not self._ids:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import PurePosixPath
@@ -103,6 +103,9 @@ class DriveFolder:
             if self._remote.is_new:
                 self._paths, self._remote.is_new = self._remote.tree.paths(), False
             return self._paths.listing
+
+    def look(self, _paths: Collection[str]) -> None:
+        """See `Folder`. Listing asks Drive for what changed only."""
 
     def read(self, path: str) -> bytes:
         """See `Folder`."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 from daemon.replica.drive.api import DOCUMENT, Node
-from daemon.replica.folder import Entry, Listing
+from daemon.replica.folder import Entry, Listing, is_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Tree:
                 if node.is_folder:
                     found.listing.folders.add(path)
                     folders.append((node.id, f"{path}/"))
-                elif node.md5 is None or not _is_text(path):
+                elif node.md5 is None or not is_text(path):
                     # Such as a shortcut, or a document of Google's.
                     found.listing.unread.add(path)
                     documents += node.kind == DOCUMENT
@@ -125,14 +125,6 @@ def _named(nodes: Iterable[Node]) -> Iterable[tuple[str, Node]]:
             number += 1
         taken[free] = node
     return taken.items()
-
-
-def _is_text(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _shown(node: Node) -> tuple[object, ...]:

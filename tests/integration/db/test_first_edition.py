@@ -149,6 +149,7 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
             "memoryd.names": [],
             "memoryd.memory_uses": [],
             "memoryd.model_calls": [],
+            "memoryd.drop_folders": [],
         }
         assert after == before | replica | made
         await leave_tokens_out(connection)

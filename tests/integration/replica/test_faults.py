@@ -399,3 +399,28 @@ def age(root: Path) -> None:
 def times(root: Path) -> dict[Path, int]:
     """When each file and folder was changed."""
     return {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+
+
+async def test_who_deletes_a_file_before_that_of_its_conflict_is_there_loses_no_agents_text(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await connection.execute(
+        "insert into documents (title, content, status) values ('One', 'Base.', 'active')"
+    )
+    await replicated.settle()
+    [path] = root.glob("documents/*/One.md")
+    path.write_text(path.read_text().replace("Base.", "A person's."))
+    await connection.execute("update documents set content = 'An agent''s.'")
+    # The daemon is killed when the conflict is in the database, and before its file is written.
+    for step in range(200):
+        if await connection.fetchval("select count(*) from memoryd.replica_conflicts"):
+            break
+        replicated = Replicated(root, replicated.database)
+        await replicated.killed_at(step)
+    assert not list(root.glob("documents/*/*conflict*"))
+    path.unlink()
+    await Replicated(root, replicated.database).settle()
+    assert await column(connection, "select content from documents where status <> 'deleted'") == [
+        "An agent's."
+    ]
+    assert [text.body for text in replicated.files().values()] == ["An agent's."]

@@ -1,18 +1,17 @@
 """Whatever people and agents do, in whatever order, and wherever the daemon is killed: both sides become the same, no text is
 lost, and the Index is true.
 
-    REPLICA_SEQUENCES=10000 python -m pytest tests/integration/replica/test_sequences.py
+    REPLICA_STEPS=10000 python -m pytest -s tests/integration/replica/test_sequences.py
 
-tries so many sequences, other ones each time.
+plays so many steps in long sequences, other ones each time (see tests/support/sequences.py).
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -20,18 +19,18 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
 
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from daemon.db.pool import Database
+from tests.support import sequences
 from tests.support.drive import DrivePath
 from tests.support.drive_faults import DROP, GARBAGE, HALF, LATE, Fault
 from tests.support.drive_server import DriveServer
 from tests.support.places import InDrive
 from tests.support.replica import Replicated
-from tests.support.workers import open_database
 
-SEQUENCES = int(os.environ.get("REPLICA_SEQUENCES", "150"))
+SEQUENCES = sequences.number(150)
+IN_DRIVE = SEQUENCES if sequences.STEPS else max(SEQUENCES // 10, 1)
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """No power is cut here, so files need no disk."""
 NAMES = ("one", "two", "Two", "sub/three", "documents/mail/four")
@@ -81,6 +80,7 @@ delete from memoryd.replica_files;
 update memoryd.replica set leased_until = '-infinity', daemon_id = null, trouble = null;
 delete from memoryd.jobs
 """
+PROCESSED = "update documents set status = 'active' where status = 'processing'"
 LIVE = """
 select id, title, content, status, replica_path from documents where status <> 'deleted' order by created_at, id
 """
@@ -208,10 +208,7 @@ class World:
                 if row["id"] not in {said.id for said in self.replicated.files().values()}:
                     self.alive |= set(re.findall(r"<\d+>", row["content"] or ""))
                 await self.database.execute("select memoryd.restore_document($1)", row["id"])
-                await self.database.execute(
-                    "update documents set status = 'active' where id = $1 and status = 'processing'",
-                    row["id"],
-                )
+                await self.database.execute(PROCESSED)
             return
         conflicts = await self.database.fetch(
             "select c.id, c.content, d.content as mine from memoryd.replica_conflicts c "
@@ -228,9 +225,13 @@ class World:
                 else "select memoryd.end_conflicts(array[$1::uuid])"
             )
             await self.database.execute(sql, row["id"])
+            await self.database.execute(PROCESSED)
 
     async def check(self) -> None:
         """Both sides are the same, nothing is lost, the Index is true, and there is nothing more to do."""
+        await self.replicated.settle()
+        left = await self.replicated.once(is_whole=True)
+        assert not any(left.counts.values()), "a pass that looks at all files finds something"
         self.replicated = self.start()
         await self.replicated.settle()
         files = self.replicated.files()
@@ -265,6 +266,7 @@ async def play(database: Database, world: World, sequence: list[tuple[Any, ...]]
     await world.replicated.settle()
     for what, *how in sequence:
         await world.do(what, *how)
+    await sequences.kill_at_every_step(sequence, world.start)
     await world.check()
 
 
@@ -309,6 +311,7 @@ async def play_over_a_bad_connection(database: Database, sequence: list[tuple[An
         server.is_bad = fault
         for what, *how in sequence:
             await world.do(what, *how)
+        await sequences.kill_at_every_step(sequence, start)
         server.is_bad = lambda: None
 
         def start_well() -> Replicated:
@@ -318,43 +321,13 @@ async def play_over_a_bad_connection(database: Database, sequence: list[tuple[An
         await world.check()
 
 
-def run_sequences(
-    database_url: str,
-    play_one: Callable[[Database, list[tuple[Any, ...]]], Coroutine[Any, Any, None]],
-    *,
-    examples: int,
-) -> None:
-    """Plays so many sequences."""
-    with asyncio.Runner() as runner:
-        context = open_database(database_url)
-        database = runner.run(context.__aenter__())
-
-        @given(sequence=st.lists(STEPS, min_size=5, max_size=12))
-        @settings(
-            max_examples=examples,
-            deadline=None,
-            derandomize="REPLICA_SEQUENCES" not in os.environ,
-            suppress_health_check=list(HealthCheck),
-            database=None,
-            print_blob=False,
-            phases=(Phase.generate,),
-        )
-        def converge(sequence: list[tuple[Any, ...]]) -> None:
-            runner.run(play_one(database, sequence))
-
-        try:
-            converge()
-        finally:
-            runner.run(context.__aexit__(None, None, None))
-
-
 def test_all_sequences_converge_and_lose_nothing(database_url: str) -> None:
-    run_sequences(database_url, play_locally, examples=SEQUENCES)
+    sequences.run(database_url, STEPS, play_locally, examples=SEQUENCES)
 
 
 def test_all_sequences_converge_and_lose_nothing_in_drive(database_url: str) -> None:
-    run_sequences(database_url, play_in_drive, examples=max(SEQUENCES // 10, 1))
+    sequences.run(database_url, STEPS, play_in_drive, examples=IN_DRIVE)
 
 
 def test_all_sequences_converge_and_lose_nothing_over_a_bad_connection(database_url: str) -> None:
-    run_sequences(database_url, play_over_a_bad_connection, examples=max(SEQUENCES // 10, 1))
+    sequences.run(database_url, STEPS, play_over_a_bad_connection, examples=IN_DRIVE)
