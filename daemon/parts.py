@@ -23,14 +23,18 @@ from daemon.queue.worker import Worker
 from daemon.replica.place import open_place
 from daemon.replica.replica import Replica
 from daemon.schedule import Schedule, Tick, Upkeep
-from daemon.settings import Settings
+from daemon.settings import Settings, split_list
 from daemon.topics import build_topics
+from daemon.trail.delivery import Delivery
+from daemon.trail.keys import signing_key
+from daemon.trail.log import Pace, Trail
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from handlers.shared.thinking import Budget, Thinker
+from memory.trail.significance import Significance
 from providers.build import build_word_embedder
 from providers.parsing.parser import ChildParser
-from providers.ports import LanguageModel
+from providers.ports import LanguageModel, Ledger
 
 OVERDUE_EVERY_SECONDS = 60.0
 DENSE_EVERY_SECONDS = 30.0
@@ -57,6 +61,7 @@ def build_workers(
         remote=embedder.remote,
         embedder_wait=embedder.retry_in,
         facts_by_model=settings.facts == "model",
+        significance=significance_of(settings),
     )
     return {
         topic.name: Worker(
@@ -71,6 +76,38 @@ def build_workers(
         )
         for topic in topics
     }
+
+
+def significance_of(settings: Settings) -> Significance:
+    """The words of the settings by which captured outcomes are anchored."""
+    return Significance(
+        incidents=split_list(settings.anchor_incidents),
+        decisions=split_list(settings.anchor_decisions),
+        milestones=split_list(settings.anchor_milestones),
+    )
+
+
+def build_trail(
+    settings: Settings, database: Database, *, ledgers: Sequence[Ledger] = (), logger: FilteringBoundLogger
+) -> Trail:
+    """What advances the trail. Raises ValueError with what to do, where there is a key that cannot be used."""
+    key = signing_key(settings, make=True)
+    if key is None:
+        logger.info("trail_unsigned", hint="memoryd anchors new-key FILE, then MEMORYD_TRAIL_KEY_FILE=FILE")
+    return Trail(
+        database,
+        key=key,
+        pace=Pace(settings.trail_checkpoint_leaves, settings.trail_checkpoint_minutes * 60),
+        ledgers=[one.name for one in ledgers if one.keeps_memories],
+        logger=logger,
+    )
+
+
+def build_delivery(
+    settings: Settings, database: Database, ledgers: Sequence[Ledger], logger: FilteringBoundLogger
+) -> Delivery:
+    """What entrusts to the ledgers what they are to keep."""
+    return Delivery(database, ledgers, payloads=settings.trail_payloads, logger=logger)
 
 
 def build_executor(
@@ -112,7 +149,13 @@ def build_replica(
 
 
 def build_schedule(
-    settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
+    settings: Settings,
+    database: Database,
+    *,
+    trail: Trail,
+    delivery: Delivery,
+    daemon_id: UUID,
+    logger: FilteringBoundLogger,
 ) -> Schedule:
     """The schedule with all its ticks."""
     upkeep = Upkeep(
@@ -132,6 +175,8 @@ def build_schedule(
     schedule.add(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
     )
+    schedule.add(Tick("trail", settings.trail_seconds, trail.tick))
+    schedule.add(Tick("ledgers", settings.trail_seconds, delivery.tick))
     schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))
     schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
     return schedule
