@@ -216,6 +216,8 @@ class Delivery:
 
     async def _failed(self, ledger: Ledger, key: str, attempts: int, error: Exception) -> None:
         pause = REJECTED_PAUSE if isinstance(error, Rejected) else _pause(attempts)
+        if isinstance(error, Unavailable):
+            pause = min(max(pause, error.retry_in), LONGEST_PAUSE)
         expected = isinstance(error, (Unavailable, Rejected))
         says = f"{type(error).__name__}: {error}" if expected else type(error).__name__
         await self._database.execute(FAILED, ledger.name, key, one_line(says, 500), pause)

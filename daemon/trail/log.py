@@ -83,14 +83,14 @@ class Trail:
         *,
         key: Ed25519PrivateKey | None,
         pace: Pace,
-        ledgers: Sequence[str],
+        ledgers: Sequence[str] | None,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`ledgers`: the names of those that keep memories."""
+        """`ledgers`: the names of those that keep memories; None: no facts about anchors are written here."""
         self._database = database
         self._key = key
         self._pace = pace
-        self._ledgers = list(ledgers)
+        self._ledgers = None if ledgers is None else list(ledgers)
         self._log = logger
         self._broken: str | None = None
 
@@ -120,8 +120,12 @@ class Trail:
         new = look["size"] - look["signed"]
         if self._key is not None and (self._pace.is_due(new, look["since"]) or (sign_now and new > 0)):
             await self._sign(self._key)
+        if self._ledgers is not None:
+            await self._write_facts(self._ledgers)
+
+    async def _write_facts(self, ledgers: list[str]) -> None:
         total = 0
-        while written := int(await self._database.fetchval(NOTE, self._ledgers, FACTS)):
+        while written := int(await self._database.fetchval(NOTE, ledgers, FACTS)):
             total += written
         if total:
             self._log.info("anchors_noted", facts=total)
