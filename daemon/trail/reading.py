@@ -85,11 +85,14 @@ async def verify_all(
     checkpoints, found.breaks = check_notes(stored, found.origin, keys)
     checkpoints = sorted({*checkpoints, *known}, key=lambda one: one.size)
     found.checkpoints = len(checkpoints)
-    now = await _leaves(database, found)
+    now, chain = await _leaves(database, found)
     copy = [one for row in await database.fetch(TILES) for one in split(row["hashes"])]
     broken = {one.position for one in found.breaks}
     differences = await asyncio.to_thread(compare, now, copy, checkpoints)
     found.breaks += [one for one in differences if one.position is None or one.position not in broken]
+    if not found.breaks:
+        # Where a leaf is missing or in another place, the chains cannot be right either.
+        found.breaks += chain
     if state["carried"]:
         says = "it has no leaf: it was not written as others are"
         found.breaks += [
@@ -102,11 +105,12 @@ async def verify_all(
     return found
 
 
-async def _leaves(database: Database, found: Found) -> list[Leaf | None]:
-    """The leaves by position; what their rows break is added to `found`."""
+async def _leaves(database: Database, found: Found) -> tuple[list[Leaf | None], list[Break]]:
+    """The leaves by position, and the breaks of agents' chains; what the rows break is added to `found`."""
     now: list[Leaf | None] = []
     chains: dict[str, bytes] = {}
-    last, complete = -1, True
+    broken: list[Break] = []
+    last = -1
     while rows := await database.fetch(LEAVES, last, ROWS):
         last = rows[-1]["position"]
         hashed = await asyncio.to_thread(_hashed, rows)
@@ -118,15 +122,14 @@ async def _leaves(database: Database, found: Found) -> list[Leaf | None]:
             found.sealed += row["salt"] is None
             if not row["there"]:
                 found.breaks.append(Break("removed", position, anchor, "the row is gone"))
-                complete = False
             elif not own:
                 found.breaks.append(Break("altered", position, anchor, "the row is not what was anchored"))
-            elif not row["chained"] and complete and row["previous_hash"] != chains.get(row["agent_id"]):
+            elif not row["chained"] and row["previous_hash"] != chains.get(row["agent_id"]):
                 says = "previous_hash is not the hash of the agent's anchor before"
-                found.breaks.append(Break("altered", position, anchor, says))
+                broken.append(Break("altered", position, anchor, says))
             if row["there"]:
                 chains[row["agent_id"]] = row["content_hash"]
-    return now
+    return now, broken
 
 
 def _hashed(rows: Sequence[Any]) -> list[tuple[bytes, bool]]:

@@ -94,19 +94,19 @@ def compare(
     wrong = _unlike(hashes, checkpoints)
     if not wrong:
         return _of_the_copy(hashes, copy, checkpoints)
-    sound = [one for one in checkpoints if one not in _unlike(copy, checkpoints)]
-    last = sound[-1].size if sound else 0
-    breaks = _differences(now[:last], list(copy[:last]))
-    rest = [one for one in wrong if one.size > last]
+    lost = _unlike(copy, checkpoints)
+    last = max((one.size for one in checkpoints if one not in lost), default=0)
+    breaks = _differences(now, list(copy[:last]))
+    rest = [one for one in wrong if one in lost]
     if rest:
-        before = max((one.size for one in checkpoints if one not in wrong), default=last)
-        truncated = [one for one in rest if one.size > len(now)]
-        if truncated:
-            says = f"{truncated[-1].size} leaves were signed, and the log has {len(now)}"
+        first = rest[0].size
+        before = max((one.size for one in checkpoints if one not in rest and one.size < first), default=0)
+        if first > len(now):
+            says = f"{rest[-1].size} leaves were signed, and the log has {len(now)}"
             breaks.append(Break("truncated", len(now), None, says))
         else:
-            says = f"the leaves {max(before, last)} to {rest[0].size - 1} are not those that were signed"
-            breaks.append(Break("rewritten", max(before, last), None, says))
+            says = f"the leaves {before} to {first - 1} are not those that were signed"
+            breaks.append(Break("rewritten", before, None, says))
     return breaks
 
 
@@ -135,12 +135,12 @@ def _of_the_copy(
 
 
 def _differences(now: Sequence[Leaf | None], signed: Sequence[bytes]) -> list[Break]:
-    """Each leaf that is not as it was signed."""
+    """Each leaf that is not as it was signed. Leaves behind the signed ones are new, but where they were signed elsewhere."""
     present = {leaf.hash for leaf in now if leaf is not None}
     places = {one: place for place, one in enumerate(signed)}
     breaks: list[Break] = []
     gone = {place for place, one in enumerate(signed) if one not in present}
-    for place, leaf in enumerate(now):
+    for place, leaf in enumerate(now[: len(signed)]):
         if leaf is not None and leaf.hash not in places:
             if place in gone:
                 gone.discard(place)

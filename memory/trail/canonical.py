@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
@@ -22,12 +23,10 @@ class Number(str):
 
 def read(text: str) -> Any:
     """The value of a canonical text; numbers are Numbers. Raises ValueError where the text is not canonical."""
-    try:
+    with suppress(ValueError, RecursionError):
         value = json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse)
         if write(value) == text:
             return value
-    except RecursionError:
-        pass
     raise ValueError("it is not written in the canonical form")
 
 
