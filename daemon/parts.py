@@ -176,7 +176,8 @@ def build_schedule(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
     )
     schedule.add(Tick("trail", settings.trail_seconds, trail.tick))
-    schedule.add(Tick("ledgers", settings.trail_seconds, delivery.tick))
+    if delivery.ledgers:
+        schedule.add(Tick("ledgers", settings.trail_seconds, delivery.tick))
     schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))
     schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
     return schedule

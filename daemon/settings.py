@@ -215,7 +215,7 @@ class Settings(BaseSettings):
         description="Minutes between two checkpoints where fewer anchors are new. Without new ones none is signed.",
     )
     trail_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
-        5.0, description="Pause between two looks for new anchors, and for what ledgers are to keep."
+        15.0, description="Pause between two looks for new anchors, and for what ledgers are to keep."
     )
     trail_payloads: bool = Field(
         False,

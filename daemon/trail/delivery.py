@@ -140,17 +140,15 @@ class Delivery:
     ) -> None:
         """`payloads`: whether what was anchored leaves the machine, and not only its hash."""
         self._database = database
-        self._ledgers = tuple(ledgers)
+        self.ledgers = tuple(ledgers)
         self._payloads = payloads
         self._log = logger
         self._call_seconds = call_seconds
 
     async def tick(self) -> None:
         """Plans what is new, and entrusts what is due: to each ledger in turn, to all of them at once."""
-        if not self._ledgers:
-            return
-        await self._database.execute(REGISTER, [one.name for one in self._ledgers])
-        done = await asyncio.gather(*(self._serve(one) for one in self._ledgers), return_exceptions=True)
+        await self._database.execute(REGISTER, [one.name for one in self.ledgers])
+        done = await asyncio.gather(*(self._serve(one) for one in self.ledgers), return_exceptions=True)
         for result in done:
             if isinstance(result, BaseException):
                 raise result

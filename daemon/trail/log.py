@@ -29,7 +29,8 @@ CLOCK_SECONDS = 60.0
 
 LOOK = """
 select t.id, t.size, t.carried, coalesce(c.size, 0) as signed, extract(epoch from now() - c.signed_at)::float8 as since,
-       exists (select from memoryd.trail_leaves l where l.position is null) as waiting
+       exists (select from memoryd.trail_leaves l where l.position is null) as waiting,
+       exists (select from memoryd.trail_leaves l where not l.noted and l.position < c.size) as unnoted
 from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
@@ -120,7 +121,8 @@ class Trail:
         new = look["size"] - look["signed"]
         if self._key is not None and (self._pace.is_due(new, look["since"]) or (sign_now and new > 0)):
             await self._sign(self._key)
-        if self._ledgers is not None:
+            look = await self._look()
+        if self._ledgers is not None and look["unnoted"]:
             await self._write_facts(self._ledgers)
 
     async def _write_facts(self, ledgers: list[str]) -> None:

@@ -58,7 +58,7 @@ async def test_any_json_has_the_canonical_form_that_python_reads(connection: asy
             "ä": [],
         }
     )
-    given = {
+    given: dict[str, object] = {
         "agent_id": "alice",
         "category": "milestone",
         "payload": payload,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -49,14 +48,14 @@ def named(found: Found) -> set[tuple[str, int | None]]:
 
 
 @pytest.fixture
-async def signed(connection: asyncpg.Connection, database: Database) -> AsyncIterator[list[UUID]]:
+async def signed(connection: asyncpg.Connection, database: Database) -> list[UUID]:
     """Seven anchors of a user in two checkpoints, and two that are not signed."""
     trail = trail_of(database)
     anchors = await anchored(connection, 4, ANN)
     await trail.advance()
     anchors += await anchored(connection, 3, ANN)
     await trail.advance()
-    yield anchors
+    return anchors
 
 
 async def test_from_a_row_to_a_proof_that_holds_without_a_database(
@@ -67,11 +66,12 @@ async def test_from_a_row_to_a_proof_that_holds_without_a_database(
         await prove(connection, anchor, with_row=True)
     await trail_of(database).advance()
     memory = await connection.fetchval("select memory_id from memory_anchors where id = $1", anchor)
+    trail = await connection.fetchval("select id from memoryd.trail")
     for asked in (anchor, memory):
-        proof = Proof.parse(str(await prove(connection, asked, with_row=True)))
-        trail = await connection.fetchval("select id from memoryd.trail")
-        shown = check(proof, [verifier_of(KEY, origin_of(trail))])
+        read = Proof.parse(str(await prove(connection, asked, with_row=True)))
+        shown = check(read, [verifier_of(KEY, origin_of(trail))])
         assert (shown.row["id"], shown.row["payload"]["content"]) == (str(anchor), "step 0")
+    proof = await prove(connection, anchor, with_row=True)
     hidden = await prove(connection, anchor, with_row=False)
     assert (hidden.row, hidden.salt) == (None, None)
     with pytest.raises(BadNote, match="of another database"):
@@ -126,7 +126,10 @@ TAMPERED = {
     "category": ("update memory_anchors set category = 'incident' where id = $1", "altered"),
     "agent": ("update memory_anchors set agent_id = 'bob' where id = $1", "altered"),
     "time": ("update memory_anchors set created_at = created_at + interval '1 microsecond' where id = $1", "altered"),
-    "memory": ("update memory_anchors set memory_id = (select id from agent_memory where content = 'other') where id = $1", "altered"),
+    "memory": (
+        "update memory_anchors set memory_id = (select id from agent_memory where content = 'other') where id = $1",
+        "altered",
+    ),
     "chain": ("update memory_anchors set previous_hash = 'x' where id = $1", "altered"),
     "row deleted": ("delete from memory_anchors where id = $1", "removed"),
     "leaf": ("update memoryd.trail_leaves set leaf = sha256('x'), salt = null where anchor_id = $1", "altered"),
@@ -179,7 +182,8 @@ async def test_what_is_done_to_the_log_itself_is_found(
         close: {"removed"},
         "delete from memoryd.trail_leaves where position >= 5": {"truncated", "inserted"},
         "update memoryd.trail_tiles set hashes = substr(hashes, 33)": {"copy"},
-        "alter table memory_anchors disable trigger all; insert into memory_anchors (agent_id, category, payload, content_hash) "
+        "alter table memory_anchors disable trigger all; "
+        "insert into memory_anchors (agent_id, category, payload, content_hash) "
         "values ('a', 'decision', '{}', 'x')": {"inserted"},
         "update memoryd.trail_checkpoints set note = replace(note, size || E'\\n', size + 1 || E'\\n')": {"forged"},
         "update memoryd.trail set id = gen_random_uuid()": {"foreign"},
@@ -307,7 +311,12 @@ async def test_anchors_from_before_the_log_are_carried_in(
         await insert(
             connection, "memory_anchors", row | {"created_at": now - row["created_at"], "memory_id": memory}
         )
-    erased = {"agent_id": "x", "category": "decision", "payload": '{"erased": true}', "content_hash": b"e"}
+    erased: dict[str, object] = {
+        "agent_id": "x",
+        "category": "decision",
+        "payload": '{"erased": true}',
+        "content_hash": b"e",
+    }
     await insert(connection, "memory_anchors", erased)
     await connection.execute("truncate memoryd.trail_leaves")
     await connection.execute("update memoryd.trail set carried = false")
@@ -316,8 +325,10 @@ async def test_anchors_from_before_the_log_are_carried_in(
     assert (found.leaves, found.sealed, found.breaks) == (4, 1, [])
     # What is old gets no fact of today.
     assert await connection.fetchval("select count(*) from agent_memory") == 1
-    carried = await connection.fetch("select a.content_hash from memoryd.trail_leaves l join memory_anchors a on a.id = l.anchor_id "
-                                     "where a.agent_id = 'alice' order by position")  # fmt: skip
+    carried = await connection.fetch(
+        "select a.content_hash from memory_anchors a join memoryd.trail_leaves l on l.anchor_id = a.id "
+        "where a.agent_id = 'alice' order by l.position"
+    )
     assert [len(row["content_hash"]) for row in carried] == [1, 2, 3]
 
 
