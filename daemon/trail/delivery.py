@@ -70,11 +70,16 @@ from (select max(d.position) + 1 as next from due d) d
 where g.name = $1 and d.next is not null
 """
 CLAIM = """
+with due as materialized (
+    select t.key from memoryd.trail_receipts t
+    where t.ledger = $1 and not t.final and t.next_at <= now() and t.claimed_until < now()
+    order by t.next_at, t.key
+    limit 1
+    for update skip locked
+)
 update memoryd.trail_receipts r
 set claimed_until = now() + make_interval(secs => $2), attempts = r.attempts + 1
-from (select t.key from memoryd.trail_receipts t
-      where t.ledger = $1 and not t.final and t.next_at <= now() and t.claimed_until < now()
-      order by t.next_at, t.key limit 1 for update skip locked) d
+from due d
 where r.ledger = $1 and r.key = d.key
 returning r.key, r.anchor_id, r.size, r.steps, r.attempts
 """

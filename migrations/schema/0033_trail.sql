@@ -42,7 +42,8 @@ comment on column memoryd.trail_leaves.chained is
     'previous_hash was given by who wrote the anchor, and so is part of the leaf.';
 comment on column memoryd.trail_leaves.noted is 'The fact that says that it is anchored was written.';
 create index trail_leaves_waiting on memoryd.trail_leaves (id) where position is null;
-create index trail_leaves_unnoted on memoryd.trail_leaves (position) where position is not null and not noted;
+create index trail_leaves_unnoted on memoryd.trail_leaves (position)
+    where position is not null and not noted;
 create index trail_leaves_user on memoryd.trail_leaves (user_id) where user_id is not null;
 create index trail_leaves_memory on memoryd.trail_leaves (memory_id) where memory_id is not null;
 

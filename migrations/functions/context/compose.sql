@@ -1,8 +1,8 @@
--- The context block of a task: the agent's identity and anchors, insights, at most ten memories in chronological order,
--- and what the team's knowledge, documents and earlier conversations say. Memories with a score of 0.5 or
--- more get a star. The block has at most 3,000 characters, and is empty when there is nothing to say. Nothing
--- is searched where the message shows no pattern (trigger.sql). Every retrieval is logged, also one that
--- searched nothing.
+-- The context block of a task: the agent's identity and anchors, insights, at most ten memories in
+-- chronological order, and what the team's knowledge, documents and earlier conversations say. Memories with
+-- a score of 0.5 or more get a star. The block has at most 3,000 characters, and is empty when there is
+-- nothing to say. Nothing is searched where the message shows no pattern (trigger.sql). Every retrieval is
+-- logged, also one that searched nothing.
 --
 -- The first and the last line of the block contain a code that is made for this call. The message and the
 -- memories were written before, so their text cannot imitate these lines. All text between the two lines is

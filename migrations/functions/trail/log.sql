@@ -141,8 +141,8 @@ begin
         return null;
     end if;
     return (
-        select 'Anchors: ' || g.anchors || ', the last a' || case g.last_category when 'incident' then 'n' else '' end
-               || ' ' || g.last_category || ' of '
+        select 'Anchors: ' || g.anchors || ', the last '
+               || case g.last_category when 'incident' then 'an ' else 'a ' end || g.last_category || ' of '
                || to_char(g.last_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC.'
         from memoryd.trail_agents g
         where g.agent_id = p_agent);

@@ -26,8 +26,9 @@ $$;
 
 -- Removes a user's memories from the records of others' searches, which have no foreign key to them, and
 -- erases what their anchors say, and the salts of their leaves. Anchors and leaves stay, so that the chains
--- of hashes and the proofs of all others are complete. Returns how many anchors these were. It comes before the memories are deleted: the deletion sets memory_id of
--- their anchors to null (the foreign key), and then they cannot be found any more.
+-- of hashes and the proofs of all others are complete. Returns how many anchors these were. It comes before
+-- the memories are deleted: the deletion sets memory_id of their anchors to null (the foreign key), and then
+-- they cannot be found any more.
 create or replace function memoryd.erase_references(p_user uuid, p_memories uuid[]) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
