@@ -93,8 +93,8 @@ async def measure_captures(url: str, count: int, pairs: int) -> dict[str, object
     for pair in range(pairs + 1):
         for anchoring in (bool(pair % 2), not pair % 2):
             await connection.execute(EMPTY)
-            words = dict.fromkeys(("anchor_incidents", "anchor_decisions"), "qqqqq")
-            words["anchor_milestones"] = "zyx" if anchoring else "qqqqq"
+            words = dict.fromkeys(("anchor_incidents", "anchor_decisions"), "none")
+            words["anchor_milestones"] = "zyx" if anchoring else "none"
             async with daemon(url, **words):
                 began = time.perf_counter()
                 await connection.execute(INSERT, *map(list, zip(*rows, strict=True)))

@@ -80,11 +80,12 @@ def build_workers(
 
 def significance_of(settings: Settings) -> Significance:
     """The words of the settings by which captured outcomes are anchored."""
-    return Significance(
-        incidents=split_list(settings.anchor_incidents),
-        decisions=split_list(settings.anchor_decisions),
-        milestones=split_list(settings.anchor_milestones),
+    given = (settings.anchor_incidents, settings.anchor_decisions, settings.anchor_milestones)
+    # An empty variable is one that is not set, so a word says that there is none.
+    incidents, decisions, milestones = (
+        [] if (found := split_list(text)) == ["none"] else found for text in given
     )
+    return Significance(incidents=incidents, decisions=decisions, milestones=milestones)
 
 
 def build_trail(
@@ -175,7 +176,8 @@ def build_schedule(
     schedule.add(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
     )
-    schedule.add(Tick("trail", settings.trail_seconds, trail.tick))
+    # A daemon without the key does not take the turns of those that sign.
+    schedule.add(Tick("trail" if trail.signs else "trail_places", settings.trail_seconds, trail.tick))
     if delivery.ledgers:
         schedule.add(Tick("ledgers", settings.trail_seconds, delivery.tick))
     schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))

@@ -224,7 +224,7 @@ class Settings(BaseSettings):
     anchor_incidents: str = Field(
         "incident, outage, breach, exploit, exploited, vulnerability, compromised, data loss, rollback, rolled back, downtime, "
         "postmortem",
-        description="Words, separated by commas, of captured outcomes that are anchored as incidents. Empty: none are.",
+        description="Words, separated by commas, of outcomes that are anchored as incidents. The word none: no outcome is.",
     )
     anchor_decisions: str = Field(
         "decided, decision, chose, agreed to, approved, rejected",

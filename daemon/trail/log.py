@@ -95,6 +95,11 @@ class Trail:
         self._log = logger
         self._broken: str | None = None
 
+    @property
+    def signs(self) -> bool:
+        """Whether it has a key."""
+        return self._key is not None
+
     async def tick(self) -> None:
         """Does what is due. A broken log is logged, once."""
         try:
