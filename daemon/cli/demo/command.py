@@ -37,10 +37,11 @@ join agent_commands c using (id)
 order by h.place
 """
 FORGET = """
+-- Whoever gives places to leaves locks this row first, too.
+update memoryd.trail set size = 0;
 truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.facts,
     memoryd.fact_sources, memoryd.memory_uses, memoryd.trail_leaves, memoryd.trail_tiles, memoryd.trail_agents,
-    memoryd.trail_checkpoints;
-update memoryd.trail set size = 0
+    memoryd.trail_checkpoints
 """
 PLAY = """
 insert into agent_commands (agent_id, message, output, exit_code, status, created_at, started_at, finished_at)
