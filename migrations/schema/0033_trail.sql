@@ -34,8 +34,8 @@ create table memoryd.trail_leaves (
     noted boolean not null default false
 );
 comment on table memoryd.trail_leaves is
-    'The leaf of each anchor: an HMAC of the row under a salt of its own. There is no foreign key: the leaf of '
-    'a row that was deleted stays, and says that it was there.';
+    'The leaf of each anchor: an HMAC of the row under a salt of its own. There is no foreign key: the leaf '
+    'of a row that was deleted stays, and says that it was there.';
 comment on column memoryd.trail_leaves.position is 'Its place in the log; null: it has none yet.';
 comment on column memoryd.trail_leaves.salt is 'Null: it was erased, and the leaf tells nothing any more.';
 comment on column memoryd.trail_leaves.chained is
