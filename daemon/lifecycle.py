@@ -39,7 +39,7 @@ from daemon.replica.replica import Replica
 from daemon.settings import Settings, split_list
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
-from providers.ports import LanguageModel
+from providers.ports import LanguageModel, Ledger
 
 CANCEL_SECONDS = 1.0
 REPLICA = "replica"
@@ -59,6 +59,7 @@ class Daemon:
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
         supervisor: Supervisor | None = None,
+        ledgers: Sequence[Ledger] = (),
     ) -> None:
         """`chosen`: whether the settings name the embedder. `supervisor`: of the embedded Postgres, if there is one."""
         self._supervisor = supervisor
@@ -67,6 +68,7 @@ class Daemon:
         self._embedder = embedder
         self._chosen = chosen
         self._model = language_model
+        self._ledgers = tuple(ledgers)
         self._log = logger
         self._id = uuid.uuid4()
         self._number = self._id.int & 0x7FFFFFFF
@@ -99,7 +101,11 @@ class Daemon:
             )
             heartbeat.wake_up = "listen" if listen else "poll"
             tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
-            schedule = parts.build_schedule(settings, database, daemon_id=self._id, logger=self._log)
+            trail = parts.build_trail(settings, database, ledgers=self._ledgers, logger=self._log)
+            delivery = parts.build_delivery(settings, database, self._ledgers, self._log)
+            schedule = parts.build_schedule(
+                settings, database, trail=trail, delivery=delivery, daemon_id=self._id, logger=self._log
+            )
             running = [asyncio.create_task(task) for task in tasks]
             schedule.start()
             self._log.info(
@@ -123,6 +129,8 @@ class Daemon:
         finally:
             await database.close()
             await self._embedder.close()
+            for ledger in self._ledgers:
+                await ledger.close()
         self._log.info("daemon_stopped", daemon=str(self._id))
 
     def wake(self, topics: Sequence[str] | None = None) -> None:

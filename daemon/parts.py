@@ -25,14 +25,18 @@ from daemon.queue.worker import Worker
 from daemon.replica.place import drive_id_of, open_drive, open_place
 from daemon.replica.replica import Replica
 from daemon.schedule import Schedule, Tick, Upkeep
-from daemon.settings import Settings
+from daemon.settings import Settings, split_list
 from daemon.topics import build_topics
+from daemon.trail.delivery import Delivery
+from daemon.trail.keys import signing_key
+from daemon.trail.log import Pace, Trail
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from handlers.shared.thinking import Budget, Thinker
+from memory.trail.significance import Significance
 from providers.build import build_word_embedder
 from providers.parsing.parser import ChildParser
-from providers.ports import LanguageModel
+from providers.ports import LanguageModel, Ledger
 
 OVERDUE_EVERY_SECONDS = 60.0
 DENSE_EVERY_SECONDS = 30.0
@@ -59,6 +63,7 @@ def build_workers(
         remote=embedder.remote,
         embedder_wait=embedder.retry_in,
         facts_by_model=settings.facts == "model",
+        significance=significance_of(settings),
     )
     return {
         topic.name: Worker(
@@ -73,6 +78,39 @@ def build_workers(
         )
         for topic in topics
     }
+
+
+def significance_of(settings: Settings) -> Significance:
+    """The words of the settings by which captured outcomes are anchored."""
+    given = (settings.anchor_incidents, settings.anchor_decisions, settings.anchor_milestones)
+    # An empty variable is one that is not set, so a word says that there is none.
+    incidents, decisions, milestones = (
+        [] if (found := split_list(text)) == ["none"] else found for text in given
+    )
+    return Significance(incidents=incidents, decisions=decisions, milestones=milestones)
+
+
+def build_trail(
+    settings: Settings, database: Database, *, ledgers: Sequence[Ledger] = (), logger: FilteringBoundLogger
+) -> Trail:
+    """What advances the trail. Raises ValueError with what to do, where there is a key that cannot be used."""
+    key = signing_key(settings, make=True)
+    if key is None:
+        logger.info("trail_unsigned", hint="memoryd anchors new-key FILE, then MEMORYD_TRAIL_KEY_FILE=FILE")
+    return Trail(
+        database,
+        key=key,
+        pace=Pace(settings.trail_checkpoint_leaves, settings.trail_checkpoint_minutes * 60),
+        ledgers=[one.name for one in ledgers if one.keeps_memories],
+        logger=logger,
+    )
+
+
+def build_delivery(
+    settings: Settings, database: Database, ledgers: Sequence[Ledger], logger: FilteringBoundLogger
+) -> Delivery:
+    """What entrusts to the ledgers what they are to keep."""
+    return Delivery(database, ledgers, payloads=settings.trail_payloads, logger=logger)
 
 
 def build_executor(
@@ -114,7 +152,13 @@ def build_replica(
 
 
 def build_schedule(
-    settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
+    settings: Settings,
+    database: Database,
+    *,
+    trail: Trail,
+    delivery: Delivery,
+    daemon_id: UUID,
+    logger: FilteringBoundLogger,
 ) -> Schedule:
     """The schedule with all its ticks."""
     upkeep = Upkeep(
@@ -134,6 +178,10 @@ def build_schedule(
     schedule.add(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
     )
+    # A daemon without the key does not take the turns of those that sign.
+    schedule.add(Tick("trail" if trail.signs else "trail_places", settings.trail_seconds, trail.tick))
+    if delivery.ledgers:
+        schedule.add(Tick("ledgers", settings.trail_seconds, delivery.tick))
     schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))
     schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
     return schedule

@@ -42,6 +42,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "embedder": "Embedder and language model",
         "drop": "Documents",
         "replica": "Replica",
+        "trail_key": "Memory trail",
         "executor_command": "Built-in executor",
         "pending_per_user": "Limits, expiry and notifications",
         "heartbeat_seconds": "Dreams, clean-up and audit trail",
@@ -196,6 +197,44 @@ class Settings(BaseSettings):
     )
     gdrive_url: str | None = Field(
         None, description="Address of a server that speaks Drive v3. Empty: Google's own."
+    )
+
+    trail_key: SecretStr | None = Field(
+        None,
+        description="Private key (PEM, Ed25519) that signs the checkpoints of the trail. Empty: that of "
+        "MEMORYD_TRAIL_KEY_FILE. docs/trail.md",
+    )
+    trail_key_file: Path | None = Field(
+        None,
+        description="File of that key, which nobody else may read. memoryd anchors new-key FILE makes one. Empty: with the "
+        "embedded Postgres trail.key in the data folder, made by itself; else no checkpoint is signed.",
+    )
+    trail_checkpoint_leaves: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        256, description="Number of new anchors after which a checkpoint is signed."
+    )
+    trail_checkpoint_minutes: Annotated[float, Field(gt=0, le=525_600)] = Field(
+        5.0,
+        description="Minutes between two checkpoints where fewer anchors are new. Without new ones none is signed.",
+    )
+    trail_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        15.0, description="Pause between two looks for new anchors, and for what ledgers are to keep."
+    )
+    trail_payloads: bool = Field(
+        False,
+        description="Whether ledgers get what was anchored, and not only its hash. What was published cannot be erased.",
+    )
+    anchor_incidents: str = Field(
+        "incident, outage, breach, exploit, exploited, vulnerability, compromised, data loss, rollback, rolled back, downtime, "
+        "postmortem",
+        description="Words, separated by commas, of outcomes that are anchored as incidents. The word none: no outcome is.",
+    )
+    anchor_decisions: str = Field(
+        "decided, decision, chose, agreed to, approved, rejected",
+        description="The same for decisions.",
+    )
+    anchor_milestones: str = Field(
+        "milestone, launched, released, deployed, shipped, went live",
+        description="The same for milestones.",
     )
 
     executor_command: str | None = Field(

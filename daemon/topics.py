@@ -21,6 +21,7 @@ from handlers.shared.fact_finders import ModelFinder, RuleFinder
 from handlers.shared.thinking import Thinker
 from handlers.situate import SituateHandler
 from handlers.statistics import StatisticsHandler
+from memory.trail.significance import Significance
 from providers.ports import WordEmbedder
 
 
@@ -33,6 +34,7 @@ def build_topics(
     remote: bool,
     embedder_wait: Callable[[], float],
     facts_by_model: bool,
+    significance: Significance,
 ) -> list[Topic]:
     """The topics of a daemon. A remote embedder is waited for in more places at once; the local one keeps a core busy."""
     calls = 4 if remote else 2
@@ -40,7 +42,7 @@ def build_topics(
         Topic("context", ContextHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
         Topic(
             "capture",
-            CaptureHandler(reader=database, embedding=embedding),
+            CaptureHandler(reader=database, embedding=embedding, significance=significance),
             batch=256,
             parallel=calls,
             lanes=64,

@@ -1,4 +1,4 @@
-"""A command ended: its outcome, or its error, becomes a memory, exactly once.
+"""A command ended: its outcome, or its error, becomes a memory, exactly once; a significant one is anchored.
 
 With a local embedder the memory is embedded here already, and searchable the moment it exists. A remote one could delay
 the memory: then it is embedded like any other inserted memory, by the index topic.
@@ -15,6 +15,7 @@ from handlers.shared.embedding import Embedding
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 from memory.outcome import summarise_outcome
 from memory.passages import passages
+from memory.trail.significance import Significance
 
 # Only the tail of an output can matter to its summary.
 READ = """
@@ -44,12 +45,19 @@ returning id, content
 INDEXING = "select set_config('memoryd.indexing', $1, true)"
 
 
-class CaptureHandler:
-    """completed | failed -> a memory of kind outcome | error."""
+ANCHOR = """
+insert into public.memory_anchors (memory_id, category)
+select n.memory_id, n.category from unnest($1::uuid[], $2::text[]) as n(memory_id, category)
+"""
 
-    def __init__(self, *, reader: Reader, embedding: Embedding) -> None:
+
+class CaptureHandler:
+    """completed | failed -> a memory of kind outcome | error, anchored in the same transaction if it is significant."""
+
+    def __init__(self, *, reader: Reader, embedding: Embedding, significance: Significance) -> None:
         self._reader = reader
         self._embedding = embedding
+        self._significance = significance
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Summarises the outcomes and embeds the summaries."""
@@ -59,6 +67,9 @@ class CaptureHandler:
                 r["message"], r["output"], exit_code=r["exit_code"], failed=r["failed"], error=r["error"]
             )
             for i, r in rows.items()
+        }
+        categories = {
+            s: c for s in summaries.values() if (c := self._significance.category_of(s)) is not None
         }
         words = await unknown_words(self._reader, summaries.values())
         parts = {i: passages(summary) for i, summary in summaries.items()}
@@ -83,6 +94,9 @@ class CaptureHandler:
                 [json.dumps({} if r["exit_code"] is None else {"exit_code": r["exit_code"]}) for r in mine],
                 [r["finished_at"] for r in mine],
             )
+            anchored = [(r["id"], categories[r["content"]]) for r in captured if r["content"] in categories]
+            if anchored:
+                await connection.execute(ANCHOR, *map(list, zip(*anchored, strict=True)))
             if indexed_here:
                 await connection.execute(INDEXING, "off")
                 to_index = [RowToIndex(r["id"], passages(r["content"])) for r in captured]

@@ -7,6 +7,7 @@ from io import TextIOWrapper
 
 import typer
 
+from daemon.cli.anchors import anchors
 from daemon.cli.conflicts import conflicts
 from daemon.cli.context import context
 from daemon.cli.dead import dead
@@ -20,6 +21,7 @@ from daemon.cli.import_ import import_
 from daemon.cli.ingest import ingest
 from daemon.cli.know import know
 from daemon.cli.migrate import migrate
+from daemon.cli.prove import prove
 from daemon.cli.psql import psql
 from daemon.cli.recall import recall
 from daemon.cli.reembed import reembed
@@ -29,6 +31,7 @@ from daemon.cli.restore import restore
 from daemon.cli.run import run
 from daemon.cli.status import status
 from daemon.cli.url import url
+from daemon.cli.verify import verify
 
 app = typer.Typer(
     name="memoryd",
@@ -54,6 +57,8 @@ for command in (
     replica,
     conflicts,
     restore,
+    prove,
+    verify,
     migrate,
     reembed,
     url,
@@ -62,6 +67,7 @@ for command in (
 # What follows is psql's own: its options are not ours to read.
 app.command(context_settings={"ignore_unknown_options": True})(psql)
 app.command("import")(import_)
+app.add_typer(anchors, name="anchors")
 app.add_typer(dead, name="dead")
 app.add_typer(know, name="know")
 

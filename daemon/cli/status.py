@@ -68,6 +68,7 @@ def _show(found: Status) -> None:
         f" {number(found.insights, 'insight')}"
     )
     say(f"Commands   {_counts(found.commands)}")
+    say(f"Trail      {number(found.anchors, 'anchor')}, {found.anchors_signed:,} of them signed")
     say(f"Last dream {_dream(found.dream)}")
 
 

@@ -23,6 +23,7 @@ from daemon.health import access_checks, checks
 from daemon.health.check import Check, Facts, split_advice
 from daemon.health.replica_check import check_replica
 from daemon.health.status import Status, read_status
+from daemon.health.trail_check import check_trail
 from daemon.settings import Settings
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 
@@ -151,6 +152,7 @@ async def examine(
             yield checks.check_daemons(status)
             yield checks.check_queue(status)
             yield await check_replica(connection, settings)
+            yield await check_trail(connection, settings)
     finally:
         await connection.close()
 

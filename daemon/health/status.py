@@ -53,6 +53,8 @@ select json_build_object(
     'agents', (select count(*) from public.agents),
     'associations', (select count(*) from public.memory_associations),
     'insights', (select count(*) from public.dream_insights),
+    'anchors', (select t.size from memoryd.trail t),
+    'anchors_signed', (select coalesce(max(c.size), 0) from memoryd.trail_checkpoints c),
     'dream', (
         select json_build_object(
             'id', d.id, 'trigger', d.trigger, 'status', d.status,
@@ -150,6 +152,9 @@ class Status:
     agents: int
     associations: int
     insights: int
+    anchors: int
+    """That have a place in the trail."""
+    anchors_signed: int
     dream: LastDream | None
 
 
@@ -178,6 +183,8 @@ async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
         agents=read["agents"],
         associations=read["associations"],
         insights=read["insights"],
+        anchors=read["anchors"],
+        anchors_signed=read["anchors_signed"],
         dream=None if read["dream"] is None else LastDream(**read["dream"]),
     )
 

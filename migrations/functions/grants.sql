@@ -95,8 +95,10 @@ grant execute on function
 grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match
     to memoryd_service, memoryd_user;
 
--- The functions of contexts that run with the caller's rights.
+-- The functions of contexts that run with the caller's rights, and anchor_line(), which answers who works for
+-- the agents.
 grant execute on function
+    memoryd.anchor_line,
     memoryd.candidate_memories, memoryd.relevance, memoryd.similarities, memoryd.scopes_of,
     memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories,
     memoryd.memory_lines, memoryd.compose_context, memoryd.own_context,
@@ -110,6 +112,7 @@ grant execute on function
     memoryd.passage_lines, memoryd.says_same, memoryd.repeats, memoryd.choose_lines, memoryd.gather_lines,
     memoryd.context_part, memoryd.log_context, memoryd.explain_lines, memoryd.named_knowledge
     to memoryd_service, memoryd_user;
+grant execute on function memoryd.anchor to memoryd_service;
 grant execute on function
     memoryd.word_runs, memoryd.team_names, memoryd.names_of, memoryd.count_retrieved,
     memoryd.touch_used_knowledge, memoryd.touch_used_insights

@@ -185,6 +185,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.dimensions": ("select memoryd.dimensions()",),
         "memoryd.searched_dimensions": ("select memoryd.searched_dimensions()",),
         "memoryd.comparable": ("select memoryd.comparable(<vector>)::text",),
+        "memoryd.anchor_line": ("select memoryd.anchor_line('alice')",),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),

@@ -37,8 +37,11 @@ join agent_commands c using (id)
 order by h.place
 """
 FORGET = """
+-- Whoever gives places to leaves locks this row first, too.
+update memoryd.trail set size = 0;
 truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.facts,
-    memoryd.fact_sources, memoryd.memory_uses
+    memoryd.fact_sources, memoryd.memory_uses, memoryd.trail_leaves, memoryd.trail_tiles, memoryd.trail_agents,
+    memoryd.trail_checkpoints
 """
 PLAY = """
 insert into agent_commands (agent_id, message, output, exit_code, status, created_at, started_at, finished_at)
@@ -48,7 +51,9 @@ from unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::f
 cross join lateral (select now() - make_interval(secs => 3600 * n.hours_ago) as at) t
 """
 
-MEMORIES = "select agent_id, kind, content, created_at from agent_memory order by created_at, id"
+MEMORIES = """
+select agent_id, kind, content, created_at from agent_memory where source is distinct from 'anchor' order by created_at, id
+"""
 LINKS = """
 select a.association_type, a.strength, m.agent_id, m.content as memory, e.content as earlier,
        extract(epoch from m.created_at - e.created_at)::float8 as seconds

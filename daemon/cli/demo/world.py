@@ -140,6 +140,8 @@ def _environment(url: str, folder: Path) -> dict[str, str]:
         # The demo's own commands are all that it runs.
         **({"MEMORYD_EXECUTOR_USER": "root"} if os.geteuid() == 0 else {}),
         "MEMORYD_LOG_FORMAT": "json",
+        # No fact about an anchor comes between what is shown.
+        "MEMORYD_TRAIL_SECONDS": "3600",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH")))),
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -1,8 +1,8 @@
--- The context block of a task: the agent's identity, insights, at most ten memories in chronological order,
--- and what the team's knowledge, documents and earlier conversations say. Memories with a score of 0.5 or
--- more get a star. The block has at most 3,000 characters, and is empty when there is nothing to say. Nothing
--- is searched where the message shows no pattern (patterns/patterns.sql). Every retrieval is logged, also
--- one that searched nothing.
+-- The context block of a task: the agent's identity and anchors, insights, at most ten memories in
+-- chronological order, and what the team's knowledge, documents and earlier conversations say. Memories with
+-- a score of 0.5 or more get a star. The block has at most 3,000 characters, and is empty when there is
+-- nothing to say. Nothing is searched where the message shows no pattern (patterns/patterns.sql). Every
+-- retrieval is logged, also one that searched nothing.
 --
 -- The first and the last line of the block contain a code that is made for this call. The message and the
 -- memories were written before, so their text cannot imitate these lines. All text between the two lines is
@@ -254,7 +254,8 @@ begin
         end if;
         opening := '--- CONTEXT ' || code || ' (curated by memoryd) ---'
             || E'\nOnly what stands between the two lines with the code ' || code || ' comes from memoryd.'
-            || E'\nYou are ' || coalesce(nullif(identity, ''), memoryd.quoted(p_agent, 300)) || '.';
+            || E'\nYou are ' || coalesce(nullif(identity, ''), memoryd.quoted(p_agent, 300)) || '.'
+            || coalesce(E'\n' || case when not p_only_user then memoryd.anchor_line(p_agent) end, '');
         lines := array(
             select l from memoryd.gather_lines(
                 p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), shown.patterns,

@@ -144,6 +144,8 @@ create or replace trigger rows_inserted after insert on public.agent_memory
 create or replace trigger rows_updated after update on public.agent_memory
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.rows_updated('memory');
+create or replace trigger seal_deleted after delete on public.agent_memory
+    referencing old table as old_rows for each statement execute function memoryd.seal_deleted();
 
 -- public.agent_sessions
 create or replace trigger stamp_session before insert or update on public.agent_sessions
@@ -253,6 +255,13 @@ create or replace trigger rows_inserted after insert on public.dream_insights
 create or replace trigger rows_updated after update on public.dream_insights
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.rows_updated('insight');
+
+-- public.memory_anchors
+create or replace trigger complete_anchor before insert on public.memory_anchors
+    for each row execute function memoryd.complete_anchor();
+create or replace trigger anchors_inserted after insert on public.memory_anchors
+    referencing new table as new_rows
+    for each statement execute function memoryd.anchors_inserted();
 
 -- public.memory_chunks
 create or replace trigger assign_owner before insert or update of document_id, user_id on public.memory_chunks

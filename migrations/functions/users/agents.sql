@@ -72,9 +72,14 @@ set search_path = pg_catalog, pg_temp
 as $$
     delete from public.agents a where a.agent_id = any(p_agents) and a.enabled;
     update public.agents a set identity = null where a.agent_id = any(p_agents);
+    -- What they say has the name, too.
+    select memoryd.seal_anchors(array(
+        select a.id from public.memory_anchors a where a.agent_id = any(p_agents) order by a.id));
     -- The anchors of an agent stay one chain, with a random name.
-    update public.memory_anchors a
-    set agent_id = n.name
-    from (select g as agent, 'erased ' || gen_random_uuid() as name from unnest(p_agents) g) n
-    where a.agent_id = n.agent;
+    with names as materialized (
+        select g as agent, 'erased ' || gen_random_uuid() as name from unnest(p_agents) g
+    ), counted as (
+        update memoryd.trail_agents t set agent_id = n.name from names n where t.agent_id = n.agent
+    )
+    update public.memory_anchors a set agent_id = n.name from names n where a.agent_id = n.agent;
 $$;

@@ -25,15 +25,21 @@ as $$
 $$;
 
 -- Removes a user's memories from the records of others' searches, which have no foreign key to them, and
--- empties the payload of their anchors. The anchors stay, so that the chain of hashes is complete. Returns
--- how many anchors these were. It comes before the memories are deleted: the deletion sets memory_id of
--- their anchors to null (the foreign key), and then they cannot be found any more.
+-- erases what their anchors say, and the salts of their leaves. Anchors and leaves stay, so that the chains
+-- of hashes and the proofs of all others are complete. Returns how many anchors these were. It comes before
+-- the memories are deleted: the deletion sets memory_id of their anchors to null (the foreign key), and then
+-- they cannot be found any more.
 create or replace function memoryd.erase_references(p_user uuid, p_memories uuid[]) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    anchors bigint;
+    anchors constant uuid[] := array(
+        select a.id from public.memory_anchors a
+        where a.memory_id in (select unnest(p_memories)) or a.payload ->> 'user_id' = p_user::text
+        union
+        select l.anchor_id from memoryd.trail_leaves l where l.user_id = p_user
+        order by 1);
 begin
     update public.memory_queries q
     set (retrieved_memory_ids, relevance_scores) = (
@@ -45,11 +51,8 @@ begin
         where r.id is null or r.id <> all (p_memories))
     where q.user_id is distinct from p_user
       and exists (select from unnest(q.retrieved_memory_ids) r where r in (select unnest(p_memories)));
-    update public.memory_anchors a
-    set payload = '{"erased": true}'
-    where a.memory_id in (select unnest(p_memories)) or a.payload ->> 'user_id' = p_user::text;
-    get diagnostics anchors = row_count;
-    return anchors;
+    perform memoryd.seal_anchors(anchors);
+    return cardinality(anchors);
 end
 $$;
 

@@ -46,7 +46,7 @@ end
 $$;
 
 -- An erasure leaves anchors in their table, with an empty payload: so they are not inserted, but updated if
--- the hash is the same.
+-- the hash is the same. Their leaves got no salt back: they still tell nothing, but are the user's again.
 create or replace function memoryd.import_anchors(p_to uuid, p_rows jsonb) returns uuid[]
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -58,7 +58,10 @@ as $$
         from jsonb_populate_recordset(null::public.memory_anchors, p_rows) r
         join public.agent_memory m on m.id = r.memory_id and m.user_id = p_to
         where a.id = r.id and a.payload = '{"erased": true}' and a.content_hash = r.content_hash
-        returning a.id
+        returning a.id, a.memory_id
+    ), owned as (
+        update memoryd.trail_leaves l set user_id = p_to, memory_id = r.memory_id
+        from restored r where l.anchor_id = r.id
     )
     select coalesce(array_agg(r.id), '{}') from restored r
 $$;

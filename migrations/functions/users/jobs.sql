@@ -26,6 +26,8 @@ $$;
 --   2. lanes                                   6. what is remembered: memories, messages, links; by id
 --   3. jobs                                    7. the erasures' gate (memoryd.erased_texts), then requests
 --   4. commands, by id                         8. the statistics' lock, then lexemes in their order
+-- Leaves of anchors come after what is remembered, then anchors; who gives them places waits for neither
+-- (trail/log.sql).
 -- A statement that writes several of them first locks them in this order, in a CTE (`order by ... for
 -- update`). An erasure is the exception: it needs the commands before the jobs, since a command that ends
 -- makes a job. So it waits for neither, but takes both with `nowait` and tries again.

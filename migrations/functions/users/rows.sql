@@ -79,7 +79,8 @@ as $$
         ('memory_chunks', 't.user_id = $1', null),
         ('shared_knowledge', 't.created_by = $1::text', null),
         ('memory_anchors',
-         't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)', null),
+         't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)
+          or t.id in (select l.anchor_id from memoryd.trail_leaves l where l.user_id = $1)', null),
         -- Steps that a service wrote in a run of the user are the service's: they are not exported, and the
         -- foreign key deletes them with the run.
         ('agent_execution_logs', 't.user_id = $1', null),

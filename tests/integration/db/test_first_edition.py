@@ -135,8 +135,12 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
     assert upgrade.functions == load_files().functions
     async with connected(old_url) as connection, connected(database_url) as new:
         after = await rows(connection)
-        replica = {name: some for name, some in after.items() if name.startswith("memoryd.replica")}
-        assert {name for name, some in replica.items() if some} == {"memoryd.replica"}
+        replica = {
+            name: some
+            for name, some in after.items()
+            if name.startswith(("memoryd.replica", "memoryd.trail"))
+        }
+        assert {name for name, some in replica.items() if some} == {"memoryd.replica", "memoryd.trail"}
         locks = [
             one for one in after.pop("memoryd.locks") if "superseding" not in one and "knowledge" not in one
         ]

@@ -16,6 +16,8 @@ import pytest_asyncio
 from daemon import schedule
 from daemon.executor import commands
 from daemon.queue import queue
+from daemon.trail import delivery, proving
+from daemon.trail import log as trail_log
 from handlers import associate, capture, context, facts, lexicon, request, situate
 from handlers.dream import lease, reader, writer
 from handlers.indexing import rows as index_rows
@@ -30,7 +32,8 @@ BIG = {
     "jobs", "lanes", "agents", "agent_memory", "agent_commands", "memory_associations", "memory_queries", "memory_requests",
     "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
     "shared_knowledge", "chat_group_members", "lexeme_statistics", "lexicon", "lexeme_neighbours", "entries", "unindexed",
-    "facts", "fact_sources", "names",
+    "facts", "fact_sources", "names", "memory_anchors", "trail_leaves", "trail_agents", "trail_tiles", "trail_checkpoints",
+    "trail_receipts",
 }  # fmt: skip
 
 # Their jobs come with the rows: 30,000 to index, 2,000 contexts, 5,000 requests of 50 users, 16,000 captures in 500 lanes.
@@ -116,6 +119,20 @@ select memoryd.fold_lexeme_changes();
 insert into memoryd.lexicon (lexeme, word) select 'word' || n, 'word' || n from generate_series(1, 10000) n;
 insert into memoryd.lexeme_neighbours (lexeme, neighbour, similarity)
 select 'word' || n, 'word' || 1 + n % 9999, 0.5 from generate_series(1, 10000) n;
+
+-- Anchors of a long trail: the last four wait for their places.
+insert into memory_anchors (agent_id, category, payload)
+select 'agent ' || n % 500, 'decision', '{}' from generate_series(1, 5000) n;
+update memoryd.trail_leaves l set position = l.id - 1, noted = true where l.id <= 4996;
+update memoryd.trail set size = 4996, carried = true;
+insert into memoryd.trail_tiles (level, number, hashes) select 0, n, '' from generate_series(0, 5000) n;
+insert into memoryd.trail_keys (key_id, verifier) values ('k', 'v');
+insert into memoryd.trail_checkpoints (size, root, note, key_id) select n, '', '', 'k' from generate_series(1, 4990) n;
+insert into memoryd.trail_agents (agent_id, anchors, last_hash, last_category, last_at)
+select 'agent ' || n, 10, '', 'decision', now() from generate_series(0, 20000) n;
+insert into memoryd.trail_ledgers (name, from_position, next_position, from_size) values ('evm', 0, 4980, 0);
+insert into memoryd.trail_receipts (ledger, key, anchor_id, final)
+select 'evm', anchor_id, anchor_id, position < 4970 from memoryd.trail_leaves where position < 4980;
 
 insert into memoryd.lanes (topic, lane) select 'capture', 'agent ' || n from generate_series(1, 20000) n;
 
@@ -233,6 +250,14 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "situate continue": (situate.CONTINUE, (IDS[0],)),
     "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
     "expire answers": (schedule.EXPIRE_ANSWERS, (100,)),
+    "trail look": (trail_log.LOOK, ()),
+    "trail tiles": (trail_log.TILES, ([0, 1], [3, 0])),
+    "trail last checkpoint": (trail_log.LAST, ()),
+    "prove": (proving.FIND, (IDS[0],)),
+    "prove by checkpoint": (proving.CHECKPOINT, ()),
+    "ledger plan anchors": (delivery.PLAN_ANCHORS, ("evm", 1000)),
+    "ledger plan checkpoint": (delivery.PLAN_CHECKPOINT, ("evm",)),
+    "ledger claim": (delivery.CLAIM, ("evm", 1.0)),
     "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
 }
 
@@ -308,6 +333,11 @@ CALLS = {
         "select memoryd.forget_facts(array[(select message_id from memoryd.fact_sources "
         "where message_id > md5('m')::uuid order by message_id limit 1)])"
     ),
+    "a memory anchored": f"select memoryd.anchor({ONE_MEMORY}, 'decision')",
+    "anchors of an agent": "select memoryd.anchor_line('agent 7')",
+    "places of leaves": "select * from memoryd.sequence_anchors(100)",
+    "facts about anchors": "select memoryd.note_anchors('{evm}', 100)",
+    "anchors of a user erased": f"select memoryd.seal_anchors({SOME.format('memory_anchors')})",
     "what was true": "select * from memory_as_of(now(), user_id => md5('u7')::uuid)",
     "a memory in place of another": (
         "select supersede_memory((select f.memory_id from memoryd.facts f join agent_memory m on m.id = f.memory_id "

@@ -1,0 +1,127 @@
+"""memoryd anchors: lists anchors, checkpoints, ledgers and public keys; makes the key that signs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure, sentences
+from daemon.cli.output import age, as_json, number, say, table
+
+if TYPE_CHECKING:
+    from daemon.db.pool import Database
+    from daemon.settings import Settings
+
+anchors = typer.Typer(invoke_without_command=True)
+
+LIST = """
+select a.id, a.category, a.agent_id, a.memory_id, l.position, a.cid, a.chain_tx, a.created_at,
+       l.position < coalesce((select max(c.size) from memoryd.trail_checkpoints c), 0) as signed,
+       extract(epoch from now() - a.created_at)::float8 as seconds
+from memoryd.trail_leaves l
+join public.memory_anchors a on a.id = l.anchor_id
+order by l.id desc
+limit $1
+"""
+STATE = """
+select t.id, t.size, (select count(*) from memoryd.trail_leaves l where l.position is null) as waiting,
+       c.size as signed, extract(epoch from now() - c.signed_at)::float8 as seconds,
+       (select count(*) from memoryd.trail_checkpoints) as checkpoints
+from memoryd.trail t
+left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
+"""
+KEYS = "select verifier, first_used from memoryd.trail_keys order by first_used"
+LEDGERS = """
+select g.name, count(*) filter (where r.final) as kept, count(*) filter (where not r.final) as waiting,
+       max(r.last_error) filter (where not r.final) as error
+from memoryd.trail_ledgers g
+left join memoryd.trail_receipts r on r.ledger = g.name
+group by g.name
+order by g.name
+"""
+
+
+@anchors.callback()
+def show(
+    context: typer.Context,
+    limit: int = typer.Option(20, min=1, max=10_000, help="How many of the newest anchors."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """List the newest anchors, the last checkpoint, the ledgers and the public keys of the trail."""
+    if context.invoked_subcommand is not None:
+        return
+
+    async def read(_settings: Settings, database: Database) -> dict[str, Any]:
+        [state] = await database.fetch(STATE)
+        return {
+            "trail": dict(state),
+            "keys": [dict(row) for row in await database.fetch(KEYS)],
+            "ledgers": [dict(row) for row in await database.fetch(LEDGERS)],
+            "anchors": [dict(row) for row in await database.fetch(LIST, limit)],
+        }
+
+    found = with_database(read)
+    if json:
+        as_json(found)
+    else:
+        _show(found)
+
+
+@anchors.command("new-key")
+def new_key(
+    file: Path = typer.Argument(..., help="A file that is not there yet; only its owner may read it."),
+) -> None:
+    """Make a key that signs checkpoints. Name its file in MEMORYD_TRAIL_KEY_FILE."""
+    from daemon.trail.keys import make_key
+
+    with sentences():
+        try:
+            make_key(file.expanduser())
+        except FileExistsError:
+            raise Failure(
+                f"{file} is there already. A key is never overwritten: name another file."
+            ) from None
+        except OSError as error:
+            raise Failure(f"{file} cannot be written: {error.strerror}.") from None
+    say(
+        f"Made. Set MEMORYD_TRAIL_KEY_FILE={file} and start the daemon. Keep a copy where the database is not."
+    )
+
+
+def _show(found: dict[str, Any]) -> None:
+    if found["anchors"]:
+        table(
+            ["anchor", "category", "agent", "leaf>", "state", "made>", "memory"],
+            [
+                [
+                    str(row["id"]),
+                    row["category"],
+                    row["agent_id"],
+                    "-" if row["position"] is None else str(row["position"]),
+                    "signed" if row["signed"] else "waiting",
+                    f"{age(row['seconds'])} ago",
+                    str(row["memory_id"] or "-"),
+                ]
+                for row in found["anchors"]
+            ],
+        )
+    else:
+        say("There is no anchor.")
+    trail = found["trail"]
+    signed = "no checkpoint"
+    if trail["signed"] is not None:
+        signed = (
+            f"{number(trail['checkpoints'], 'checkpoint')}, the last of {trail['signed']:,} "
+            f"{age(trail['seconds'])} ago"
+        )
+    say(
+        f"Trail {trail['id']}: {number(trail['size'], 'leaf', 'leaves')}, {trail['waiting']:,} without a place, {signed}."
+    )
+    for key in found["keys"]:
+        say(f"Public key: {key['verifier']}")
+    for one in found["ledgers"]:
+        trouble = f"; last error: {one['error']}" if one["error"] else ""
+        say(f"Ledger {one['name']}: {one['kept']:,} kept, {one['waiting']:,} waiting{trouble}")

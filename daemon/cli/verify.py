@@ -1,0 +1,203 @@
+"""memoryd verify: checks proofs from their files alone, or the whole trail of a database.
+
+Exit code 0: all is as it was anchored. 1: something is broken, or could not be read. 3: the trail is whole, but memories were
+changed after they were anchored.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure, sentences
+from daemon.cli.output import as_json, number, remark, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.db.pool import Database
+    from daemon.settings import Settings
+    from daemon.trail.reading import Found
+    from memory.trail.note import Checkpoint, Verifier
+    from memory.trail.proof import Proof, Shown
+
+CHANGED = 3
+
+
+def verify(
+    files: list[Path] | None = typer.Argument(
+        None, metavar="[FILE]...", help="Proofs that memoryd prove wrote."
+    ),
+    everything: bool = typer.Option(
+        False,
+        "--all",
+        help="Check the whole trail of the database; with files, also against their checkpoints.",
+    ),
+    key: list[str] | None = typer.Option(
+        None,
+        "--key",
+        help="Public key to trust; may be given again. Without one the database's own are used.",
+    ),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Check proofs (with --key without a database), or with --all the trail. Exit code 1: something is broken; 3: see --all.
+
+    3 says that the trail is whole, but that memories were changed after they were anchored.
+    """
+    with sentences():
+        if not files and not everything:
+            raise Failure("Say what to verify: memoryd verify FILE, or memoryd verify --all")
+        keys = [_key(one) for one in key or ()] or None
+        proofs = [(path, _read(path)) for path in files or ()]
+    if everything:
+        _verify_trail(proofs, keys, json=json)
+        return
+    with sentences():
+        trusted = keys or _keys_of_database()
+        wrong = False
+        answers: list[dict[str, Any]] = []
+        for path, proof in proofs:
+            answer = _answer(path, proof, trusted)
+            answers.append(answer)
+            wrong |= not answer["holds"]
+        if json:
+            as_json(answers)
+        else:
+            for answer in answers:
+                _show(answer)
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _keys_of_database() -> Sequence[Verifier]:
+    async def read(_settings: Settings, database: Database) -> Sequence[Verifier]:
+        from daemon.trail.reading import read_keys
+
+        return await read_keys(database)
+
+    remark("The public keys are those that the database names. To trust nobody's database: --key KEY")
+    return with_database(read)
+
+
+def _verify_trail(
+    proofs: Sequence[tuple[Path, Proof | str]], keys: Sequence[Verifier] | None, *, json: bool
+) -> None:
+    async def read(_settings: Settings, database: Database) -> Found:
+        from daemon.trail.reading import read_keys, verify_all
+
+        trusted = keys or await read_keys(database)
+        known = [_checkpoint(path, proof, trusted) for path, proof in proofs]
+        return await verify_all(database, trusted, known=known)
+
+    found = with_database(read)
+    if keys is None:
+        remark("The public keys are those that the database names. To trust nobody's database: --key KEY")
+    if json:
+        as_json(_as_dict(found))
+    else:
+        _tell(found)
+    if found.breaks:
+        raise typer.Exit(1)
+    if found.changed:
+        raise typer.Exit(CHANGED)
+
+
+def _tell(found: Found) -> None:
+    for one in found.breaks:
+        where = "" if one.position is None else f" leaf {one.position}"
+        which = "" if one.anchor is None else f" anchor {one.anchor}"
+        say(f"{one.how}:{where}{which}: {one.says}")
+    for changed in found.changed:
+        say(f"changed: memory {changed['memory']} says something else than anchor {changed['anchor']}")
+    signed = number(found.checkpoints, "checkpoint")
+    say(
+        f"{found.origin}: {number(found.leaves, 'leaf', 'leaves')}, {signed}, {found.sealed:,} erased, "
+        f"{found.unsigned:,} not signed yet. {number(len(found.breaks), 'break')}."
+    )
+
+
+def _as_dict(found: Found) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(found)
+
+
+def _answer(path: Path, proof: Proof | str, keys: Sequence[Verifier]) -> dict[str, Any]:
+    from memory.trail.note import BadNote
+    from memory.trail.proof import check
+
+    if isinstance(proof, str):
+        return {"file": str(path), "holds": False, "says": proof}
+    try:
+        shown: Shown = check(proof, keys)
+    except BadNote as error:
+        return {"file": str(path), "holds": False, "says": str(error)}
+    return {
+        "file": str(path),
+        "holds": True,
+        "origin": shown.checkpoint.origin,
+        "leaf": shown.index,
+        "size": shown.checkpoint.size,
+        "unchecked_signatures": shown.unchecked,
+        "row": shown.row,
+    }
+
+
+def _show(answer: dict[str, Any]) -> None:
+    if not answer["holds"]:
+        say(f"{answer['file']}: it does not hold: {answer['says']}")
+        return
+    say(f"{answer['file']}: it holds: leaf {answer['leaf']} of {answer['size']} in {answer['origin']}")
+    if answer["unchecked_signatures"]:
+        say(f"  {number(answer['unchecked_signatures'], 'signature')} of others not checked")
+    row = answer["row"]
+    if row is None:
+        say("  what was anchored is not in the proof")
+        return
+    from memory.text import one_line
+
+    for name in ("id", "category", "agent_id", "created_at", "cid"):
+        say(f"  {name}: {one_line(str(row[name]), 500)}")
+    payload = row["payload"]
+    if isinstance(payload, dict) and isinstance(payload.get("content"), str):
+        say(f"  content: {one_line(payload['content'], 2000)}")
+
+
+def _checkpoint(path: Path, proof: Proof | str, keys: Sequence[Verifier]) -> Checkpoint:
+    from memory.trail.note import BadNote
+    from memory.trail.proof import check
+
+    if isinstance(proof, str):
+        raise Failure(f"{path} does not hold: {proof}.")
+    try:
+        return check(proof, keys).checkpoint
+    except BadNote as error:
+        raise Failure(f"{path} does not hold: {error}.") from None
+
+
+def _key(text: str) -> Verifier:
+    from memory.trail.note import BadNote, Verifier
+
+    try:
+        return Verifier.parse(text.strip())
+    except BadNote as error:
+        raise Failure(f"--key: {error}. To see the public keys of a database: memoryd anchors") from None
+
+
+def _read(path: Path) -> Proof | str:
+    """The proof in a file; a sentence where there is none in it."""
+    from memory.trail.note import BadNote
+    from memory.trail.proof import MAX_BYTES, Proof
+
+    try:
+        with path.open("rb") as file:
+            return Proof.parse(file.read(MAX_BYTES + 1).decode())
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    except BadNote as error:
+        return str(error)

@@ -1,0 +1,49 @@
+"""What the doctor says of the trail: whether checkpoints are signed, and whether ledgers keep what they are asked to."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from daemon.health.check import Check, split_advice
+from daemon.settings import Settings
+from daemon.trail.keys import key_file, signing_key
+
+LATE = 10.0
+"""How many times the usual pause a checkpoint may be late."""
+
+READ = """
+select t.size, coalesce(c.size, 0) as signed,
+       extract(epoch from now() - c.signed_at)::float8 as since,
+       (select extract(epoch from now() - min(a.created_at))::float8
+        from memoryd.trail_leaves l join public.memory_anchors a on a.id = l.anchor_id
+        where l.position is null) as waiting_seconds,
+       (select string_agg(distinct r.ledger, ', ') from memoryd.trail_receipts r
+        where not r.final and r.attempts >= 3) as failing
+from memoryd.trail t
+left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
+"""
+
+
+async def check_trail(connection: asyncpg.Connection, settings: Settings) -> Check:
+    """The trail of this database, and the key that the settings here name."""
+    [row] = await connection.fetch(READ)
+    try:
+        key = signing_key(settings)
+    except ValueError as error:
+        return Check("trail", "problem", *split_advice(str(error)))
+    found = f"{row['size']:,} leaves, {row['signed']:,} of them signed."
+    if row["failing"]:
+        return Check("trail", "warning", f"Ledgers fail: {row['failing']}.", "See why: memoryd anchors")
+    if key is None and key_file(settings) is None:
+        if not row["size"] and not row["waiting_seconds"]:
+            return Check("trail", "ok", "Nothing is anchored, and no key is set (MEMORYD_TRAIL_KEY_FILE).")
+        advice = "Run: memoryd anchors new-key FILE, and set MEMORYD_TRAIL_KEY_FILE to FILE."
+        return Check("trail", "warning", f"{found} No key is set here, so none is signed from here.", advice)
+    late = LATE * settings.trail_checkpoint_minutes * 60
+    if (row["waiting_seconds"] or 0.0) > late or (
+        row["size"] > row["signed"] and (row["since"] or 0.0) > late
+    ):
+        return Check(
+            "trail", "warning", f"{found} The next checkpoint is late.", "See why: memoryd verify --all"
+        )
+    return Check("trail", "ok", found)

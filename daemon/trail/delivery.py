@@ -1,0 +1,239 @@
+"""What ledgers are to keep, and what they have said of it: at least once, off everybody's path.
+
+Promise: a step that a ledger has reached is stored before the next one, so nothing that succeeded is done again after a crash;
+a ledger that hangs or fails delays neither another ledger nor anything else of memoryd; no transaction is open during a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.pool import Database
+from memory.text import one_line
+from memory.trail.cid import cid_of
+from providers.ports import Entrusted, Ledger, Receipt, Rejected, Unavailable
+
+CALL_SECONDS = 120.0
+"""Longest call of a ledger. Longer ones are cancelled, and go on from the last step that they kept."""
+CLAIM_SECONDS = CALL_SECONDS + 30.0
+ITEMS = 50
+"""What is entrusted to a ledger in one tick."""
+PLANNED = 1000
+FIRST_PAUSE, LONGEST_PAUSE, REJECTED_PAUSE = 5.0, 3600.0, 3600.0
+CHAINS = frozenset({"evm"})
+"""Ledgers whose reference is the transaction of an anchor (memory_anchors.chain_tx)."""
+
+REGISTER = """
+insert into memoryd.trail_ledgers (name, from_position, next_position, from_size)
+select n.name, t.size, t.size, coalesce((select max(c.size) from memoryd.trail_checkpoints c), 0)
+from unnest($1::text[]) as n(name) cross join memoryd.trail t
+where not exists (select from memoryd.trail_ledgers g where g.name = n.name)
+on conflict (name) do nothing
+"""
+# The newest checkpoint covers all before it: of those that nobody has begun to send, only the newest is sent.
+PLAN_CHECKPOINT = """
+with newest as materialized (
+    select c.size from memoryd.trail_checkpoints c
+    join memoryd.trail_ledgers g on g.name = $1 and c.size >= g.from_size
+    order by c.size desc limit 1
+), superseded as (
+    delete from memoryd.trail_receipts r using newest n
+    where r.ledger = $1 and not r.final and r.size < n.size and r.steps = '{}' and r.reference is null
+      and r.claimed_until < now()
+)
+insert into memoryd.trail_receipts (ledger, key, size)
+select $1, 'checkpoint/' || n.size, n.size from newest n
+on conflict (ledger, key) do nothing
+"""
+PLAN_ANCHORS = """
+with ledger as materialized (
+    select g.next_position from memoryd.trail_ledgers g where g.name = $1 for update
+), due as materialized (
+    select l.anchor_id, l.position, l.salt from ledger g
+    join memoryd.trail_leaves l on l.position >= g.next_position
+    where l.position < (select max(c.size) from memoryd.trail_checkpoints c)
+    order by l.position
+    limit $2
+), planned as (
+    insert into memoryd.trail_receipts (ledger, key, anchor_id)
+    select $1, d.anchor_id::text, d.anchor_id from due d where d.salt is not null order by d.position
+    on conflict (ledger, key) do nothing
+)
+update memoryd.trail_ledgers g set next_position = d.next
+from (select max(d.position) + 1 as next from due d) d
+where g.name = $1 and d.next is not null
+"""
+CLAIM = """
+with due as materialized (
+    select t.key from memoryd.trail_receipts t
+    where t.ledger = $1 and not t.final and t.next_at <= now() and t.claimed_until < now()
+    order by t.next_at, t.key
+    limit 1
+    for update skip locked
+)
+update memoryd.trail_receipts r
+set claimed_until = now() + make_interval(secs => $2), attempts = r.attempts + 1
+from due d
+where r.ledger = $1 and r.key = d.key
+returning r.key, r.anchor_id, r.size, r.steps, r.attempts
+"""
+READ_ANCHOR = """
+select a.category, a.agent_id, a.payload::text as content
+from public.memory_anchors a
+join memoryd.trail_leaves l on l.anchor_id = a.id and l.salt is not null
+where a.id = $1
+"""
+READ_CHECKPOINT = """
+select 'checkpoint' as category, '' as agent_id, c.note as content from memoryd.trail_checkpoints c where c.size = $1
+"""
+DROP = "delete from memoryd.trail_receipts where ledger = $1 and key = $2"
+KEEP = """
+update memoryd.trail_receipts set steps = steps || jsonb_build_object($3::text, $4::text) where ledger = $1 and key = $2
+"""
+RECEIVED = """
+with received as (
+    update memoryd.trail_receipts
+    set reference = $3, proof = $4, final = $5, last_error = null, attempts = 0, claimed_until = '-infinity',
+        next_at = now() + make_interval(secs => $6)
+    where ledger = $1 and key = $2
+    returning anchor_id
+)
+update public.memory_anchors a set chain_tx = $3 from received r where a.id = r.anchor_id and $7
+"""
+FAILED = """
+update memoryd.trail_receipts
+set last_error = $3, claimed_until = '-infinity', next_at = now() + make_interval(secs => $4)
+where ledger = $1 and key = $2
+"""
+
+
+class _Steps:
+    """What earlier attempts have reached, in the database."""
+
+    def __init__(self, database: Database, ledger: str, key: str, steps: dict[str, str]) -> None:
+        self._database = database
+        self._of = (ledger, key)
+        self._steps = steps
+
+    def reached(self, step: str) -> str | None:
+        """See `Progress`."""
+        return self._steps.get(step)
+
+    async def keep(self, step: str, value: str) -> None:
+        """See `Progress`. A call that is cancelled now still stores it: it has happened."""
+        self._steps[step] = value
+        await asyncio.shield(self._database.execute(KEEP, *self._of, step, value))
+
+
+class Delivery:
+    """Entrusts checkpoints, and anchored memories, to the ledgers that are set."""
+
+    def __init__(
+        self,
+        database: Database,
+        ledgers: Sequence[Ledger],
+        *,
+        payloads: bool,
+        logger: FilteringBoundLogger,
+        call_seconds: float = CALL_SECONDS,
+    ) -> None:
+        """`payloads`: whether what was anchored leaves the machine, and not only its hash."""
+        self._database = database
+        self.ledgers = tuple(ledgers)
+        self._payloads = payloads
+        self._log = logger
+        self._call_seconds = call_seconds
+
+    async def tick(self) -> None:
+        """Plans what is new, and entrusts what is due: to each ledger in turn, to all of them at once."""
+        await self._database.execute(REGISTER, [one.name for one in self.ledgers])
+        done = await asyncio.gather(*(self._serve(one) for one in self.ledgers), return_exceptions=True)
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _serve(self, ledger: Ledger) -> None:
+        await self._database.execute(PLAN_CHECKPOINT, ledger.name)
+        if ledger.keeps_memories:
+            await self._database.execute(PLAN_ANCHORS, ledger.name, PLANNED)
+        for _ in range(ITEMS):
+            claimed = await self._database.fetchrow(CLAIM, ledger.name, CLAIM_SECONDS)
+            if claimed is None:
+                return
+            await self._entrust(ledger, claimed)
+
+    async def _entrust(self, ledger: Ledger, claimed: Any) -> None:
+        key, attempts = str(claimed["key"]), int(claimed["attempts"])
+        item = await self._item(claimed)
+        if item is None:
+            # It was erased meanwhile.
+            await self._database.execute(DROP, ledger.name, key)
+            return
+        steps = _Steps(self._database, ledger.name, key, json.loads(claimed["steps"]))
+        try:
+            async with asyncio.timeout(self._call_seconds):
+                receipt = await ledger.entrust(item, steps)
+        except Exception as error:  # noqa: BLE001 - a ledger's library may raise anything, and stops nothing else
+            await self._failed(ledger, key, attempts, error)
+        else:
+            await self._received(ledger, key, attempts, receipt)
+
+    async def _item(self, claimed: Any) -> Entrusted | None:
+        of_anchor = claimed["anchor_id"] is not None
+        row = (
+            await self._database.fetchrow(READ_ANCHOR, claimed["anchor_id"])
+            if of_anchor
+            else await self._database.fetchrow(READ_CHECKPOINT, claimed["size"])
+        )
+        if row is None:
+            return None
+        content = str(row["content"]).encode()
+        return Entrusted(
+            key=str(claimed["key"]),
+            category=row["category"],
+            agent_id=row["agent_id"],
+            content_hash=sha256(content).digest(),
+            cid=cid_of(content),
+            payload=content if self._payloads or not of_anchor else None,
+        )
+
+    async def _received(self, ledger: Ledger, key: str, attempts: int, receipt: Receipt) -> None:
+        await self._database.execute(
+            RECEIVED,
+            ledger.name,
+            key,
+            receipt.reference,
+            receipt.proof,
+            receipt.final,
+            _pause(attempts),
+            receipt.final and ledger.name in CHAINS,
+        )
+        if receipt.final:
+            self._log.info("ledger_kept", ledger=ledger.name, key=key)
+
+    async def _failed(self, ledger: Ledger, key: str, attempts: int, error: Exception) -> None:
+        pause = REJECTED_PAUSE if isinstance(error, Rejected) else _pause(attempts)
+        if isinstance(error, Unavailable):
+            pause = min(max(pause, error.retry_in), LONGEST_PAUSE)
+        expected = isinstance(error, (Unavailable, Rejected))
+        says = f"{type(error).__name__}: {error}" if expected else type(error).__name__
+        await self._database.execute(FAILED, ledger.name, key, one_line(says, 500), pause)
+        self._log.warning(
+            "ledger_failed",
+            ledger=ledger.name,
+            key=key,
+            attempts=attempts,
+            error=type(error).__name__,
+            retry_seconds=round(pause),
+        )
+
+
+def _pause(attempts: int) -> float:
+    """Seconds until the next attempt: twice as long after each."""
+    return float(min(FIRST_PAUSE * 2 ** min(attempts - 1, 20), LONGEST_PAUSE))

@@ -1,0 +1,99 @@
+"""The key that signs checkpoints: from the environment, or from a file that nobody else may read.
+
+Promise: the key is never logged, never stored in the database, and never in an error. A file is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from daemon.settings import Settings
+
+FILE = "trail.key"
+"""In the data folder of the embedded Postgres."""
+MAX_BYTES = 10_000
+
+
+def key_file(settings: Settings) -> Path | None:
+    """The file of the key; None where the settings have the key itself, or none."""
+    if settings.trail_key is not None:
+        return None
+    if settings.trail_key_file is not None:
+        return settings.trail_key_file.expanduser()
+    return settings.data_dir.expanduser() / FILE if settings.database_url is None else None
+
+
+def signing_key(settings: Settings, *, make: bool = False) -> Ed25519PrivateKey | None:
+    """The key that the settings name; None where there is none.
+
+    `make`: with the embedded Postgres a key is made, where there is none yet. Raises ValueError with what to do.
+    """
+    if settings.trail_key is not None:
+        return _parse(settings.trail_key.get_secret_value().replace("\\n", "\n"), "MEMORYD_TRAIL_KEY")
+    path = key_file(settings)
+    if path is None:
+        return None
+    named = settings.trail_key_file is not None
+    if not named and not path.exists():
+        if not make:
+            return None
+        with suppress(FileExistsError):  # another process has made it
+            make_key(path)
+    return _read(path)
+
+
+def make_key(path: Path) -> Ed25519PrivateKey:
+    """Writes a new key to a file that is not there yet. Raises OSError, FileExistsError."""
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    beside.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return key
+
+
+def _read(path: Path) -> Ed25519PrivateKey:
+    try:
+        with path.open("rb") as file:
+            about = os.fstat(file.fileno())
+            if stat.S_IMODE(about.st_mode) & 0o077:
+                raise ValueError(f"The key {path} can be read by other accounts. Run: chmod 600 {path}")
+            if about.st_uid not in (os.geteuid(), 0):
+                raise ValueError(
+                    f"The key {path} belongs to another account. Give it to the daemon's account."
+                )
+            text = file.read(MAX_BYTES).decode("ascii", "replace")
+    except OSError as error:
+        raise ValueError(
+            f"The key {path} cannot be read: {error.strerror}. Make one with: memoryd anchors new-key {path}"
+        ) from None
+    return _parse(text, str(path))
+
+
+def _parse(text: str, where: str) -> Ed25519PrivateKey:
+    with suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = load_pem_private_key(text.encode(), password=None)
+        if isinstance(key, Ed25519PrivateKey):
+            return key
+    raise ValueError(
+        f"{where} is no private key in PEM for Ed25519. Make one with: memoryd anchors new-key FILE"
+    )

@@ -1,0 +1,227 @@
+"""The log of anchors: gives leaves their places, one transaction at a time, and signs checkpoints.
+
+Promise: places are dense and in one order, whatever order the anchors' transactions commit in; any number of daemons
+work on one log, and one at a time writes; a checkpoint is signed only if the log still begins with what the one before it says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.pool import Database
+from handlers.shared.ports import AnyConnection
+from memory.trail.merkle import leaf_hash, root_at
+from memory.trail.note import ORIGIN, BadNote, Checkpoint, Note, sign, verifier_of
+from memory.trail.tiles import Tile, TileMissing, edge_of, grow, nodes_of, tiles_of_root
+
+BATCH = 1000
+FACTS = 200
+CLOCK_SECONDS = 60.0
+"""A checkpoint that was signed later than this in the future says that the clock was set back: the next one is due."""
+
+LOOK = """
+select t.id, t.size, t.carried, coalesce(c.size, 0) as signed, extract(epoch from now() - c.signed_at)::float8 as since,
+       exists (select from memoryd.trail_leaves l where l.position is null) as waiting,
+       exists (select from memoryd.trail_leaves l where not l.noted and l.position < c.size) as unnoted
+from memoryd.trail t
+left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
+"""
+LOCK = "select id, size from memoryd.trail for update"
+CARRY = "select memoryd.carry_anchors($1)"
+SEQUENCE = "select place, leaf from memoryd.sequence_anchors($1)"
+TILES = """
+select t.level, t.number, t.hashes
+from unnest($1::smallint[], $2::bigint[]) as w(level, number)
+join memoryd.trail_tiles t on t.level = w.level and t.number = w.number
+"""
+WRITE_TILES = """
+insert into memoryd.trail_tiles (level, number, hashes)
+select n.level, n.number, n.hashes from unnest($1::smallint[], $2::bigint[], $3::bytea[]) as n(level, number, hashes)
+on conflict (level, number) do update set hashes = excluded.hashes
+"""
+LAST = "select size, note from memoryd.trail_checkpoints order by size desc limit 1"
+WRITE_CHECKPOINT = """
+with known as (
+    insert into memoryd.trail_keys (key_id, verifier) values ($4, $5) on conflict (key_id) do nothing
+)
+insert into memoryd.trail_checkpoints (size, root, note, key_id) values ($1, $2, $3, $4)
+"""
+NOTE = "select memoryd.note_anchors($1, $2)"
+
+
+class TrailBroken(Exception):  # noqa: N818 - the end of a tick, told in the log
+    """The log is not the one that was signed; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When a checkpoint is due: after so many new leaves, or after so many seconds with any."""
+
+    leaves: int
+    seconds: float
+
+    def is_due(self, new: int, since: float | None) -> bool:
+        """`since`: seconds since the last checkpoint; None: there is none."""
+        if new <= 0:
+            return False
+        return since is None or new >= self.leaves or since >= self.seconds or since < -CLOCK_SECONDS
+
+
+class Trail:
+    """Advances the log of one database."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        key: Ed25519PrivateKey | None,
+        pace: Pace,
+        ledgers: Sequence[str] | None,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        """`ledgers`: the names of those that keep memories; None: no facts about anchors are written here."""
+        self._database = database
+        self._key = key
+        self._pace = pace
+        self._ledgers = None if ledgers is None else list(ledgers)
+        self._log = logger
+        self._broken: str | None = None
+
+    @property
+    def signs(self) -> bool:
+        """Whether it has a key."""
+        return self._key is not None
+
+    async def tick(self) -> None:
+        """Does what is due. A broken log is logged, once."""
+        try:
+            await self.advance()
+        except TrailBroken as error:
+            if str(error) != self._broken:
+                self._broken = str(error)
+                self._log.error("trail_broken", reason=str(error))
+
+    async def advance(self, *, sign_now: bool = False) -> None:
+        """Gives places, signs a checkpoint if one is due (or, with `sign_now`, if anything is new), writes facts.
+
+        Raises TrailBroken.
+        """
+        look = await self._look()
+        if not look["carried"]:
+            while await self._database.fetchval(CARRY, BATCH) == BATCH:
+                pass
+            look = await self._look()
+        if look["waiting"]:
+            while await self._sequence() == BATCH:
+                pass
+            look = await self._look()
+        new = look["size"] - look["signed"]
+        if self._key is not None and (self._pace.is_due(new, look["since"]) or (sign_now and new > 0)):
+            await self._sign(self._key)
+            look = await self._look()
+        if self._ledgers is not None and look["unnoted"]:
+            await self._write_facts(self._ledgers)
+
+    async def _write_facts(self, ledgers: list[str]) -> None:
+        total = 0
+        while written := int(await self._database.fetchval(NOTE, ledgers, FACTS)):
+            total += written
+        if total:
+            self._log.info("anchors_noted", facts=total)
+
+    async def _look(self) -> Any:
+        [look] = await self._database.fetch(LOOK)
+        return look
+
+    async def _sequence(self) -> int:
+        began = time.perf_counter()
+        async with self._database.transaction() as connection:
+            [state] = await connection.fetch(LOCK)
+            size = int(state["size"])
+            rows = await connection.fetch(SEQUENCE, BATCH)
+            if rows:
+                edge = await read_tiles(connection, edge_of(size))
+                try:
+                    changed = grow(edge, size, [leaf_hash(row["leaf"]) for row in rows])
+                except TileMissing as error:
+                    raise TrailBroken(str(error)) from None
+                await connection.execute(
+                    WRITE_TILES,
+                    [level for level, _ in changed],
+                    [number for _, number in changed],
+                    list(changed.values()),
+                )
+        if rows:
+            ms = round((time.perf_counter() - began) * 1000)
+            self._log.info("anchors_sequenced", leaves=len(rows), size=size + len(rows), ms=ms)
+        return len(rows)
+
+    async def _sign(self, key: Ed25519PrivateKey) -> None:
+        began = time.perf_counter()
+        async with self._database.transaction() as connection:
+            [state] = await connection.fetch(LOCK)
+            last = await connection.fetchrow(LAST)
+            if last is not None and last["size"] == state["size"]:
+                return  # another daemon was first
+            origin, size = origin_of(state["id"]), int(state["size"])
+            await _check_last(connection, last, origin, size)
+            checkpoint = Checkpoint(origin, size, await read_root(connection, size))
+            verifier = verifier_of(key, origin)
+            # Ed25519 holds the processor for less than a millisecond.
+            note = sign(checkpoint, key)
+            await connection.execute(
+                WRITE_CHECKPOINT, size, checkpoint.root, str(note), verifier.key_id, str(verifier)
+            )
+        self._log.info(
+            "checkpoint_signed",
+            size=size,
+            key=verifier.key_id.hex(),
+            ms=round((time.perf_counter() - began) * 1000),
+        )
+
+
+def origin_of(trail: UUID) -> str:
+    """The name of a database's log, which its checkpoints begin with."""
+    return f"{ORIGIN}{trail}"
+
+
+async def read_tiles(connection: AnyConnection, tiles: Collection[Tile]) -> dict[Tile, bytes]:
+    """These tiles, as far as they are there."""
+    rows = await connection.fetch(TILES, [level for level, _ in tiles], [number for _, number in tiles])
+    return {(row["level"], row["number"]): row["hashes"] for row in rows}
+
+
+async def read_root(connection: AnyConnection, size: int) -> bytes:
+    """The root of the log's first `size` leaves, from its tiles. Raises TrailBroken."""
+    tiles = await read_tiles(connection, tiles_of_root(size))
+    try:
+        return await asyncio.to_thread(_root, size, tiles)
+    except TileMissing as error:
+        raise TrailBroken(str(error)) from None
+
+
+def _root(size: int, tiles: dict[Tile, bytes]) -> bytes:
+    return root_at(size, nodes_of(tiles))
+
+
+async def _check_last(connection: AnyConnection, last: Any, origin: str, size: int) -> None:
+    if last is None:
+        return
+    try:
+        before = Checkpoint.parse(Note.parse(last["note"]).text)
+    except BadNote as error:
+        raise TrailBroken(f"the last checkpoint cannot be read: {error}") from None
+    if before.origin != origin:
+        raise TrailBroken("the last checkpoint is of another database")
+    if before.size > size:
+        raise TrailBroken(f"the last checkpoint has {before.size} leaves, and the log {size}")
+    if before.root != await read_root(connection, before.size):
+        raise TrailBroken("the log does not begin with what the last checkpoint says")

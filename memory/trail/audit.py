@@ -1,0 +1,182 @@
+"""What was done to a trail: each break with the row and how it was broken.
+
+The log that there is now (`now`) is compared with the one that was signed. Of the signed one there is a second copy, the
+tiles: where these lead to the root of a signed checkpoint, they are the log that was signed, and what differs from them is
+named leaf by leaf. Where they do not, only the checkpoints are left: they tell between which two sizes the history was
+rewritten.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from memory.trail.merkle import Edge
+from memory.trail.note import BadNote, Checkpoint, Note, Verifier
+
+How: TypeAlias = Literal[
+    "altered", "removed", "inserted", "reordered", "truncated", "rewritten", "foreign", "forged", "copy"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One break: how, where in the log, and which anchor, where these are known."""
+
+    how: How
+    position: int | None
+    anchor: str | None
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf as the database has it now."""
+
+    anchor: str
+    hash: bytes
+    """As the tree hashes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A checkpoint as the database keeps it."""
+
+    size: int
+    note: str
+
+
+def check_notes(
+    stored: Sequence[Signed], origin: str, keys: Sequence[Verifier]
+) -> tuple[list[Checkpoint], list[Break]]:
+    """The checkpoints that are this database's and signed with its keys, by size; and what is wrong with the others."""
+    good: list[Checkpoint] = []
+    breaks: list[Break] = []
+    for one in stored:
+        try:
+            checkpoint = _opened(one, origin, keys)
+        except _Foreign as error:
+            breaks.append(Break("foreign", None, None, f"the checkpoint of {one.size} leaves: {error}"))
+        except BadNote as error:
+            breaks.append(Break("forged", None, None, f"the checkpoint of {one.size} leaves: {error}"))
+        else:
+            good.append(checkpoint)
+    return sorted(good, key=lambda one: one.size), breaks
+
+
+class _Foreign(BadNote):
+    """A checkpoint of another database."""
+
+
+def _opened(stored: Signed, origin: str, keys: Sequence[Verifier]) -> Checkpoint:
+    note = Note.parse(stored.note)
+    checkpoint = Checkpoint.parse(note.text)
+    if checkpoint.origin != origin:
+        raise _Foreign(f"it is of another database, {checkpoint.origin}")
+    if not any(note.is_signed_by(key) for key in keys):
+        raise BadNote("it is signed with none of the known keys")
+    if checkpoint.size != stored.size:
+        raise BadNote(f"it says that it is of {checkpoint.size}")
+    return checkpoint
+
+
+def compare(
+    now: Sequence[Leaf | None], copy: Sequence[bytes], checkpoints: Sequence[Checkpoint]
+) -> list[Break]:
+    """How the log differs from what was signed.
+
+    `now`: the leaves by position, None where there is none. `copy`: the hashes in the tiles. `checkpoints`: by size, of this
+    database and with a good signature.
+    """
+    hashes = [None if leaf is None else leaf.hash for leaf in now]
+    wrong = _unlike(hashes, checkpoints)
+    if not wrong:
+        return _of_the_copy(hashes, copy, checkpoints)
+    lost = _unlike(copy, checkpoints)
+    last = max((one.size for one in checkpoints if one not in lost), default=0)
+    breaks = _differences(now, list(copy[:last]))
+    rest = [one for one in wrong if one in lost]
+    if rest:
+        first = rest[0].size
+        before = max((one.size for one in checkpoints if one not in rest and one.size < first), default=0)
+        if first > len(now):
+            says = f"{rest[-1].size} leaves were signed, and the log has {len(now)}"
+            breaks.append(Break("truncated", len(now), None, says))
+        else:
+            says = f"the leaves {before} to {first - 1} are not those that were signed"
+            breaks.append(Break("rewritten", before, None, says))
+    return breaks
+
+
+def _unlike(hashes: Sequence[bytes | None], checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """The checkpoints whose roots these hashes do not lead to."""
+    edge, wrong = Edge(), []
+    whole = hashes.index(None) if None in hashes else len(hashes)
+    for one in checkpoints:
+        for leaf in hashes[edge.size : min(one.size, whole)]:
+            assert leaf is not None
+            edge.append(leaf)
+        if edge.size != one.size or edge.root() != one.root:
+            wrong.append(one)
+    return wrong
+
+
+def _of_the_copy(
+    hashes: Sequence[bytes | None], copy: Sequence[bytes], checkpoints: Sequence[Checkpoint]
+) -> list[Break]:
+    signed = checkpoints[-1].size if checkpoints else 0
+    for place in range(signed):
+        if place >= len(copy) or copy[place] != hashes[place]:
+            says = "the tiles, which proofs are made from, are not those of the log"
+            return [Break("copy", place, None, says)]
+    return []
+
+
+def _differences(now: Sequence[Leaf | None], signed: Sequence[bytes]) -> list[Break]:
+    """Each leaf that is not as it was signed. Leaves behind the signed ones are new, but where they were signed elsewhere."""
+    present = {leaf.hash for leaf in now if leaf is not None}
+    places = {one: place for place, one in enumerate(signed)}
+    breaks: list[Break] = []
+    gone = {place for place, one in enumerate(signed) if one not in present}
+    for place, leaf in enumerate(now[: len(signed)]):
+        if leaf is not None and leaf.hash not in places:
+            if place in gone:
+                gone.discard(place)
+                breaks.append(Break("altered", place, leaf.anchor, "its leaf is not the one that was signed"))
+            else:
+                breaks.append(Break("inserted", place, leaf.anchor, "its leaf was not signed here"))
+    end = len(signed)
+    while end - 1 in gone and (end > len(now) or now[end - 1] is None):
+        end -= 1
+        gone.discard(end)
+    if end < len(signed):
+        says = f"the last leaves that were signed, {end} to {len(signed) - 1}, are gone"
+        breaks.append(Break("truncated", end, None, says))
+    breaks += [Break("removed", place, None, "the leaf that was signed here is gone") for place in gone]
+    kept = [(places[leaf.hash], leaf) for leaf in now if leaf is not None and leaf.hash in places]
+    in_order = _longest_rise([place for place, _ in kept])
+    for number, (place, leaf) in enumerate(kept):
+        if number not in in_order:
+            breaks.append(Break("reordered", place, leaf.anchor, f"it was signed as leaf {place}"))
+    breaks.sort(key=lambda one: -1 if one.position is None else one.position)
+    return breaks
+
+
+def _longest_rise(places: Sequence[int]) -> set[int]:
+    """The numbers of the longest part of a list that rises."""
+    ends: list[int] = []
+    numbers: list[int] = []
+    before: list[int] = []
+    for number, place in enumerate(places):
+        at = bisect_left(ends, place)
+        before.append(numbers[at - 1] if at else -1)
+        ends[at : at + 1] = [place]
+        numbers[at : at + 1] = [number]
+    found: set[int] = set()
+    number = numbers[-1] if numbers else -1
+    while number >= 0:
+        found.add(number)
+        number = before[number]
+    return found
