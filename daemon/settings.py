@@ -35,6 +35,8 @@ LANGUAGES = (
 )  # fmt: skip
 """Those that Postgres can stem (Estonian from 18 on). 'simple' is every other one: its words are not stemmed."""
 
+LEDGERS = ("witness", "rfc3161", "ipfs", "evm")
+
 GROUPS: Mapping[str, str] = MappingProxyType(
     {
         "database_url": "Database",
@@ -45,6 +47,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "trail_key": "Memory trail",
         "executor_command": "Built-in executor",
         "pending_per_user": "Limits, expiry and notifications",
+        "ledgers": "Ledgers",
         "heartbeat_seconds": "Dreams, clean-up and audit trail",
         "log_level": "Log",
     }
@@ -60,6 +63,12 @@ def _known_languages(text: str) -> str:
     unknown = [name for name in split_list(text) if name not in LANGUAGES]
     if unknown:
         raise PydanticCustomError("languages", f"names separated by commas, of these: {', '.join(LANGUAGES)}")
+    return text
+
+
+def _known_ledgers(text: str) -> str:
+    if any(name not in LEDGERS for name in split_list(text)):
+        raise PydanticCustomError("ledgers", f"names separated by commas, of these: {', '.join(LEDGERS)}")
     return text
 
 
@@ -290,6 +299,62 @@ class Settings(BaseSettings):
         False, description="Whether memory_updated names the user, to every login that listens."
     )
 
+    ledgers: Annotated[str, AfterValidator(_known_ledgers)] = Field(
+        "",
+        description="Who else keeps what the trail says, separated by commas: witness, rfc3161, ipfs, evm. Empty: nobody. "
+        "docs/ledgers.md",
+    )
+    witness_url: str | None = Field(None, description="Address of a witness of C2SP tlog-witness.")
+    witness_key: str | None = Field(
+        None, description="Public key of the witness (a vkey): name, id and key with a plus between."
+    )
+    tsa_url: str | None = Field(None, description="Address of an authority for time stamps of RFC 3161.")
+    tsa_certificate: Path | None = Field(
+        None,
+        description="Certificates (PEM) of that authority: its root, and those between that its answers do not have.",
+    )
+    ipfs_url: str | None = Field(
+        None, description="Address of the RPC of a Kubo node, such as http://127.0.0.1:5001."
+    )
+    ipfs_token: SecretStr | None = Field(None, description="Token for that RPC, where it wants one.")
+    ipfs_token_file: Path | None = Field(
+        None, description="File with that token, instead of it. Its mode must be 0600."
+    )
+    ipfs_payloads: bool = Field(
+        False,
+        description="Whether anchored memories are pinned too, for everybody to read. That cannot be undone.",
+    )
+    pinata_jwt: SecretStr | None = Field(
+        None, description="Key (JWT) of Pinata, to pin there instead of on a Kubo node."
+    )
+    pinata_jwt_file: Path | None = Field(
+        None, description="File with that key, instead of it. Its mode must be 0600."
+    )
+    pinata_url: str | None = Field(
+        None, description="Address of a server that speaks Pinata's protocol. Empty: Pinata's own."
+    )
+    evm_rpc_url: SecretStr | None = Field(None, description="Address of the JSON-RPC of a node of the chain.")
+    evm_chain_id: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = Field(
+        None, description="Number of the chain, such as 8453 for Base. Nothing is sent to another one."
+    )
+    evm_contract: str | None = Field(None, description="Address of the contract AgentMemoryAnchor.")
+    evm_agent_id: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
+        None, description="As which agent memoryd writes there, such as the agent's ERC-8004 id."
+    )
+    evm_key: SecretStr | None = Field(None, description="Private key that pays for the transactions, in hex.")
+    evm_key_file: Path | None = Field(
+        None, description="File with that key, instead of it. Its mode must be 0600."
+    )
+    evm_confirmations: Annotated[int, Field(ge=1, le=100)] = Field(
+        12, description="Blocks until an anchor is final, counted from its own."
+    )
+    evm_max_fee_gwei: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
+        2.0, description="Maximum price of a unit of gas. While it costs more, nothing is sent."
+    )
+    evm_max_tip_gwei: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
+        0.1, description="Maximum part of that price for who makes the block."
+    )
+
     heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = Field(
         30.0, description="Pause between two heartbeats. Each also checks whether a dream is due."
     )
@@ -383,7 +448,11 @@ def _sentence(error: dict[str, object]) -> str:
     location = error["loc"]
     name = str(location[0]) if isinstance(location, tuple) and location else "?"
     variable = name if name.isupper() else PREFIX + name.upper()
-    shown = "a secret value" if "key" in name.lower() or "url" in name.lower() else repr(error.get("input"))
+    shown = (
+        "a secret value"
+        if any(word in name.lower() for word in ("key", "url", "jwt", "token"))
+        else repr(error.get("input"))
+    )
     field = Settings.model_fields.get(name)
     about = f" {field.description}" if field is not None and field.description else ""
     return f"{variable} is {shown}; it must be {allowed_values(name) or error['msg']}.{about}"

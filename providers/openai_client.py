@@ -7,21 +7,19 @@ them, are `Unavailable`, so that no job is discarded because of a setting. No me
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from providers.ports import Rejected, Unavailable
+from providers.retry_after import retry_after
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-MAX_RETRY_AFTER_SECONDS = 3_600.0
 
 TRANSIENT = frozenset({408, 409, 425, 429})
 SETTINGS = {
@@ -122,24 +120,3 @@ def _code(error: APIStatusError) -> str:
     """Answer the provider's own word for the error, if it is one word and so cannot quote anything."""
     code = error.code or ""
     return f" ({code})" if re.fullmatch(r"[a-z_]{3,40}", code) else ""
-
-
-def retry_after(headers: Mapping[str, str], *, now: float) -> float:
-    """Answer the seconds that the reply asks to wait, at most an hour; 0.0 if it does not say.
-
-    `now` is seconds since the epoch, for the date form (RFC 9110, 10.2.3).
-    """
-    for header, per_second in (("retry-after-ms", 1000), ("retry-after", 1)):
-        value = headers.get(header)
-        if value is None:
-            continue
-        try:
-            seconds = float(value) / per_second
-        except ValueError:
-            try:
-                seconds = parsedate_to_datetime(value).timestamp() - now
-            except ValueError:
-                continue
-        if not math.isnan(seconds):
-            return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
-    return 0.0

@@ -1,0 +1,1 @@
+"""Anchors in the contract AgentMemoryAnchor on an EVM chain."""
