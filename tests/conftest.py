@@ -71,20 +71,21 @@ ON_EVERY_SERVER = (
 )  # fmt: skip
 """What depends on the server is tested on each: plans, locks, policies, constraints, statements, the carry-over.
 
-What processes, programs, the network or the text of functions decide is tested on the first of the servers only."""
+What processes, programs, the network or the text of functions decide is tested on the first of the servers only: all other
+files, and in these the tests that are marked `first_server`."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out on further servers what would try the same twice."""
-    again = [item for item in items if _server_of(item) in wanted()[1:] and _on_one_server(item.path)]
+    again = [item for item in items if _server_of(item) in wanted()[1:] and _on_one_server(item)]
     config.hook.pytest_deselected(items=again)
     left_out = set(again)
     items[:] = [item for item in items if item not in left_out]
 
 
-def _on_one_server(path: Path) -> bool:
-    inside = path.relative_to(Path(__file__).parent)
-    return not any(inside.match(one) for one in ON_EVERY_SERVER)
+def _on_one_server(item: pytest.Item) -> bool:
+    inside = str(item.path.relative_to(Path(__file__).parent))
+    return inside not in ON_EVERY_SERVER or item.get_closest_marker("first_server") is not None
 
 
 def _server_of(item: pytest.Item) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -148,14 +149,17 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
-@pytest.mark.parametrize("pooled", [False, True])
 async def test_the_daemon_gives_up_waiting_for_a_lock(
-    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str, pooled: bool
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
-    memory = await remember(connection, "boats in May")
-    database = await Database.open(database_url, size=1, pooled=pooled, logger=get_logger())
-    async with second.transaction():
-        await second.execute("select from agent_memory where id = $1 for update", memory)
+    async def waits(memory: UUID, *, pooled: bool) -> None:
+        database = await Database.open(database_url, size=1, pooled=pooled, logger=get_logger())
         with pytest.raises(asyncpg.LockNotAvailableError):
             await database.execute("delete from agent_memory where id = $1", memory)
-    await database.close()
+        await database.close()
+
+    one, other = [await remember(connection, f"boats in {month}") for month in ("May", "June")]
+    async with second.transaction():
+        await second.execute("select from agent_memory for update")
+        # At once, since each waits for ten seconds, and for rows of their own: for one row they would wait in turn.
+        await asyncio.gather(waits(one, pooled=False), waits(other, pooled=True))

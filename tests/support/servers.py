@@ -33,7 +33,13 @@ NEWEST, OLDEST = "postgres 18", "postgres 16"
 CONTAINER, GIVEN = "postgres in a container", "given postgres"
 
 # A test never pulls the plug on the machine, so nothing need reach the disk.
-QUICK = {"fsync": "off", "max_connections": "300", "shared_buffers": "64MB", "max_wal_size": "256MB"}
+QUICK = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "300",
+    "shared_buffers": "64MB",
+    "max_wal_size": "256MB",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import pytest
 from daemon.db.migration_files import load_files
 from daemon.db.migrator import migrate
 from daemon.db.plan import MigrationError
+from daemon.db.tokens import KEY
 from tests.support.catalog import catalog
 from tests.support.commands import Commands
 from tests.support.daemons import Daemons
@@ -96,6 +97,7 @@ async def old_url(server: Server, template: str) -> AsyncIterator[str]:
     async def restore(opened: asyncpg.Connection) -> None:
         with gzip.open(DUMP, "rt", encoding="utf-8") as dump:
             await opened.execute(dump.read())
+        await leave_tokens_out(opened)
 
     await make_once(server, f"{template}_first_edition", restore)
     async with copied(server, f"{template}_first_edition") as url:
@@ -156,7 +158,6 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
             "memoryd.drop_folders": [],
         }
         assert after == before | replica | made
-        await leave_tokens_out(connection)
         assert await catalog(connection) == await catalog(new)
     assert not await apply(old_url)
 
@@ -183,6 +184,7 @@ async def test_documents_with_content_wait_to_be_cut_after_it(old_url: str) -> N
         assert {"b", "c"}.isdisjoint(await column(connection, waiting))
 
 
+@pytest.mark.first_server
 async def test_all_rows_wait_to_be_indexed_after_it(old_url: str, tmp_path: Path) -> None:
     """And each has a job; until then recall reads their text. A daemon then indexes them."""
     await apply(old_url)
@@ -210,6 +212,7 @@ async def test_all_rows_wait_to_be_indexed_after_it(old_url: str, tmp_path: Path
             assert ids <= (await found(connection, "backup"))[source]
 
 
+@pytest.mark.first_server
 async def test_an_embedding_of_a_message_and_its_neighbours_is_never_used_again(
     old_url: str, tmp_path: Path
 ) -> None:
@@ -233,6 +236,7 @@ async def test_an_embedding_of_a_message_and_its_neighbours_is_never_used_again(
             await daemons.kill_all()
 
 
+@pytest.mark.first_server
 async def test_work_that_waited_is_done_after_it(old_url: str, tmp_path: Path) -> None:
     daemons = Daemons(old_url, tmp_path)
     try:
@@ -273,16 +277,22 @@ async def test_ten_at_once_carry_it_over_once(old_url: str) -> None:
     assert [upgrade.carried_over for upgrade in done].count(True) == 1
 
 
+@pytest.mark.first_server
 async def test_it_is_carried_over_through_a_transaction_pooler(
     old_url: str, database_url: str, tmp_path: Path
 ) -> None:
+    async with connected(old_url) as connection:
+        # The tokens too.
+        await connection.execute("delete from memoryd.settings where key = $1", KEY)
     async with TransactionPooler(old_url) as pooler:
         done = await Commands(pooler.url, tmp_path)("migrate")
     assert done.code == 0, done.err
     async with connected(old_url) as connection, connected(database_url) as new:
+        assert await connection.fetchval("select exists (select from memoryd.tokens)")
         assert await catalog(connection) == await catalog(new)
 
 
+@pytest.mark.first_server
 async def test_a_kill_in_the_middle_leaves_all_as_it_was(old_url: str, tmp_path: Path) -> None:
     async with connected(old_url) as connection:
         before = await rows(connection)

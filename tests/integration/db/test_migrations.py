@@ -182,7 +182,12 @@ async def test_other_dimensions_are_refused(database_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "there_already"), [("extensions", True), ("extensions", False), ('Odd "schema"', True)]
+    ("schema", "there_already"),
+    [
+        pytest.param("extensions", True, marks=pytest.mark.first_server),
+        pytest.param("extensions", False, marks=pytest.mark.first_server),
+        ('Odd "schema"', True),
+    ],
 )
 async def test_pgvector_may_live_in_a_schema_of_its_own(
     empty_url: str, tmp_path: Path, schema: str, there_already: bool

@@ -145,7 +145,7 @@ async def seeded(server: Server, template: str) -> AsyncIterator[str]:
     """A database with some tens of thousands of rows of everything, and no daemon."""
     source = f"{template}_seeded"
     await make_once(server, source, lambda opened: opened.execute(SEED), source=template)
-    async with copied(server, source, how="strategy file_copy") as url:
+    async with copied(server, source) as url:
         yield url
 
 
