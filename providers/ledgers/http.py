@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
@@ -18,6 +19,8 @@ from providers.ports import Rejected, Unavailable
 from providers.retry_after import retry_after
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from httpx2 import AsyncClient
 
 MAX_ANSWER_BYTES = 1_000_000
@@ -33,6 +36,14 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+@cache
+def _trusted() -> SSLContext:
+    """The authorities that sign servers' certificates. Reading them takes longer than most calls, so it is done once."""
+    from httpx2 import create_ssl_context  # noqa: PLC0415
+
+    return create_ssl_context()
 
 
 class Http:
@@ -101,7 +112,7 @@ class Http:
         if self._client is None:
             from httpx2 import AsyncClient  # noqa: PLC0415
 
-            self._client = AsyncClient(timeout=self._timeout, follow_redirects=False)
+            self._client = AsyncClient(timeout=self._timeout, follow_redirects=False, verify=_trusted())
         return self._client
 
     def _of_status(self, answer: Answer) -> Unavailable | Rejected:

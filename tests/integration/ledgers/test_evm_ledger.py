@@ -12,7 +12,7 @@ from eth_abi.abi import encode
 from web3 import Web3
 
 from providers.ledgers.evm.chain import Chain, Limits
-from providers.ledgers.evm.ledger import EvmLedger, content_of
+from providers.ledgers.evm.ledger import MAX_REVERTED, EvmLedger, content_of
 from providers.ports import Entrusted, Rejected, Unavailable
 from tests.integration.ledgers.conftest import KEY, OTHER_KEY, Deployed
 from tests.support.evm_node import CHAIN_ID, EvmNode, RpcError
@@ -155,7 +155,7 @@ async def test_an_anchor_without_progress_is_found(
 
 async def test_daemons_with_one_key_send_at_once(deployed: Deployed, node: EvmNode) -> None:
     daemons = [make(deployed) for _ in range(2)]
-    items = [entrusted(f"item {number}".encode(), key=str(number)) for number in range(4)]
+    items = [entrusted(f"item {number}".encode(), key=str(number)) for number in range(3)]
     kept = [KeptProgress() for _ in items]
 
     async def bring(daemon: EvmLedger, item: Entrusted, progress: KeptProgress) -> bool:
@@ -304,7 +304,7 @@ async def test_a_fee_that_the_node_finds_too_low_counts_for_nothing(
     node: EvmNode, ledger: EvmLedger, progress: KeptProgress
 ) -> None:
     node.answers["eth_sendRawTransaction"] = RpcError("transaction underpriced: SECRET")
-    for _ in range(5):
+    for _ in range(MAX_REVERTED + 1):
         with pytest.raises(Unavailable, match="MEMORYD_EVM_MAX_FEE_GWEI"):
             await ledger.entrust(ITEM, progress)
     node.answers.clear()
