@@ -10,6 +10,7 @@ with EvmNode() as node:
 from __future__ import annotations
 
 import json
+import sys
 from ast import literal_eval
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,11 @@ from web3 import EthereumTesterProvider, Web3
 from web3.types import RPCEndpoint
 
 from tests.support.played_server import Asked, PlayedServer, Reply
+
+# py-evm and py_ecc raise it to 100,000, when they are imported and when an EVM is made. Deeply nested JSON would then end the
+# process of all tests.
+RECURSION_LIMIT = 1000
+sys.setrecursionlimit(RECURSION_LIMIT)
 
 CHAIN_ID = 131277322940537
 """That of py-evm's tester."""
@@ -44,6 +50,7 @@ class EvmNode(PlayedServer):
         super().__init__()
         self.tester = EthereumTester(PyEVMBackend())
         self.w3: Any = Web3(EthereumTesterProvider(self.tester))
+        sys.setrecursionlimit(RECURSION_LIMIT)
         self.rich: str = self.w3.eth.accounts[0]
         self.pool: dict[tuple[str, int], bytes] = {}
         """Sender and nonce, and the transaction that waits."""

@@ -212,9 +212,9 @@ end
 $$;
 
 -- The passages that the question's words lead to: those with the highest score, in that order. A passage that
--- several combinations lead to is contained several times. Because of `offset 0` rows are found by their words, and
--- only then asked whether they may be found: with all conditions in one place the planner reads whole scopes
--- instead.
+-- several combinations lead to is contained several times. Because of `offset 0` rows are found by their
+-- words, and only then asked whether they may be found: with all conditions in one place the planner reads
+-- whole scopes instead.
 create or replace function memoryd.worded_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_question memoryd.question, p_reach integer, p_conditions memoryd.conditions)

@@ -417,6 +417,48 @@ begin
 end
 $$;
 
+-- Words to look for together, since each leads to too many rows by itself: two, or three where even the rarer
+-- two lead to more rows than are read. p_rows: in how many rows of its scope a word is, the rarest first. The
+-- combinations with the fewest rows come first, at most six and as far as the budget goes. Each is three
+-- words, of which the last two may be the same.
+create or replace function memoryd.combine_words(
+    p_lexemes text[], p_scopes bigint[], p_rows integer[], p_all_rows double precision, p_budget integer,
+    out lexemes text[], out scopes bigint[])
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if coalesce(cardinality(p_lexemes), 0) < 2 then
+        return;
+    end if;
+    with common as materialized (
+        select * from unnest(p_lexemes, p_scopes, p_rows) with ordinality as c(lexeme, scope, rows, place)
+    ), pairs as materialized (
+        -- rows: how many rows would contain both words if the words were independent of each other.
+        select a.lexeme as one, b.lexeme as other, b.place, a.scope, a.rows * (b.rows / p_all_rows) as rows
+        from common a join common b on a.scope = b.scope and a.place < b.place
+    ), together as (
+        select array[p.one, p.other, p.other] as words, p.scope, p.rows
+        from pairs p
+        where p.rows <= 500 or (select count(*) from common c where c.scope = p.scope) = 2
+        union all
+        select array[p.one, p.other, c.lexeme], p.scope, p.rows * (c.rows / p_all_rows)
+        from pairs p join common c on c.scope = p.scope and c.place > p.place
+        where p.rows > 500
+    ), ranked as (
+        select t.words, t.scope, row_number() over w as place, sum(t.rows) over w as upto
+        from together t
+        window w as (partition by t.scope order by t.rows, t.words)
+    )
+    select array_agg(t.lexeme order by r.scope, r.place, t.number),
+           array_agg(r.scope order by r.scope, r.place, t.number)
+    into lexemes, scopes
+    from ranked r
+    cross join lateral unnest(r.words) with ordinality as t(lexeme, number)
+    where r.place <= 6 and (r.place = 1 or r.upto <= p_budget);
+end
+$$;
+
 -- memoryd.question() without what it reads from the text: the words that are asked for, those of them that
 -- are of the question's own language (p_plain), and those that the statistics may lack (p_uncounted, each
 -- with its scope).
@@ -446,23 +488,6 @@ begin
               where k.similarity = 1 and k.upto > budget
                 and (k.scope = p_counted[1] or k.scope = (select b.scope from biggest b))) r
         where r.place <= 5
-    ), pairs as materialized (
-        -- rows: how many rows would contain both words if the words were independent of each other.
-        select a.lexeme as one, b.lexeme as other, b.place, a.scope, a.rows * (b.rows / all_rows) as rows
-        from common a join common b on a.scope = b.scope and a.place < b.place
-    ), together as materialized (
-        -- Three words, where even the rarer two of them lead to more rows than are read.
-        select array[p.one, p.other, p.other] as words, p.scope, p.rows
-        from pairs p
-        where p.rows <= 500 or (select count(*) from common c where c.scope = p.scope) = 2
-        union all
-        select array[p.one, p.other, c.lexeme], p.scope, p.rows * (c.rows / all_rows)
-        from pairs p join common c on c.scope = p.scope and c.place > p.place
-        where p.rows > 500
-    ), combinations as materialized (
-        select t.words, t.scope, row_number() over w as place, sum(t.rows) over w as upto
-        from together t
-        window w as (partition by t.scope order by t.rows, t.words)
     ), singles as (
         select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
         from (select k.lexeme, k.scope from keys k
@@ -477,12 +502,13 @@ begin
               union all
               select u.lexeme, u.scope
               from unnest(p_uncounted, p_uncounted_scopes) as u(lexeme, scope)) t
-    ), threes as (
-        select array_agg(t.lexeme order by c.scope, c.place, t.number) as lexemes,
-               array_agg(c.scope order by c.scope, c.place, t.number) as scopes
-        from combinations c
-        cross join lateral unnest(c.words) with ordinality as t(lexeme, number)
-        where c.place <= 6 and (c.place = 1 or c.upto <= budget)
+    ), together as (
+        select t.lexemes, t.scopes
+        from (select array_agg(c.lexeme order by c.place) as lexemes,
+                     array_agg(c.scope order by c.place) as scopes,
+                     array_agg(c.rows order by c.place) as rows
+              from common c) c
+        cross join lateral memoryd.combine_words(c.lexemes, c.scopes, c.rows, all_rows, budget) t
     )
     select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
             from (select memoryd.sparse_index(k.lexeme) as place, max(k.weight)::real as weight from keys k
@@ -497,7 +523,7 @@ begin
          made.combination_scopes, made.ideal,
          made.parts, made.nears, made.tops
     from singles o
-    cross join threes t
+    cross join together t
     cross join (select array_agg(d.lexeme) as lexemes, array_agg(d.asked) as asked,
                        array_agg(d.weight) as weights, array_agg(d.found) as found
                 from (select distinct k.lexeme, k.asked, k.weight, k.scope is not null as found

@@ -139,7 +139,7 @@ return -2.5 / (5 + p_length)
 
 -- The candidates in order, with the parts of the relevance of each: see the head of this file. A row is as
 -- good as its best passage. The p_count rows with the highest relevance x weight. p_groups: those of p_scopes
--- that are of groups.
+-- that are of groups. more: a second pass for rows that stand alone, with the words of the best three.
 create or replace function memoryd.rank_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
@@ -153,8 +153,6 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 #variable_conflict use_column
-declare
-    asked constant sparsevec := (p_question).weights;
 begin
     return query
     with read as materialized (
@@ -164,15 +162,15 @@ begin
     ), lexical as (
         select l.*
         from (select array_agg(r.number) as numbers,
-                     array_agg(case when r.weights <#> asked < 0 then r.weights end) as weights,
+                     array_agg(case when r.weights <#> a.weights < 0 then r.weights end) as weights,
                      array_agg(r.length) as lengths, array_agg(r.row_length) as row_lengths,
                      array_agg(r.session_id) as sessions, array_agg(r.position) as positions
-              from read r) c
+              from read r cross join (select (p_question).weights) a) c
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
     ), scored as materialized (
-        select r.*, coalesce(l.lexical, 0) as lexical from read r left join lexical l using (number)
-        where meets
+        select r.*, coalesce(l.lexical, 0) as lexical
+        from read r left join lexical l using (number) where meets
     ), highest as materialized (
         select nullif(max(s.lexical), 0) as lexical, nullif(max(s.near), 0) as near,
                max(case when p_embedding is null then f.lexical_fit
@@ -185,7 +183,6 @@ begin
         from scored s cross join highest h
         where s.lexical > 0 or s.near > 0.2
     ), more as materialized (
-        -- A second pass for rows that stand alone: with the words of the best three of them.
         select memoryd.more_words(p_caller, p_scopes, p_question, array_agg(t.place)) as words
         from (select f.place from first f where f.session_id is null and f.lexical > 0
               order by f.part + f.dense_part desc limit 3) t

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -182,3 +183,8 @@ def test_what_an_anchor_costs(deployed: Deployed) -> None:
     # docs/ledgers.md has these figures.
     assert (first, next_one, again) == (95_517, 80_899, 27_013)
     assert again < next_one < first < MAX_GAS / 2
+
+
+def test_the_libraries_of_the_chain_leave_the_limit_of_recursion_as_it_was() -> None:
+    # With a limit of 100,000 deeply nested JSON ends the process.
+    assert sys.getrecursionlimit() < 10_000
