@@ -49,6 +49,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "pending_per_user": "Limits, expiry and notifications",
         "ledgers": "Ledgers",
         "heartbeat_seconds": "Dreams, clean-up and audit trail",
+        "mcp_token": "MCP server",
         "log_level": "Log",
     }
 )
@@ -380,6 +381,13 @@ class Settings(BaseSettings):
     audit: bool = Field(True, description="Whether reads and writes of a user's memory are logged.")
     audit_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
         90.0, description="How long rows that memoryd wrote into agent_execution_logs are kept."
+    )
+
+    mcp_token: SecretStr | None = Field(
+        None, description="Token of `memoryd mcp --http`, 32 characters or more. docs/mcp.md"
+    )
+    mcp_token_file: Path | None = Field(
+        None, description="File that contains this token instead, readable by its owner only (mode 0600)."
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -20,6 +20,7 @@ from daemon.cli.export import export
 from daemon.cli.import_ import import_
 from daemon.cli.ingest import ingest
 from daemon.cli.know import know
+from daemon.cli.mcp import mcp
 from daemon.cli.migrate import migrate
 from daemon.cli.prove import prove
 from daemon.cli.psql import psql
@@ -51,6 +52,7 @@ for command in (
     dream,
     decisions,
     ingest,
+    mcp,
     replay,
     export,
     erase,

@@ -25,6 +25,7 @@ COMMANDS = {
     "psql": "DATABASE_URL",
     "dead": "requeue",
     "know": "seed",
+    "mcp": "--http",
     "decisions": "kill criterion",
     "export": "--output",
     "import": "--user",

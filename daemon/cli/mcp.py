@@ -1,0 +1,102 @@
+"""memoryd mcp: what agents remember, for clients of the Model Context Protocol."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import typer
+
+from daemon.cli.common import open_database, postgres, settings_or_exit
+from daemon.cli.failure import Failure, run_async, sentences
+
+if TYPE_CHECKING:
+    import socket
+
+    from daemon.mcp.identity import Identity
+    from daemon.settings import Settings
+
+
+def mcp(
+    agent: str = typer.Option(..., help="The agent whose memory it is."),
+    user: UUID | None = typer.Option(
+        None, help="Act for this end user, with an end user's rights: their own rows and what is shared."
+    ),
+    org: UUID | None = typer.Option(
+        None, help="The organisation whose knowledge it is. Without: what belongs to none."
+    ),
+    http: bool = typer.Option(
+        False,
+        "--http",
+        help="Serve streamable HTTP on 127.0.0.1 instead of stdio; needs a token (MEMORYD_MCP_TOKEN).",
+    ),
+    port: int = typer.Option(
+        8722, min=0, max=65535, help="With --http: the port. 0: a free one, which the log names."
+    ),
+    time_limit: float = typer.Option(30.0, min=0.1, max=120.0, help="Seconds that a call may take."),
+) -> None:
+    """Serve the memory of an agent to a client of the Model Context Protocol (MCP), such as Claude Code or Cursor.
+
+    Tools: remember, recall, context, know, feedback, forget, explain. Needs the extra: pip install 'memoryd[mcp]'
+    """
+    with sentences():
+        try:
+            import mcp.server  # noqa: F401 - is it installed?
+        except ImportError:
+            raise Failure(
+                "memoryd mcp needs a further package. Install memoryd with its extra: pip install 'memoryd[mcp]' "
+                "(in a checkout: .venv/bin/pip install -e '.[mcp]')"
+            ) from None
+        if not agent.strip() or len(agent) > 200:
+            raise Failure("--agent needs the agent's id, of at most 200 characters.")
+    settings = settings_or_exit()
+    # The SDK's warnings quote what clients send.
+    logging.getLogger("mcp").setLevel(logging.ERROR)
+    from daemon.mcp.identity import Identity
+
+    who = Identity(agent, user, org)
+    with sentences():
+        door = _door(settings, port) if http else None
+    with sentences(), postgres(settings, existing=True) as (url, _server):
+        run_async(_serve(settings, url, who, door, time_limit))
+
+
+def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
+    from daemon.mcp.http import listen
+    from daemon.mcp.token import read_token
+
+    given = settings.mcp_token
+    token = read_token(None if given is None else given.get_secret_value(), settings.mcp_token_file)
+    try:
+        return token, listen(port)
+    except OSError as error:
+        raise Failure(f"Port {port} cannot be used: {error.strerror}. Give another: --port") from None
+
+
+async def _serve(
+    settings: Settings, url: str, who: Identity, door: tuple[str, socket.socket] | None, seconds: float
+) -> None:
+    from daemon.logs import get_logger
+    from daemon.mcp.calls import Calls
+    from daemon.mcp.identity import check_identity
+    from daemon.mcp.server import build_server
+
+    log = get_logger()
+    async with open_database(settings, url, application="memoryd mcp") as database:
+        await check_identity(database, who, seconds=seconds)
+        server = build_server(Calls(database, who, seconds=seconds, logger=log))
+        log.info(
+            "mcp_started",
+            transport="stdio" if door is None else "http",
+            agent_id=who.agent,
+            user_id=None if who.user is None else str(who.user),
+        )
+        if door is None:
+            from daemon.mcp.stdio import serve_stdio
+
+            await serve_stdio(server, database)
+        else:
+            from daemon.mcp.http import serve_http
+
+            await serve_http(server, token=door[0], listening=door[1], logger=log)

@@ -1,0 +1,46 @@
+"""What the tools and resources answer: JSON that is short enough for a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+LONGEST_CONTENT = 2_000
+"""Characters of one result; the rest is in its resource."""
+
+SHOWN_METADATA = ("kind", "title", "speaker", "role", "category", "context")
+
+
+def as_text(answer: object) -> str:
+    """JSON as it is sent."""
+    return json.dumps(answer, ensure_ascii=False, default=_plain)
+
+
+def as_plain(answer: object) -> Any:
+    """The same as JSON values."""
+    return json.loads(as_text(answer))
+
+
+def shortened(content: str) -> dict[str, object]:
+    """A content, cut where it is too long, with how long it is."""
+    if len(content) <= LONGEST_CONTENT:
+        return {"content": content}
+    return {"content": content[:LONGEST_CONTENT], "cut_from_characters": len(content)}
+
+
+def of_metadata(text: str) -> dict[str, object]:
+    """What a model needs of the metadata of a result."""
+    metadata: Mapping[str, object] = json.loads(text)
+    return {name: metadata[name] for name in SHOWN_METADATA if metadata.get(name) is not None}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat(timespec="seconds")
+        case UUID():
+            return str(value)
+    raise TypeError(f"{type(value).__name__} is in no answer")

@@ -1,0 +1,106 @@
+"""One call: its arguments are checked, it runs with the identity's rights and a time limit, and it is logged.
+
+Promise: a call that fails changes nothing and says why in a short text; the next call works again. The log has the tool, how
+it ended and how long it took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.pool import Database
+from daemon.logs import describe, frames
+from daemon.mcp.arguments import read
+from daemon.mcp.faults import Refused, told
+from daemon.mcp.identity import Identity, acting
+from daemon.mcp.resources import read_resource
+from daemon.mcp.tools import ToolOf
+from handlers.shared.ports import AnyConnection
+
+Result = TypeVar("Result")
+GRACE = 2.0
+"""Seconds after a statement's time limit in which the database may still say so itself."""
+
+
+class Failed(Exception):  # noqa: N818 - the end of a call
+    """The call failed; the message is for the model."""
+
+
+class Calls:
+    """Carries out the calls of one identity."""
+
+    def __init__(
+        self, database: Database, identity: Identity, *, seconds: float, logger: FilteringBoundLogger
+    ) -> None:
+        self.identity = identity
+        self._database = database
+        self._seconds = seconds
+        self._log = logger
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def tool(self, tool: ToolOf, given: dict[str, Any] | None) -> Any:
+        """The answer of a tool. Raises Failed."""
+
+        async def work() -> Any:
+            arguments = read(tool.arguments, given)
+            context: str | None = getattr(arguments, "context", None)
+            return await self._acting(lambda c: tool.run(c, self.identity, arguments), context)
+
+        return await self._told(work, tool=tool.name)
+
+    async def resource(self, uri: str) -> Any:
+        """What a resource contains; None if there is none of this address. Raises Failed."""
+
+        async def work() -> Any:
+            return await self._acting(lambda c: read_resource(c, self.identity, uri), None)
+
+        return await self._told(work, resource=uri.partition("://")[2].partition("/")[0][:20])
+
+    async def _acting(
+        self, work: Callable[[AnyConnection], Awaitable[Result]], context: str | None
+    ) -> Result:
+        async def inside() -> Result:
+            async with (
+                asyncio.timeout(self._seconds + GRACE),
+                acting(self._database, self.identity, seconds=self._seconds, context=context) as connection,
+            ):
+                return await work(connection)
+
+        # A task of its own: the SDK cancels every await of a cancelled call, and so also those that end its statement
+        # and roll back.
+        task = asyncio.create_task(inside())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+
+    async def _told(self, work: Callable[[], Awaitable[Result]], **what: str) -> Result:
+        began = time.perf_counter()
+
+        def ended(outcome: str, **more: object) -> None:
+            ms = round((time.perf_counter() - began) * 1000, 1)
+            log = self._log.warning if outcome == "failed" else self._log.info
+            log("mcp_call", **what, outcome=outcome, ms=ms, **more)
+
+        try:
+            answer = await work()
+        except asyncio.CancelledError:
+            ended("cancelled")
+            raise
+        except Refused as error:
+            ended("refused")
+            raise Failed(told(error, seconds=self._seconds)) from None
+        except Exception as error:  # noqa: BLE001 - no call ends the server
+            ended("failed", error=describe(error), at=frames(error)[-3:])
+            await self._database.reconnect_after_failover(error)
+            raise Failed(told(error, seconds=self._seconds)) from None
+        ended("done")
+        return answer

@@ -1,0 +1,110 @@
+"""The server over streamable HTTP, on loopback only, for clients that have the token.
+
+Promise: a request without the token reaches neither the SDK nor the database. The SDK refuses hosts and origins that are not
+this machine, so no page of a browser gets in by another name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from mcp.server import Server
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from structlog.typing import FilteringBoundLogger
+
+LOOPBACK = "127.0.0.1"
+PATH = "/mcp"
+LARGEST_BODY = 16 * 1024 * 1024
+"""Bytes. Larger than any text that a tool takes, so that a text which is too long is refused in words for the model."""
+
+
+class TokenRequired:
+    """Lets through what has the token (Authorization: Bearer), compared in constant time."""
+
+    def __init__(self, app: ASGIApp, token: str, *, logger: FilteringBoundLogger) -> None:
+        self._app = app
+        self._hash = _hash(token)
+        self._log = logger
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)  # start and end of the server
+            return
+        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(_hash(token.strip()), self._hash):
+            await self._app(scope, receive, send)
+            return
+        self._log.warning("mcp_refused", reason="token")
+        refused = JSONResponse(
+            {"error": "The token is missing or wrong. Send: Authorization: Bearer TOKEN"},
+            status_code=401,
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+        await refused(scope, receive, send)
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+class _Quiet(uvicorn.Server):
+    """Leaves the signals to us: uvicorn would end the process before the database is closed."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on loopback; port 0 is any free one. Raises OSError."""
+    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((LOOPBACK, port))
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
+async def serve_http(
+    server: Server[Any], *, token: str, listening: socket.socket, logger: FilteringBoundLogger
+) -> None:
+    """Serves until SIGTERM or Ctrl-C."""
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        host=LOOPBACK,
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=LARGEST_BODY,
+    )
+    config = uvicorn.Config(
+        TokenRequired(app, token, logger=logger),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        timeout_graceful_shutdown=2,
+    )
+    running = _Quiet(config)
+
+    def stop() -> None:
+        running.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sign, stop)
+    host, port = listening.getsockname()[:2]
+    logger.info("mcp_listening", url=f"http://{host}:{port}{PATH}")
+    await running.serve(sockets=[listening])

@@ -1,0 +1,241 @@
+"""memoryd mcp on stdio, with the SDK's own client: the tools of an agent, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from mcp import Client, MCPError
+
+from daemon.db.pool import Database
+from daemon.logs import get_logger
+from daemon.mcp.calls import Calls, Failed
+from daemon.mcp.identity import Identity, WrongLoginError, check_identity
+from daemon.mcp.tools import tools_of
+from tests.support.commands import Commands
+from tests.support.mcp_clients import done, failed, over_stdio, resource
+from tests.support.rows import remember
+from tests.support.schemas import connected
+from tests.support.servers import Server
+from tests.support.templates import copied
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TOOLS = ["remember", "recall", "context", "know", "feedback", "forget", "explain"]
+USER = uuid.UUID("00000000-0000-0000-0000-00000000a11c")
+OF_SERVER = "from pg_stat_activity where datname = current_database() and application_name = 'memoryd mcp'"
+WAITS = f"select exists (select {OF_SERVER} and wait_event_type = 'Lock')"
+RUNS_NOTHING = f"select not exists (select {OF_SERVER} and state = 'active')"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(server: Server, template: str) -> AsyncIterator[str]:
+    """A database for the module."""
+    async with copied(server, template) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Its owner."""
+    async with connected(url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server runs and logs."""
+    return tmp_path_factory.mktemp("mcp")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def alice(url: str, folder: Path) -> AsyncIterator[Client]:
+    """The client of agent alice."""
+    async with over_stdio(url, folder, "--agent", "alice") as client:
+        yield client
+
+
+async def test_a_model_is_told_what_each_tool_does(alice: Client) -> None:
+    tools = {tool.name: tool for tool in (await alice.list_tools()).tools}
+    assert list(tools) == TOOLS
+    for tool in tools.values():
+        assert tool.description
+        assert tool.input_schema["additionalProperties"] is False
+        assert all(each.get("description") for each in tool.input_schema["properties"].values())
+    marks = {name: tool.annotations for name, tool in tools.items()}
+    assert [n for n, m in marks.items() if m and m.read_only_hint] == ["recall", "context", "explain"]
+    assert [n for n, m in marks.items() if m and m.destructive_hint] == ["forget"]
+    assert "context" in (alice.instructions or "")
+
+
+async def test_what_is_remembered_is_found_judged_and_forgotten(
+    alice: Client, db: asyncpg.Connection
+) -> None:
+    made = await done(alice, "remember", text="Bertha is the espresso machine", ttl_hours=5)
+    assert (
+        await db.fetchval("select agent_id from agent_memory where id = $1", uuid.UUID(made["id"])) == "alice"
+    )
+    assert made["expires_at"] is not None
+    found = await done(alice, "recall", query="espresso machine")
+    [best] = found["results"]
+    assert (best["id"], best["content"], best["source"]) == (
+        made["id"],
+        "Bertha is the espresso machine",
+        "memory",
+    )
+    await done(alice, "feedback", recall_id=found["recall_id"], useful=True)
+    assert await db.fetchval("select useful from memory_queries where id = $1", uuid.UUID(found["recall_id"]))
+    assert "Bertha" in await done(alice, "context", message="clean the espresso machine")
+    [why] = (await done(alice, "explain", of="recall", text="espresso machine"))["results"]
+    assert why["lexical"] > 0
+    steps = (await done(alice, "explain", of="context", text="clean the espresso machine"))["steps"]
+    assert "found" in {step["step"] for step in steps}
+    assert "Bertha" in await resource(alice, "memoryd://memories")
+    assert await resource(alice, "memoryd://insights") == "[]"
+    gone = await done(alice, "forget", ids=[made["id"], str(uuid.uuid4())])
+    assert gone == {"forgotten": 1, "not_there": 1}
+    assert (await done(alice, "recall", query="espresso machine"))["results"] == []
+
+
+async def test_the_same_note_said_twice_at_once_is_stored_once(alice: Client, db: asyncpg.Connection) -> None:
+    note = {"text": "We deploy on Tuesdays only", "category": "principle"}
+    told = await asyncio.gather(*(done(alice, "know", **note) for _ in range(2)))
+    assert sorted(each["what"] for each in told) == ["stored", "strengthened"]
+    by = await db.fetch("select created_by from shared_knowledge where content like 'We deploy%'")
+    assert [row["created_by"] for row in by] == ["alice"]
+
+
+async def test_a_long_memory_is_cut_in_recall_and_whole_as_a_resource(alice: Client) -> None:
+    text = "zeppelin " * 1_000
+    made = await done(alice, "remember", text=text)
+    [best] = (await done(alice, "recall", query="zeppelin"))["results"]
+    assert len(best["content"]) == 2_000
+    assert best["cut_from_characters"] == len(text)
+    assert json.loads(await resource(alice, f"memoryd://memories/{made['id']}"))["content"] == text
+
+
+async def test_what_belongs_to_another_context_is_not_found(alice: Client) -> None:
+    await done(alice, "remember", text="The gate code is 77", context="family")
+    assert (await done(alice, "recall", query="gate code", context="family"))["results"]
+    assert not (await done(alice, "recall", query="gate code", context="office"))["results"]
+
+
+async def test_a_wrong_call_is_refused_with_what_to_do(alice: Client) -> None:
+    assert "user_id is no argument of this tool" in await failed(
+        alice, "remember", text="x", user_id=str(USER)
+    )
+    assert "query is missing" in await failed(alice, "recall")
+    assert "NUL" in await failed(alice, "remember", text="a\0b")
+    assert "blank" in await failed(alice, "recall", query="  ")
+    assert "100000 characters" in await failed(alice, "remember", text="x" * 5_000_000)
+    assert "ids.0" in await failed(alice, "forget", ids=["not-an-id"])
+    assert "is no argument" in await failed(alice, "recall", query="x", **{"y" * 100_000: 1})
+    # What only the database knows comes with its hint.
+    assert "success" in await failed(alice, "know", text="It went well", category="outcome")
+    assert "no recall with this id" in await failed(
+        alice, "feedback", recall_id=str(uuid.uuid4()), useful=True
+    )
+    with pytest.raises(MCPError, match="no such tool"):
+        await alice.call_tool("drop_table", {})
+    for uri in ("memoryd://memories/x", f"memoryd://memories/{uuid.uuid4()}", "file:///etc/passwd"):
+        with pytest.raises(MCPError, match="no such resource"):
+            await alice.read_resource(uri)
+
+
+async def test_an_agent_touches_no_users_and_no_other_agents_rows(
+    alice: Client, db: asyncpg.Connection
+) -> None:
+    of_user = await remember(db, "the users own secret", user_id=USER)
+    of_bob = await remember(db, "what bob noted", agent_id="bob")
+    judged = await db.fetchval("insert into memory_queries (agent_id) values ('bob') returning id")
+    ids = [str(of_user), str(of_bob)]
+    assert await done(alice, "forget", ids=ids) == {"forgotten": 0, "not_there": 2}
+    assert await db.fetchval("select count(*) from agent_memory where id = any($1)", [of_user, of_bob]) == 2
+    await failed(alice, "feedback", recall_id=str(judged), useful=False)
+    for each in ids:
+        with pytest.raises(MCPError, match="no such resource"):
+            await alice.read_resource(f"memoryd://memories/{each}")
+    assert "secret" not in await resource(alice, "memoryd://memories")
+
+
+async def test_a_database_that_goes_away_fails_one_call(
+    alice: Client, db: asyncpg.Connection, url: str, folder: Path
+) -> None:
+    async with connected(url) as other, other.transaction():
+        await other.execute("lock table agent_memory in access exclusive mode")
+        waiting = asyncio.create_task(failed(alice, "remember", text="a word nobody logs: xylophone"))
+        await until(db, WAITS)
+        await db.fetch(f"select pg_terminate_backend(pid) {OF_SERVER}")
+        assert "cannot be reached" in await waiting
+    await done(alice, "remember", text="it is back")
+    log = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
+    assert {"mcp_started", "mcp_call"} == {line["event"] for line in log}
+    assert {"failed", "refused", "done"} == {line["outcome"] for line in log if "outcome" in line}
+    assert "xylophone" not in str(log)
+    assert "Bertha" not in str(log)
+
+
+async def test_a_call_ends_at_its_time_limit(db: asyncpg.Connection, url: str) -> None:
+    database = await Database.open(url, size=1, pooled=False, logger=get_logger(), application="limited")
+    try:
+        calls = Calls(database, Identity("alice"), seconds=0.1, logger=get_logger())
+        tool = tools_of(calls.identity)["remember"]
+        async with db.transaction():
+            await db.execute("lock table agent_memory in access exclusive mode")
+            with pytest.raises(Failed, match=r"did not answer within 0.1 seconds"):
+                await calls.tool(tool, {"text": "too late"})
+    finally:
+        await database.close()
+
+
+async def test_a_client_that_is_gone_leaves_no_statement_running(
+    db: asyncpg.Connection, url: str, tmp_path: Path
+) -> None:
+    process = await Commands(url, tmp_path).start("mcp", "--agent", "carol", "--time-limit", "120")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    asked = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }  # fmt: skip
+    call = {"name": "remember", "arguments": {"text": "never stored"}}
+    async with connected(url) as other, other.transaction():
+        await other.execute("lock table agent_memory in access exclusive mode")
+        for message in (
+            asked,
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+        ):
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+        await until(db, WAITS)
+        process.stdin.close()
+        assert await process.wait() == 0
+        await until(db, RUNS_NOTHING)
+    # Nothing but the protocol was said.
+    said = (await process.stdout.read()).splitlines()
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in said)
+    assert not await db.fetchval("select exists (select from agent_memory where agent_id = 'carol')")
+
+
+async def test_a_login_that_is_another_user_is_refused(db: asyncpg.Connection, url: str) -> None:
+    database = await Database.open(url, size=1, pooled=False, logger=get_logger(), application="another")
+    try:
+        await check_identity(database, Identity("alice", USER), seconds=30)
+        # Not even the owner: whom memoryd.logins names is no other.
+        await db.execute("alter table memoryd.logins disable trigger user")
+        await db.execute(
+            "insert into memoryd.logins (login, user_id) values (session_user, $1)", uuid.uuid4()
+        )
+        with pytest.raises(WrongLoginError, match="another end user"):
+            await check_identity(database, Identity("alice", USER), seconds=30)
+    finally:
+        await db.execute("delete from memoryd.logins")
+        await db.execute("alter table memoryd.logins enable trigger user")
+        await database.close()

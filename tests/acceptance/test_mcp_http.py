@@ -1,0 +1,142 @@
+"""memoryd mcp over real HTTP, for an end user: who gets in, and what a user can do."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import httpx2
+import pytest
+import pytest_asyncio
+from mcp import Client, MCPError
+
+from tests.support.commands import Commands
+from tests.support.mcp_clients import done, failed, over_http, resource
+from tests.support.rows import remember
+from tests.support.schemas import connected
+from tests.support.servers import Server
+from tests.support.templates import copied
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN, BOB = uuid.uuid4(), uuid.uuid4()
+TOKEN = "t" * 43
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(server: Server, template: str) -> AsyncIterator[str]:
+    """A database for the module."""
+    async with copied(server, template) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Its owner."""
+    async with connected(url) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def address(url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """Where the server of user ann listens."""
+    folder = tmp_path_factory.mktemp("mcp")
+    token = folder / "token"
+    token.touch(0o600)
+    token.write_text(TOKEN + "\n")
+    asked = ("mcp", "--agent", "helper", "--user", str(ANN), "--http", "--port", "0")
+    process = await Commands(url, folder).start(*asked, mcp_token_file=token)
+    assert process.stderr is not None
+    line: dict[str, str] = {}
+    while line.get("event") != "mcp_listening":
+        line = json.loads(await process.stderr.readline())
+    yield line["url"]
+    process.terminate()
+    assert await process.wait() == 0
+    rest = (await process.stderr.read()).decode()
+    assert TOKEN not in rest
+    assert "Traceback" not in rest
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ann(address: str) -> AsyncIterator[Client]:
+    """Her client."""
+    async with over_http(address, TOKEN) as client:
+        yield client
+
+
+async def test_only_who_has_the_token_gets_in_and_only_from_this_machine(address: str) -> None:
+    right = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
+    refused = [
+        (401, {}), (401, {"Authorization": "Bearer " + "u" * 43}), (401, {"Authorization": TOKEN}),
+        (401, {"Authorization": f"Basic {TOKEN}"}), (421, right | {"Host": "evil.example"}),
+        (403, right | {"Origin": "http://evil.example"}),
+    ]  # fmt: skip
+    async with httpx2.AsyncClient() as http:
+        for code, headers in refused:
+            answer = await http.post(address, json=PING, headers=headers)
+            assert answer.status_code == code, (code, headers, answer.text)
+        elsewhere = await http.get(address.replace("/mcp", "/"), headers=right)
+        assert elsewhere.status_code == 404
+
+
+async def test_a_user_has_a_users_tools(ann: Client) -> None:
+    names = [tool.name for tool in (await ann.list_tools()).tools]
+    assert names == ["remember", "recall", "context", "forget", "explain"]
+    with pytest.raises(MCPError, match="no such tool"):
+        await ann.call_tool("know", {"text": "x"})
+
+
+async def test_a_user_finds_and_changes_only_what_is_theirs(ann: Client, db: asyncpg.Connection) -> None:
+    of_bob = await remember(db, "the zeppelin of Bob", agent_id="helper", user_id=BOB)
+    of_agent = await remember(db, "the zeppelin of the agent", agent_id="helper")
+    made = await done(ann, "remember", text="the zeppelin of Ann")
+    row = await db.fetchrow("select agent_id, user_id from agent_memory where id = $1", uuid.UUID(made["id"]))
+    assert row is not None
+    assert (row["agent_id"], row["user_id"]) == ("helper", ANN)
+
+    found = await done(ann, "recall", query="zeppelin")
+    assert [each["content"] for each in found["results"]] == ["the zeppelin of Ann"]
+    assert "Bob" not in str(await done(ann, "explain", of="recall", text="zeppelin"))
+    block = await done(ann, "context", message="paint the zeppelin")
+    assert ("Ann" in block, "Bob" in block, "of the agent" in block) == (True, False, False)
+    listed = await resource(ann, "memoryd://memories")
+    assert ("Ann" in listed, "Bob" in listed, "of the agent" in listed) == (True, False, False)
+
+    for other in (of_bob, of_agent):
+        with pytest.raises(MCPError, match="no such resource"):
+            await ann.read_resource(f"memoryd://memories/{other}")
+    gone = await done(ann, "forget", ids=[str(of_bob), str(of_agent), made["id"]])
+    assert gone == {"forgotten": 1, "not_there": 2}
+    assert await db.fetchval("select count(*) from agent_memory") == 2
+
+
+async def test_too_much_text_is_refused_in_words(ann: Client) -> None:
+    assert "100000 characters" in await failed(ann, "remember", text="x" * 5_000_000)
+    assert "no argument" in await failed(ann, "recall", query="zeppelin", user_id=str(BOB))
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "says"),
+    [
+        (["--http"], {}, "needs a token"),
+        (["--http"], {"mcp_token": "short"}, "32 or more"),
+        (["--http"], {"mcp_token_file": "open"}, "chmod 600"),
+        (["--http"], {"mcp_token_file": "nowhere"}, "cannot be read"),
+    ],
+)
+async def test_without_a_good_token_it_does_not_start(
+    options: list[str], settings: dict[str, object], says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "open").write_text(TOKEN)
+    (tmp_path / "open").chmod(0o644)
+    ended = await Commands("postgresql://nobody@127.0.0.1:1/none", tmp_path)(
+        "mcp", "--agent", "a", *options, stdin=b"", **settings
+    )
+    assert (ended.code, ended.out) == (1, "")
+    assert says in ended.err
+    assert "'short'" not in ended.err

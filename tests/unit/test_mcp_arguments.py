@@ -1,0 +1,29 @@
+"""Arguments that no client can send over JSON that is checked, and that reach the tools all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemon.mcp.arguments import Recall, read
+from daemon.mcp.faults import Refused
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"query": "half a pair \ud800"},
+        {"query": "x", "half a pair \ud800": 1},
+        {"query": "x", "count": 10**400},
+        {"query": "x", "min_score": float("nan")},
+        {"query": ["x"]},
+        {"query": "x", "since": "yesterday"},
+        {"query": "x", "sources": ["everything"]},
+        {str(n): n for n in range(10_000)},
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_short_sentence(given: dict[str, object]) -> None:
+    with pytest.raises(Refused) as refused:
+        read(Recall, given)
+    said = str(refused.value)
+    assert said.startswith("Nothing was done.")
+    assert len(said.encode()) < 1_000
