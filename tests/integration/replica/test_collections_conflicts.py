@@ -12,9 +12,9 @@ import pytest
 from daemon.db.pool import Database
 from daemon.replica.collections_store import CollectionsStore
 from memory.replica_collections import Words
-from tests.support.entry_files import CORE, bodies, edit, know, without
+from tests.support.entry_files import CORE, USER, bodies, edit, know, without
 from tests.support.replica import Replicated
-from tests.support.rows import column
+from tests.support.rows import column, remember
 
 CONTENTS = "select content from shared_knowledge order by content"
 
@@ -96,3 +96,32 @@ async def test_a_conflict_that_nobody_has_seen_stays_when_a_person_deletes_the_s
     await Replicated(root, database).settle()
     assert await column(connection, CONTENTS) == ["Theirs."]
     assert bodies(root, CORE) == ["Theirs."]
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_texts_of_conflicts_of_what_is_forgotten_or_erased_do_not_come_back(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path, is_changed: bool
+) -> None:
+    path = "agents/alice/memories.md"
+    memory = await remember(connection, "Memory.", kind="fact")
+    await know(connection, "Hers", created_by=str(USER))
+    await replicated.settle()
+    edit(root, path, "Memory.", "Mine.")
+    edit(root, CORE, "\nText.", "\nMine.")
+    await connection.execute("update agent_memory set content = 'Theirs.'")
+    await connection.execute("update shared_knowledge set content = 'Theirs.'")
+    await replicated.settle()
+    assert bodies(root, path) == bodies(root, CORE) == ["Mine.", "Theirs."]
+    if is_changed:
+        edit(root, path, "Theirs.", "Theirs, changed.")
+        edit(root, CORE, "Theirs.", "Theirs, changed.")
+    await connection.execute("select forget($1)", [memory])
+    await connection.execute("select erase_user_memory($1)", USER)
+    texts = await column(connection, "select title || body from memoryd.replica_section_conflicts")
+    assert texts == ["", ""]
+    await replicated.settle()
+    assert await column(connection, CONTENTS) == []
+    assert await connection.fetchval("select count(*) from agent_memory") == 0
+    assert await column(connection, "select id from memoryd.replica_section_conflicts") == []
+    assert not (root / path).exists()
+    assert not (root / CORE).exists()
