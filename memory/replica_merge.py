@@ -228,10 +228,16 @@ class _Merge:
             return
         words = said.words(one.words.label)
         self._other_texts[one.id] = words
-        if one.ended and one.base is not None and words.digest() != one.base:
-            self._add(place, section, said)
-        elif not one.ended and words.digest() != one.words.digest() and said.body.strip():
+        if one.ended or self._noted[one.entry].entry is None:
+            self._without_conflict(place, section, words, one)
+        elif words.digest() != one.words.digest() and said.body.strip():
             self._plan.changed_conflicts.append((one.id, words))
+
+    def _without_conflict(self, place: int, section: Section, words: Words, one: Other) -> None:
+        """A conflict that is over, or whose entry is gone: what a person wrote into its section becomes an entry."""
+        had = one.words.digest() if one.base is None else one.base
+        if words.digest() != had and words.body.strip() and not self._noted[one.entry].erased:
+            self._add(place, section, Said(words.label, words.title, words.body))
 
     def _without_section(self, missing: Sequence[UUID]) -> None:
         """Entries that have no section now, and conflicts that have none."""
@@ -249,10 +255,16 @@ class _Merge:
                 self._plan.ended_conflicts.append(other.id)
 
     def _remove(self, entry: UUID, row: Entry) -> None:
-        """Who deletes an entry's own section and leaves that of a conflict wants the other text."""
+        """Who deletes an entry's own section and leaves that of a conflict wants the other text.
+
+        One that was not written yet, since the daemon was killed before, nobody has seen: it stays too.
+        """
         for other in self._conflicts.values():
-            if other.entry == entry and other.id in self._other_texts and not other.ended:
-                self._plan.edits.append(Edit(entry, row.version, self._other_texts[other.id], lost=False))
+            if other.entry != entry or other.ended:
+                continue
+            if other.id in self._other_texts or other.base is None:
+                words = self._other_texts.get(other.id, other.words)
+                self._plan.edits.append(Edit(entry, row.version, words, lost=False))
                 self._plan.promoted[entry] = other.id
                 self._plan.layout.append(entry)
                 return

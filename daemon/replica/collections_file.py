@@ -71,6 +71,10 @@ class CollectionFiles:
         if not plan.is_quiet():
             noted = await self._store.sections(one.key.source, one.id)
             conflicts = await self._store.conflicts(one.key.source, noted)
+            if not all(_is_open(id_, noted, conflicts) for id_, _ in plan.changed_conflicts):
+                # It ended, or its entry went, after it was read: the next pass makes an entry of what a person wrote.
+                state.report.again = True
+                return
         await self._write(state, file, plan, said, noted=noted, conflicts=conflicts)
 
     async def _take(self, state: State, one: Collection, plan: Plan, said: Sections, time: datetime) -> None:
@@ -190,6 +194,11 @@ def _layout(plan: Plan, noted: Mapping[UUID, Noted]) -> list[UUID | Section]:
 
 def _is_there(noted: Mapping[UUID, Noted], entry: UUID) -> bool:
     return entry in noted and noted[entry].entry is not None
+
+
+def _is_open(conflict: UUID, noted: Mapping[UUID, Noted], conflicts: Mapping[UUID, Other]) -> bool:
+    other = conflicts.get(conflict)
+    return other is not None and not other.ended and _is_there(noted, other.entry)
 
 
 def _rendered(

@@ -1,6 +1,7 @@
 -- Texts of entries that lost against another change: the daemon's and the commands' functions.
 
--- A person wrote into the sections of conflicts.
+-- A person wrote into the sections of conflicts. Those that are over, or whose entry is gone, stay as they
+-- are.
 create or replace function memoryd.change_section_conflicts(
     p_daemon uuid, p_ids uuid[], p_titles text[], p_bodies text[]) returns void
 language plpgsql volatile
@@ -10,7 +11,7 @@ begin
     perform memoryd.hold_replica(p_daemon);
     update memoryd.replica_section_conflicts c set title = n.title, body = n.body
     from unnest(p_ids, p_titles, p_bodies) as n(id, title, body)
-    where c.id = n.id;
+    where c.id = n.id and not c.ended and memoryd.row_exists(c.source, c.row_id);
 end
 $$;
 

@@ -210,8 +210,11 @@ begin
     update memoryd.replica_collections c set erased = true, stale = true where c.user_id = p_user;
     update memoryd.replica_sections s set erased = true where s.row_id = any(p_ids || drawn);
     delete from memoryd.replica_left_out l where l.user_id = p_user;
-    delete from memoryd.replica_section_conflicts c
-    where c.user_id = p_user or c.row_id = any(p_ids);
+    delete from memoryd.replica_section_conflicts c where c.user_id = p_user;
+    -- In files of others it stays without its text until its section is gone: a section of an unknown
+    -- conflict is a new entry.
+    update memoryd.replica_section_conflicts c set ended = true, title = '', body = '', base_hash = null
+    where c.row_id = any(p_ids || drawn);
     delete from memoryd.replica_buried b
     where b.user_id = p_user or b.row ->> 'created_by' = p_user::text
        or b.row -> 'source_memories' ?| (p_memories || buried)::text[];

@@ -34,7 +34,8 @@ begin
     update memoryd.replica_sections s set erased = true
     where s.source = 'memory' and s.row_id = any(p_ids)
       and not exists (select from public.agent_memory m where m.id = s.row_id);
-    delete from memoryd.replica_section_conflicts c
+    -- Without its text it stays until its section is gone: a section of an unknown conflict is a new entry.
+    update memoryd.replica_section_conflicts c set ended = true, title = '', body = '', base_hash = null
     where c.source = 'memory' and c.row_id = any(p_ids)
       and not exists (select from public.agent_memory m where m.id = c.row_id);
     delete from memoryd.replica_buried b

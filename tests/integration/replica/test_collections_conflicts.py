@@ -1,0 +1,127 @@
+"""Texts of entries that lost against another change: what a person wrote into their sections is kept, however they end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from daemon.db.pool import Database
+from daemon.replica.collections_store import CollectionsStore
+from memory.replica_collections import Words
+from tests.support.entry_files import CORE, USER, bodies, edit, know, without
+from tests.support.replica import Replicated
+from tests.support.rows import column, remember
+
+CONTENTS = "select content from shared_knowledge order by content"
+
+
+async def _fight(connection: asyncpg.Connection, replicated: Replicated, root: Path) -> None:
+    """A person and an agent change one entry."""
+    await know(connection, "One", category="decision")
+    await replicated.settle()
+    edit(root, CORE, "\nText.", "\nMine.")
+    await connection.execute("update shared_knowledge set content = 'Theirs.'")
+
+
+async def test_what_a_person_wrote_into_a_conflict_stays_when_an_agent_deletes_the_entry(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await _fight(connection, replicated, root)
+    await replicated.settle()
+    edit(root, CORE, "\nTheirs.", "\nTheirs, changed.")
+    await connection.execute("delete from shared_knowledge")
+    await replicated.settle()
+    rows = await connection.fetch("select category, title, content from shared_knowledge")
+    assert [tuple(row) for row in rows] == [("decision", "One", "Theirs, changed.")]
+    assert bodies(root, CORE) == ["Theirs, changed."]
+    assert await column(connection, "select body from memoryd.replica_section_conflicts") == []
+
+
+async def test_conflicts_of_an_entry_that_an_agent_deletes_go_when_no_person_wrote_into_them(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await _fight(connection, replicated, root)
+    await replicated.settle()
+    await connection.execute("delete from shared_knowledge")
+    await replicated.settle()
+    assert await column(connection, CONTENTS) == []
+    assert not (root / CORE).exists()
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "delete from shared_knowledge",
+        "select memoryd.end_section_conflicts(array_agg(c.id)) from memoryd.replica_section_conflicts c",
+    ],
+)
+async def test_what_a_person_wrote_into_a_conflict_that_ends_at_that_moment_stays(
+    connection: asyncpg.Connection,
+    replicated: Replicated,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ending: str,
+) -> None:
+    await _fight(connection, replicated, root)
+    await replicated.settle()
+    edit(root, CORE, "\nTheirs.", "\nTheirs, changed.")
+    change = CollectionsStore.change_conflicts
+
+    async def too_late(store: CollectionsStore, changed: Sequence[tuple[UUID, Words]]) -> None:
+        monkeypatch.undo()
+        await connection.execute(ending)
+        await change(store, changed)
+
+    monkeypatch.setattr(CollectionsStore, "change_conflicts", too_late)
+    await replicated.settle()
+    assert "Theirs, changed." in bodies(root, CORE)
+    assert bodies(root, CORE) == await column(connection, CONTENTS)
+    assert await column(connection, "select body from memoryd.replica_section_conflicts") == []
+
+
+async def test_a_conflict_that_nobody_has_seen_stays_when_a_person_deletes_the_section(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path, database: Database
+) -> None:
+    await _fight(connection, replicated, root)
+    step = 0
+    while not await column(connection, "select body from memoryd.replica_section_conflicts"):
+        assert await Replicated(root, database).killed_at(step)
+        step += 1
+    assert bodies(root, CORE) == ["Mine."]
+    without(root, CORE, "One")
+    await Replicated(root, database).settle()
+    assert await column(connection, CONTENTS) == ["Theirs."]
+    assert bodies(root, CORE) == ["Theirs."]
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_texts_of_conflicts_of_what_is_forgotten_or_erased_do_not_come_back(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path, is_changed: bool
+) -> None:
+    path = "agents/alice/memories.md"
+    memory = await remember(connection, "Memory.", kind="fact")
+    await know(connection, "Hers", created_by=str(USER))
+    await replicated.settle()
+    edit(root, path, "Memory.", "Mine.")
+    edit(root, CORE, "\nText.", "\nMine.")
+    await connection.execute("update agent_memory set content = 'Theirs.'")
+    await connection.execute("update shared_knowledge set content = 'Theirs.'")
+    await replicated.settle()
+    assert bodies(root, path) == bodies(root, CORE) == ["Mine.", "Theirs."]
+    if is_changed:
+        edit(root, path, "Theirs.", "Theirs, changed.")
+        edit(root, CORE, "Theirs.", "Theirs, changed.")
+    await connection.execute("select forget($1)", [memory])
+    await connection.execute("select erase_user_memory($1)", USER)
+    texts = await column(connection, "select title || body from memoryd.replica_section_conflicts")
+    assert texts == ["", ""]
+    await replicated.settle()
+    assert await column(connection, CONTENTS) == []
+    assert await connection.fetchval("select count(*) from agent_memory") == 0
+    assert await column(connection, "select id from memoryd.replica_section_conflicts") == []
+    assert not (root / path).exists()
+    assert not (root / CORE).exists()
