@@ -19,6 +19,7 @@ import pytest
 from daemon.db.migrator import migrate
 from daemon.db.pool import Database
 from daemon.embedded.server import EmbeddedPostgres
+from tests.support import data_folders
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.folders import server_folder
 from tests.support.rows import DIMENSIONS
@@ -172,6 +173,20 @@ def folder() -> Iterator[Path]:
     with server_folder() as path:
         yield path
         EmbeddedPostgres(path / "data").stop("immediate")
+
+
+@pytest.fixture(scope="session")
+def made_data(pytestconfig: pytest.Config) -> Path:
+    """A data folder to copy, with a migrated database."""
+    run = pytestconfig.stash[RUN].folder
+    return repeatedly("a data folder", lambda: data_folders.made_once(run))
+
+
+@pytest.fixture
+def data(folder: Path, made_data: Path) -> Path:
+    """The data folder in `folder`, of a memoryd that has ended: with a migrated database, and no server that runs."""
+    data_folders.copy(made_data, folder / "data")
+    return folder / "data"
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import socket
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ import pytest
 
 from daemon.db.migrator import migrate
 from daemon.embedded.server import EmbeddedPostgres
-from tests.support.folders import server_folder
+from tests.support.folders import quiet_port, server_folder
 from tests.support.remote import Remote, remote_embedder
 from tests.support.rows import DIMENSIONS
 from tests.support.schemas import EMBEDDER
@@ -29,24 +27,13 @@ class OwnPostgres:
     url: str
 
 
-def _quiet_port() -> int:
-    """A free port that stays free while the server is down: outgoing connections are given higher ones."""
-    for port in random.sample(range(20_000, 30_000), 100):
-        try:
-            socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return port
-    raise AssertionError("no free port between 20,000 and 30,000")
-
-
 @pytest.fixture(scope="session")
 def own_server(server: Server) -> Iterator[EmbeddedPostgres]:
     """A server beside the shared one, for tests that restart it or send signals to its processes."""
     # Without TCP the port is but a part of the socket's name, and no other server takes it while this one is down.
     options = {"fsync": "off", "listen_addresses": ""}
     with server_folder() as folder:
-        postgres = EmbeddedPostgres(folder, port=_quiet_port(), options=options, programs=server.programs)
+        postgres = EmbeddedPostgres(folder, port=quiet_port(), options=options, programs=server.programs)
         try:
             yield postgres
         finally:

@@ -77,8 +77,8 @@ async def learns(server: EmbeddedPostgres, content: str) -> None:
         await connection.close()
 
 
-async def test_a_killed_postgres_is_restarted_and_work_continues(folder: Path) -> None:
-    server = EmbeddedPostgres(folder / "data")
+async def test_a_killed_postgres_is_restarted_and_work_continues(folder: Path, data: Path) -> None:
+    server = EmbeddedPostgres(data)
     async with running(folder) as daemon:
         await learns(server, "before")
         for n in range(2):
@@ -96,8 +96,8 @@ async def test_a_killed_postgres_is_restarted_and_work_continues(folder: Path) -
     assert not server.is_running()
 
 
-async def test_a_postgres_that_was_shut_down_from_outside_is_restarted(folder: Path) -> None:
-    server = EmbeddedPostgres(folder / "data")
+async def test_a_postgres_that_was_shut_down_from_outside_is_restarted(folder: Path, data: Path) -> None:
+    server = EmbeddedPostgres(data)
     async with running(folder) as daemon:
         pid = server.postmaster_pid()
         assert pid is not None
@@ -129,11 +129,11 @@ async def test_a_full_disk_is_reported_and_waited_for(folder: Path, small_disk: 
         await learns(server, "after")
 
 
-async def test_damaged_files_are_reported_with_advice_and_left_unchanged(folder: Path) -> None:
-    server = EmbeddedPostgres(folder / "data")
+async def test_damaged_files_are_reported_with_advice_and_left_unchanged(folder: Path, data: Path) -> None:
+    server = EmbeddedPostgres(data)
     async with running(folder) as daemon:
         kill(server)
-        control = folder / "data" / "pg" / "global" / "pg_control"
+        control = data / "pg" / "global" / "pg_control"
         await daemon.event("postgres_restarted", timeout=60)
         server.stop("immediate")
         os.truncate(control, 0)
@@ -155,10 +155,8 @@ def test_too_little_memory_is_reported(folder: Path) -> None:
     assert refused.value.cause == "out_of_memory"
 
 
-async def test_the_doctor_reports_the_free_space_on_the_disk(folder: Path) -> None:
-    memoryd = Commands(None, folder)
-    assert (await memoryd("migrate")).code == 0
-    shown = await memoryd("doctor", "--json")
+async def test_the_doctor_reports_the_free_space_on_the_disk(data: Path) -> None:
+    shown = await Commands(None, data.parent)("doctor", "--json")
     (check,) = [one for one in shown.json if one["name"] == "disk"]
     assert "GB are free" in check["found"]
 

@@ -64,11 +64,8 @@ REPLACED = ("port", "password")
     "name", ["postgres.log", "postgres.log.1", "in-use", "password", "port", "pg/memoryd.conf"]
 )
 async def test_a_link_in_the_place_of_a_file_is_not_followed(
-    folder: Path, victim: Path, name: str, plant: Callable[[Path, Path], None]
+    folder: Path, data: Path, victim: Path, name: str, plant: Callable[[Path, Path], None]
 ) -> None:
-    data = folder / "data"
-    EmbeddedPostgres(data, options=LIGHT).start()
-    EmbeddedPostgres(data).stop("immediate")
     planted = data / name
     planted.unlink(missing_ok=True)
     plant(planted, victim)
@@ -86,10 +83,7 @@ async def test_a_link_in_the_place_of_a_file_is_not_followed(
 
 
 @pytest.mark.parametrize("name", ["pg", "run"])
-def test_a_link_in_the_place_of_a_folder_is_refused(folder: Path, name: str) -> None:
-    data = folder / "data"
-    EmbeddedPostgres(data, options=LIGHT).start()
-    EmbeddedPostgres(data).stop("immediate")
+def test_a_link_in_the_place_of_a_folder_is_refused(folder: Path, data: Path, name: str) -> None:
     elsewhere = folder / "elsewhere"
     (data / name).rename(elsewhere)
     before = elsewhere.stat()
@@ -128,10 +122,7 @@ def test_another_users_link_to_a_folder_is_refused(folder: Path) -> None:
 
 @AS_ROOT
 @pytest.mark.parametrize("name", ["postgres.log", "password", "run"])
-def test_another_users_file_in_the_data_folder_is_refused(folder: Path, name: str) -> None:
-    data = folder / "data"
-    EmbeddedPostgres(data, options=LIGHT).start()
-    EmbeddedPostgres(data).stop("immediate")
+def test_another_users_file_in_the_data_folder_is_refused(data: Path, name: str) -> None:
     os.chown(data / name, STRANGER, STRANGER)
     with pytest.raises(
         EmbeddedPostgresError, match=f"{name} (belongs to user id {STRANGER}|belongs to another user)"

@@ -84,7 +84,7 @@ async def said(connection: asyncpg.Connection, agent: str = "alice") -> list[str
 
 @AS_ROOT
 @LINUX
-async def test_a_program_under_its_own_user_reads_no_secret_of_the_daemon(folder: Path) -> None:
+async def test_a_program_under_its_own_user_reads_no_secret_of_the_daemon(folder: Path, data: Path) -> None:
     """Neither the daemon's process, nor its settings, nor the embedded Postgres beside it."""
     probe = folder / "probe.py"
     probe.write_text(PROBE)
@@ -92,10 +92,10 @@ async def test_a_program_under_its_own_user_reads_no_secret_of_the_daemon(folder
     dotenv = folder / ".env"
     dotenv.write_text(f"MEMORYD_OPENAI_API_KEY={SECRET}\n")
     dotenv.chmod(0o600)
-    server = EmbeddedPostgres(folder / "data", options={"shared_buffers": "16MB"})
+    server = EmbeddedPostgres(data, options={"shared_buffers": "16MB"})
     server.start()
     host, port = server.socket_url.partition("host=")[2].split("&port=")
-    probed = f"{sys.executable} -I {probe} {folder / 'data'} {host.replace('%2F', '/')}/.s.PGSQL.{port}"
+    probed = f"{sys.executable} -I {probe} {data} {host.replace('%2F', '/')}/.s.PGSQL.{port}"
     # The program is the system's own, since a virtual environment may lie where strangers do not get to.
     probed = probed.replace(sys.executable, "/usr/bin/env python3")
     process = await Commands(None, folder, whole=True).start(

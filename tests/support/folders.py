@@ -1,4 +1,4 @@
-"""Folders for the data of the servers that tests start.
+"""Folders, and ports, for the servers that tests start.
 
 Promise: short enough for the path of a socket, open to the server's user for as long as they exist (pytest's own are
 neither: its next session closes them to others), and in memory where there is room, since each database is 300 files.
@@ -6,7 +6,9 @@ neither: its next session closes them to others), and in memory where there is r
 
 from __future__ import annotations
 
+import random
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,3 +32,14 @@ def server_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
+
+
+def quiet_port() -> int:
+    """A free port that stays free while the server is down: outgoing connections are given higher ones."""
+    for port in random.sample(range(20_000, 30_000), 100):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+    raise AssertionError("no free port between 20,000 and 30,000")
