@@ -59,7 +59,6 @@ class Daemon:
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
         supervisor: Supervisor | None = None,
-        ledgers: Sequence[Ledger] = (),
     ) -> None:
         """`chosen`: whether the settings name the embedder. `supervisor`: of the embedded Postgres, if there is one."""
         self._supervisor = supervisor
@@ -68,7 +67,7 @@ class Daemon:
         self._embedder = embedder
         self._chosen = chosen
         self._model = language_model
-        self._ledgers = tuple(ledgers)
+        self._ledgers: tuple[Ledger, ...] = ()
         self._log = logger
         self._id = uuid.uuid4()
         self._number = self._id.int & 0x7FFFFFFF
@@ -87,6 +86,7 @@ class Daemon:
         listen = not pooled and settings.wake_up != "poll"
         try:
             await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
+            self._ledgers = parts.build_ledgers(settings, database, self._log)
             embedding = Embedding(self._embedder, database)
             thinker = parts.build_thinker(settings, database, self._model, self._log)
             dreamer = parts.build_dreamer(settings, database, embedding, thinker, self._log)

@@ -29,6 +29,7 @@ from daemon.settings import Settings, split_list
 from daemon.topics import build_topics
 from daemon.trail.delivery import Delivery
 from daemon.trail.keys import signing_key
+from daemon.trail.ledgers import ledgers_of
 from daemon.trail.log import Pace, Trail
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
@@ -91,7 +92,7 @@ def significance_of(settings: Settings) -> Significance:
 
 
 def build_trail(
-    settings: Settings, database: Database, *, ledgers: Sequence[Ledger] = (), logger: FilteringBoundLogger
+    settings: Settings, database: Database, *, ledgers: Sequence[Ledger], logger: FilteringBoundLogger
 ) -> Trail:
     """What advances the trail. Raises ValueError with what to do, where there is a key that cannot be used."""
     key = signing_key(settings, make=True)
@@ -104,6 +105,14 @@ def build_trail(
         ledgers=[one.name for one in ledgers if one.keeps_memories],
         logger=logger,
     )
+
+
+def build_ledgers(settings: Settings, database: Database, logger: FilteringBoundLogger) -> tuple[Ledger, ...]:
+    """The ledgers that keep what the trail says. Raises ValueError with the setting to change."""
+    ledgers, left_out = ledgers_of(settings, database)
+    for one in left_out:
+        logger.warning("ledger_left_out", ledger=one.name, reason=one.reason)
+    return ledgers
 
 
 def build_delivery(

@@ -231,7 +231,8 @@ class Settings(BaseSettings):
     )
     trail_payloads: bool = Field(
         False,
-        description="Whether ledgers get what was anchored, and not only its hash. What was published cannot be erased.",
+        description="Whether ledgers get what was anchored, and not only its hash: ipfs then keeps memories too, for everybody "
+        "to read. What was published cannot be erased.",
     )
     anchor_incidents: str = Field(
         "incident, outage, breach, exploit, exploited, vulnerability, compromised, data loss, rollback, rolled back, downtime, "
@@ -320,10 +321,6 @@ class Settings(BaseSettings):
     ipfs_token: SecretStr | None = Field(None, description="Token for that RPC, where it wants one.")
     ipfs_token_file: Path | None = Field(
         None, description="File with that token, instead of it. Its mode must be 0600."
-    )
-    ipfs_payloads: bool = Field(
-        False,
-        description="Whether anchored memories are pinned too, for everybody to read. That cannot be undone.",
     )
     pinata_jwt: SecretStr | None = Field(
         None, description="Key (JWT) of Pinata, to pin there instead of on a Kubo node."

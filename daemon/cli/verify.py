@@ -1,7 +1,7 @@
 """memoryd verify: checks proofs from their files alone, or the whole trail of a database.
 
-Exit code 0: all is as it was anchored. 1: something is broken, or could not be read. 3: the trail is whole, but memories were
-changed after they were anchored.
+Exit code 0: all is as it was anchored. 1: something is broken, or could not be read, or a ledger could not be asked. 3: the
+trail is whole, but memories were changed after they were anchored.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ def verify(
         "--key",
         help="Public key to trust; may be given again. Without one the database's own are used.",
     ),
+    ledgers: bool = typer.Option(
+        False,
+        "--ledgers",
+        help="With --all: ask the ledgers that are set here, too, whether they have what they said that they keep.",
+    ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Check proofs (with --key without a database), or with --all the trail. Exit code 1: something is broken; 3: see --all.
@@ -48,12 +53,14 @@ def verify(
     3 says that the trail is whole, but that memories were changed after they were anchored.
     """
     with sentences():
+        if ledgers and not everything:
+            raise Failure("Ledgers are asked about the whole trail: memoryd verify --all --ledgers")
         if not files and not everything:
             raise Failure("Say what to verify: memoryd verify FILE, or memoryd verify --all")
         keys = [_key(one) for one in key or ()] or None
         proofs = [(path, _read(path)) for path in files or ()]
     if everything:
-        _verify_trail(proofs, keys, json=json)
+        _verify_trail(proofs, keys, ledgers=ledgers, json=json)
         return
     with sentences():
         trusted = keys or _keys_of_database()
@@ -83,14 +90,23 @@ def _keys_of_database() -> Sequence[Verifier]:
 
 
 def _verify_trail(
-    proofs: Sequence[tuple[Path, Proof | str]], keys: Sequence[Verifier] | None, *, json: bool
+    proofs: Sequence[tuple[Path, Proof | str]],
+    keys: Sequence[Verifier] | None,
+    *,
+    ledgers: bool,
+    json: bool,
 ) -> None:
-    async def read(_settings: Settings, database: Database) -> Found:
+    async def read(settings: Settings, database: Database) -> Found:
+        from daemon.trail.ledgers import ask_ledgers
         from daemon.trail.reading import read_keys, verify_all
 
         trusted = keys or await read_keys(database)
         known = [_checkpoint(path, proof, trusted) for path, proof in proofs]
-        return await verify_all(database, trusted, known=known)
+        found = await verify_all(database, trusted, known=known)
+        if ledgers:
+            found.ledgers, disputed = await ask_ledgers(settings, database)
+            found.breaks += disputed
+        return found
 
     found = with_database(read)
     if keys is None:
@@ -99,7 +115,7 @@ def _verify_trail(
         as_json(_as_dict(found))
     else:
         _tell(found)
-    if found.breaks:
+    if found.breaks or any(one.could_not for one in found.ledgers):
         raise typer.Exit(1)
     if found.changed:
         raise typer.Exit(CHANGED)
@@ -109,7 +125,7 @@ def _tell(found: Found) -> None:
     for one in found.breaks:
         where = "" if one.position is None else f" leaf {one.position}"
         which = "" if one.anchor is None else f" anchor {one.anchor}"
-        say(f"{one.how}:{where}{which}: {one.says}")
+        say(f"{one.how}:{where}{which}{':' if where or which else ''} {one.says}")
     for changed in found.changed:
         say(f"changed: memory {changed['memory']} says something else than anchor {changed['anchor']}")
     signed = number(found.checkpoints, "checkpoint")
@@ -117,6 +133,14 @@ def _tell(found: Found) -> None:
         f"{found.origin}: {number(found.leaves, 'leaf', 'leaves')}, {signed}, {found.sealed:,} erased, "
         f"{found.unsigned:,} not signed yet. {number(len(found.breaks), 'break')}."
     )
+    for asked in found.ledgers:
+        erased = f", {asked.erased:,} erased here" if asked.erased else ""
+        rest = f", {asked.not_asked:,} not asked about" if asked.not_asked else ""
+        why = f": {asked.reason}" if asked.reason else ""
+        say(
+            f"Ledger {asked.ledger}: asked about {asked.answered:,} of {asked.kept:,}, "
+            f"{asked.disputed:,} disputed{erased}{rest}{why}"
+        )
 
 
 def _as_dict(found: Found) -> dict[str, Any]:

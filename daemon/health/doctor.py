@@ -23,7 +23,7 @@ from daemon.health import access_checks, checks
 from daemon.health.check import Check, Facts, split_advice
 from daemon.health.replica_check import check_replica
 from daemon.health.status import Status, read_status
-from daemon.health.trail_check import check_trail
+from daemon.health.trail_check import check_ledgers, check_trail
 from daemon.settings import Settings
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 
@@ -140,6 +140,7 @@ async def examine(
         for check in await _ask_embedder(models, build_embedder, chosen=chosen):
             yield check
         yield await _ask_language_model(build_language_model)
+        yield await check_ledgers(settings)
         yield checks.check_wake_up(settings, heard=await hears_notifications(url))
         yield checks.check_connections(server, settings.pool_size)
         yield checks.check_transactions(server)

@@ -7,6 +7,7 @@ import asyncpg
 from daemon.health.check import Check, split_advice
 from daemon.settings import Settings
 from daemon.trail.keys import key_file, signing_key
+from providers.ledgers.build import build_ledgers
 
 LATE = 10.0
 """How many times the usual pause a checkpoint may be late."""
@@ -22,6 +23,27 @@ select t.size, coalesce(c.size, 0) as signed,
 from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
+
+
+async def check_ledgers(settings: Settings) -> Check:
+    """Those that the settings here name: whether they can be used. They are not called."""
+
+    async def none(_old: int, _size: int) -> list[bytes]:
+        raise LookupError
+
+    try:
+        ledgers, left_out = build_ledgers(settings, consistency=none)
+    except ValueError as error:
+        return Check("ledgers", "problem", *split_advice(str(error)))
+    for one in ledgers:
+        await one.close()
+    if left_out:
+        found = "; ".join(f"{one.name} is left out: {one.reason}" for one in left_out)
+        advice = "Set or install what is missing (docs/ledgers.md), or take the name out of MEMORYD_LEDGERS."
+        return Check("ledgers", "warning", f"{found}.", advice)
+    if not ledgers:
+        return Check("ledgers", "ok", "None is set: nobody else keeps what the trail says.")
+    return Check("ledgers", "ok", f"{', '.join(one.name for one in ledgers)} (not called now).")
 
 
 async def check_trail(connection: asyncpg.Connection, settings: Settings) -> Check:

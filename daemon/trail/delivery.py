@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
 from daemon.db.pool import Database
+from daemon.trail.items import read_items
 from memory.text import one_line
-from memory.trail.cid import cid_of
-from providers.ports import Entrusted, Ledger, Receipt, Rejected, Unavailable
+from providers.ports import Ledger, Receipt, Rejected, Unavailable
 
 CALL_SECONDS = 120.0
 """Longest call of a ledger. Longer ones are cancelled, and go on from the last step that they kept."""
@@ -81,16 +80,7 @@ update memoryd.trail_receipts r
 set claimed_until = now() + make_interval(secs => $2), attempts = r.attempts + 1
 from due d
 where r.ledger = $1 and r.key = d.key
-returning r.key, r.anchor_id, r.size, r.steps, r.attempts
-"""
-READ_ANCHOR = """
-select a.category, a.agent_id, a.payload::text as content
-from public.memory_anchors a
-join memoryd.trail_leaves l on l.anchor_id = a.id and l.salt is not null
-where a.id = $1
-"""
-READ_CHECKPOINT = """
-select 'checkpoint' as category, '' as agent_id, c.note as content from memoryd.trail_checkpoints c where c.size = $1
+returning r.key, r.steps, r.attempts
 """
 DROP = "delete from memoryd.trail_receipts where ledger = $1 and key = $2"
 KEEP = """
@@ -170,7 +160,8 @@ class Delivery:
 
     async def _entrust(self, ledger: Ledger, claimed: Any) -> None:
         key, attempts = str(claimed["key"]), int(claimed["attempts"])
-        item = await self._item(claimed)
+        items = await read_items(self._database, ledger.name, [key], payloads=self._payloads)
+        item = items[0].entrusted if items else None
         if item is None:
             # It was erased meanwhile.
             await self._database.execute(DROP, ledger.name, key)
@@ -183,25 +174,6 @@ class Delivery:
             await self._failed(ledger, key, attempts, error)
         else:
             await self._received(ledger, key, attempts, receipt)
-
-    async def _item(self, claimed: Any) -> Entrusted | None:
-        of_anchor = claimed["anchor_id"] is not None
-        row = (
-            await self._database.fetchrow(READ_ANCHOR, claimed["anchor_id"])
-            if of_anchor
-            else await self._database.fetchrow(READ_CHECKPOINT, claimed["size"])
-        )
-        if row is None:
-            return None
-        content = str(row["content"]).encode()
-        return Entrusted(
-            key=str(claimed["key"]),
-            category=row["category"],
-            agent_id=row["agent_id"],
-            content_hash=sha256(content).digest(),
-            cid=cid_of(content),
-            payload=content if self._payloads or not of_anchor else None,
-        )
 
     async def _received(self, ledger: Ledger, key: str, attempts: int, receipt: Receipt) -> None:
         await self._database.execute(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from daemon.db.pool import Database
+from daemon.trail.ledgers import Asked
 from daemon.trail.log import origin_of
 from memory.trail.audit import Break, Leaf, Signed, check_notes, compare
 from memory.trail.merkle import leaf_hash
@@ -64,6 +65,8 @@ class Found:
     breaks: list[Break] = field(default_factory=list)
     changed: list[dict[str, str]] = field(default_factory=list)
     """Anchors whose memory says something else now."""
+    ledgers: list[Asked] = field(default_factory=list)
+    """What ledgers were asked about, where they were."""
 
 
 async def read_keys(database: Database) -> list[Verifier]:

@@ -17,7 +17,16 @@ from memory.trail.merkle import Edge
 from memory.trail.note import BadNote, Checkpoint, Note, Verifier
 
 How: TypeAlias = Literal[
-    "altered", "removed", "inserted", "reordered", "truncated", "rewritten", "foreign", "forged", "copy"
+    "altered",
+    "removed",
+    "inserted",
+    "reordered",
+    "truncated",
+    "rewritten",
+    "foreign",
+    "forged",
+    "copy",
+    "disputed",
 ]
 
 

@@ -32,6 +32,8 @@ class LedgerSettings(Protocol):
     @property
     def ledgers(self) -> str: ...
     @property
+    def trail_payloads(self) -> bool: ...
+    @property
     def provider_timeout_seconds(self) -> float: ...
     @property
     def witness_url(self) -> str | None: ...
@@ -47,8 +49,6 @@ class LedgerSettings(Protocol):
     def ipfs_token(self) -> Secret | None: ...
     @property
     def ipfs_token_file(self) -> Path | None: ...
-    @property
-    def ipfs_payloads(self) -> bool: ...
     @property
     def pinata_jwt(self) -> Secret | None: ...
     @property
@@ -164,7 +164,7 @@ def _ipfs(settings: LedgerSettings) -> Ledger:
         token = read_secret(settings.ipfs_token, settings.ipfs_token_file, setting="MEMORYD_IPFS_TOKEN")
         url = _address("MEMORYD_IPFS_URL", settings.ipfs_url)
         pinner = Kubo(url, timeout_seconds=seconds, token=token)
-    return Ipfs(pinner, payloads=settings.ipfs_payloads)
+    return Ipfs(pinner, payloads=settings.trail_payloads)
 
 
 def _evm(settings: LedgerSettings) -> Ledger:

@@ -16,7 +16,7 @@ import pytest_asyncio
 from daemon import schedule
 from daemon.executor import commands
 from daemon.queue import queue
-from daemon.trail import delivery, proving
+from daemon.trail import delivery, items, proving
 from daemon.trail import log as trail_log
 from handlers import associate, capture, context, facts, lexicon, request, situate
 from handlers.dream import lease, reader, writer
@@ -258,6 +258,8 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "ledger plan anchors": (delivery.PLAN_ANCHORS, ("evm", 1000)),
     "ledger plan checkpoint": (delivery.PLAN_CHECKPOINT, ("evm",)),
     "ledger claim": (delivery.CLAIM, ("evm", 1.0)),
+    "ledger item": (items.READ, ("evm", [str(IDS[0])])),
+    "ledger items": (items.READ, ("evm", [str(UUID(int=n)) for n in range(10)])),
     "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
 }
 

@@ -1,4 +1,4 @@
-"""One chain for each file of tests that needs one: starting it takes longer than most tests."""
+"""One chain for all tests that need one: starting it takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Deployed:
     snapshot: Any
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def _deployed() -> Iterator[Deployed]:
     with EvmNode() as node:
         for key in (KEY, OTHER_KEY):

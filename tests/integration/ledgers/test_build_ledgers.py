@@ -52,7 +52,7 @@ async def test_all_are_built(complete: dict[str, Any]) -> None:
     assert [one.name for one in ledgers] == ["witness", "rfc3161", "ipfs", "evm"]
     assert [one.keeps_memories for one in ledgers] == [False, False, False, True]
     assert left_out == ()
-    ledgers, _ = build_ledgers(settings(complete, ledgers="ipfs", ipfs_payloads=True), consistency=no_proof)
+    ledgers, _ = build_ledgers(settings(complete, ledgers="ipfs", trail_payloads=True), consistency=no_proof)
     assert [one.keeps_memories for one in ledgers] == [True]
     for one in ledgers:
         await one.close()

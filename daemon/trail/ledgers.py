@@ -1,0 +1,121 @@
+"""The ledgers that the settings name, and asking them whether they still have what they said that they keep.
+
+Promise: asking changes nothing, and ends within `SECONDS` for each ledger, which are asked at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+
+from daemon.db.pool import Database
+from daemon.settings import Settings
+from daemon.trail.items import Item, read_items
+from daemon.trail.proving import consistency
+from memory.text import one_line
+from memory.trail.audit import Break
+from providers.ledgers.build import LeftOut, build_ledgers
+from providers.ports import Ledger, Rejected, Unavailable
+
+RECEIPTS = 100
+"""Of each ledger, which are asked about."""
+SECONDS = 120.0
+BATCH = 10
+KEPT = (
+    "select ledger, count(*) as kept from memoryd.trail_receipts where final group by ledger order by ledger"
+)
+# In turn, so that many anchors do not keep checkpoints from being asked about.
+NEWEST = """
+select n.key from (
+    select r.key, row_number() over (partition by r.size is null order by r.created_at desc, r.size desc, r.key) as place
+    from memoryd.trail_receipts r where r.ledger = $1 and r.final
+) n
+order by n.place, n.key limit $2
+"""
+
+
+@dataclass(slots=True)
+class Asked:
+    """What came of asking one ledger."""
+
+    ledger: str
+    kept: int
+    """How many things it has said that it keeps for good."""
+    answered: int = 0
+    erased: int = 0
+    """Things that were erased here, so that it cannot be asked about them."""
+    disputed: int = 0
+    could_not: bool = False
+    """True if it is named here, and could not be asked about what it keeps."""
+    reason: str | None = None
+    """Why it was asked about fewer than it keeps."""
+
+    @property
+    def not_asked(self) -> int:
+        """How many it was not asked about."""
+        return max(0, self.kept - self.answered - self.erased)
+
+
+def ledgers_of(settings: Settings, database: Database) -> tuple[tuple[Ledger, ...], tuple[LeftOut, ...]]:
+    """The ledgers that the settings name, and those of them that are left out. Raises ValueError with what to change."""
+    return build_ledgers(settings, consistency=partial(consistency, database))
+
+
+async def ask_ledgers(settings: Settings, database: Database) -> tuple[list[Asked], list[Break]]:
+    """Asks each ledger about the newest things that it has said it keeps. Raises ValueError with the setting to change."""
+    kept = {str(row["ledger"]): int(row["kept"]) for row in await database.fetch(KEPT)}
+    ledgers, left_out = ledgers_of(settings, database)
+    breaks: list[Break] = []
+    asked = [Asked(one.name, kept.pop(one.name, 0)) for one in ledgers]
+    try:
+        await asyncio.gather(
+            *(
+                _ask(database, one, found, breaks, payloads=settings.trail_payloads)
+                for one, found in zip(ledgers, asked, strict=True)
+            )
+        )
+    finally:
+        for one in ledgers:
+            await one.close()
+    for missing in left_out:
+        count = kept.pop(missing.name, 0)
+        asked.append(Asked(missing.name, count, could_not=count > 0, reason=missing.reason))
+    asked += [Asked(name, kept[name], reason="MEMORYD_LEDGERS does not name it here") for name in kept]
+    return asked, breaks
+
+
+async def _ask(
+    database: Database, ledger: Ledger, found: Asked, breaks: list[Break], *, payloads: bool
+) -> None:
+    keys = [row["key"] for row in await database.fetch(NEWEST, ledger.name, RECEIPTS)]
+    if found.kept > len(keys):
+        found.reason = f"only the newest {RECEIPTS} are asked about"
+    try:
+        async with asyncio.timeout(SECONDS):
+            for start in range(0, len(keys), BATCH):
+                batch = keys[start : start + BATCH]
+                for item in await read_items(database, ledger.name, batch, payloads=payloads):
+                    await _ask_about(ledger, item, found, breaks)
+    except Exception as error:  # noqa: BLE001 - a ledger's library may raise anything, and stops nothing else
+        found.could_not = True
+        expected = isinstance(error, (Unavailable, Rejected))
+        found.reason = one_line(str(error), 500) if expected else type(error).__name__
+        if isinstance(error, TimeoutError):
+            found.reason = f"it has not answered within {SECONDS:g} s"
+
+
+async def _ask_about(ledger: Ledger, item: Item, found: Asked, breaks: list[Break]) -> None:
+    if item.erased or item.receipt is None:
+        found.erased += item.erased
+        return
+    says = "the ledger keeps it, and it is not in the database"
+    if item.entrusted is not None:
+        disputed = await ledger.dispute(item.entrusted, item.receipt)
+        if disputed is None:
+            found.answered += 1
+            return
+        says = one_line(disputed, 500)
+    found.answered += 1
+    found.disputed += 1
+    breaks.append(Break("disputed", item.position, item.anchor, f"{ledger.name}, {item.key}: {says}"))
