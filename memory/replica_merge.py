@@ -132,24 +132,25 @@ class _Merge:
         self._seen: set[UUID] = set()
         self._finished: set[UUID | None] = set()
         self._other_texts: dict[UUID, Words] = {}
+        self._known_again: dict[bytes, list[UUID]] = {}
 
     def run(self, sections: Sequence[Section]) -> Plan:
         own = [one for one in sections if one.id is not None and one.conflict is None]
         named = {one.id for one in own}
         self._finished = {one.id for one in own if self._is_finished(said_by(one, self._of))}
         missing = [entry for entry in self._noted if entry not in named]
-        known_again = self._by_digest(missing)
+        self._known_again = self._by_digest(missing)
         for place, section in enumerate(sections):
             said = said_by(section, self._of)
             if section.conflict is not None:
                 self._conflict(place, section, said)
             elif not self._is_finished(said):
                 self._unfinished(section)
-            elif (entry := self._entry(section, said, known_again)) is not None:
+            elif (entry := self._entry(section, said)) is not None:
                 self._compare(place, section, said, entry)
             elif not self._was_moved_away(section, said):
                 copied = section.id in self._seen or section.id in self._noted
-                self._add(place, section, said, wanted=None if copied else section.id)
+                self._make(place, section, said, wanted=None if copied else section.id)
         self._without_section(missing)
         return self._plan
 
@@ -162,15 +163,20 @@ class _Merge:
                 found.setdefault(base, []).append(entry)
         return found
 
-    def _entry(self, section: Section, said: Said, missing: dict[bytes, list[UUID]]) -> UUID | None:
+    def _entry(self, section: Section, said: Said) -> UUID | None:
         """The entry whose section this is."""
         if section.id is not None:
             return section.id if section.id in self._noted and section.id not in self._seen else None
-        labels = {self._noted[one].label for ids in missing.values() for one in ids}
+        return self._same(said)
+
+    def _same(self, said: Said, *, is_there: bool = False) -> UUID | None:
+        """An entry that no section names, and whose section had this text; `is_there`: that has a row. Each is found once."""
+        labels = {self._noted[one].label for ids in self._known_again.values() for one in ids}
         for label in sorted(labels) if said.label is None else [said.label]:
-            ids = missing.get(said.words(label).digest(), [])
-            if ids:
-                return ids.pop(0)
+            ids = self._known_again.get(said.words(label).digest(), [])
+            for at, entry in enumerate(ids):
+                if not is_there or self._noted[entry].entry is not None:
+                    return ids.pop(at)
         return None
 
     def _was_moved_away(self, section: Section, said: Said) -> bool:
@@ -198,9 +204,13 @@ class _Merge:
         """What is erased goes, whatever the section says by now; else what a person wrote stays."""
         self._plan.gone.append(entry)
         if not one.erased and said.words(one.label).digest() != one.base:
-            self._add(place, section, said)
+            self._make(place, section, said)
 
-    def _add(self, place: int, section: Section, said: Said, *, wanted: UUID | None = None) -> None:
+    def _make(self, place: int, section: Section, said: Said, *, wanted: UUID | None = None) -> None:
+        """A new entry, or the one that an earlier pass made of this section and could not write into the file yet."""
+        if (made := self._same(said, is_there=True)) is not None:
+            self._compare(place, section, said, made)
+            return
         self._plan.places[place] = len(self._plan.layout)
         self._plan.layout.append(section)
         self._plan.additions.append(Addition(place, wanted, said.words(label_for(self._of))))
@@ -224,7 +234,7 @@ class _Merge:
         one = self._conflicts.get(section.conflict)
         if one is None or one.id in self._other_texts:
             if said.body.strip():
-                self._add(place, section, said)
+                self._make(place, section, said)
             return
         words = said.words(one.words.label)
         self._other_texts[one.id] = words
@@ -237,7 +247,7 @@ class _Merge:
         """A conflict that is over, or whose entry is gone: what a person wrote into its section becomes an entry."""
         had = one.words.digest() if one.base is None else one.base
         if words.digest() != had and words.body.strip() and not self._noted[one.entry].erased:
-            self._add(place, section, Said(words.label, words.title, words.body))
+            self._make(place, section, Said(words.label, words.title, words.body))
 
     def _without_section(self, missing: Sequence[UUID]) -> None:
         """Entries that have no section now, and conflicts that have none."""

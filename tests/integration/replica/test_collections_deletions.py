@@ -228,3 +228,25 @@ async def test_what_is_no_longer_current_leaves_its_file(
     await know(connection, "New")
     await replicated.settle()
     assert collections(root) == {CORE}
+
+
+async def test_while_a_person_is_asked_each_new_section_becomes_one_entry(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    for number in range(16):
+        await know(connection, f"Number {number:02}", f"Text {number:02}.")
+    await replicated.settle()
+    text = (root / CORE).read_text("utf-8")
+    copy = text[text.index("## Number 13") : text.index("## Number 14")]
+    without(root, CORE, *(f"Number {number:02}" for number in range(12)))
+    edit(root, CORE, "Text 15.", "A person's.")
+    append(root, CORE, f"\n{copy}\n## Added\n\nAdded.\n")
+    await connection.execute("delete from shared_knowledge where title = 'Number 15'")
+    report = await replicated.settle()
+    assert (report.asked_entries, report.counts["added"]) == (12, 3)
+    assert not any((await replicated.once(is_whole=True)).counts.values())
+    await connection.execute("update memoryd.replica set deletions_confirmed_at = clock_timestamp()")
+    await replicated.settle()
+    expected = ["A person's.", "Added.", "Text 12.", "Text 13.", "Text 13.", "Text 14."]
+    assert sorted(bodies(root, CORE)) == expected
+    assert await column(connection, "select content from shared_knowledge order by content") == expected
