@@ -43,9 +43,9 @@ def verify(
     ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Check proofs (with --key without a database), or with --all the trail. Exit code 1: something is broken; 3: see --all.
+    """Check proofs (with --key without a database), or with --all the trail. Exit code 1: broken; 3: a memory changed.
 
-    3 says that the trail is whole, but that memories were changed after they were anchored.
+    3 comes with --all only: the trail is whole, but memories were changed after they were anchored.
     """
     with sentences():
         if not files and not everything:
