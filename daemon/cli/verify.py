@@ -107,9 +107,9 @@ def _verify_trail(
 
 def _tell(found: Found) -> None:
     for one in found.breaks:
-        where = "" if one.position is None else f" leaf {one.position}"
-        which = "" if one.anchor is None else f" anchor {one.anchor}"
-        say(f"{one.how}:{where}{which}: {one.says}")
+        where = [] if one.position is None else [f"leaf {one.position}"]
+        which = [] if one.anchor is None else [f"anchor {one.anchor}"]
+        say(": ".join(part for part in (one.how, " ".join(where + which), one.says) if part))
     for changed in found.changed:
         say(f"changed: memory {changed['memory']} says something else than anchor {changed['anchor']}")
     signed = number(found.checkpoints, "checkpoint")
