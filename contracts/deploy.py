@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         address = asyncio.run(_run(load_settings(), given.contract, given.writer, wait_seconds=given.wait))
     except ImportError:
-        return _failed("the packages of chains are missing: pip install 'memoryd[evm]'")
+        return _failed("the packages of chains are missing: install the extra memoryd[evm] (docs/ledgers.md)")
     except (SettingsError, ValueError, Unavailable, Rejected) as error:
         return _failed(str(error))
     print(f"MEMORYD_EVM_CONTRACT={address}")  # noqa: T201 - what the user copies

@@ -200,7 +200,8 @@ class Settings(BaseSettings):
         "long. Events are acted on at once.",
     )
     gdrive_key_file: Path | None = Field(
-        None, description="Key (JSON) of the service account that keeps the replica in Google Drive."
+        None,
+        description="Key (JSON) of the service account for the replica, or the drop folder, in Google Drive.",
     )
     gdrive_poll_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
         10.0, description="Pause between two questions to Google Drive for changes."

@@ -114,8 +114,8 @@ def _show(found: dict[str, Any]) -> None:
     signed = "no checkpoint"
     if trail["signed"] is not None:
         signed = (
-            f"{number(trail['checkpoints'], 'checkpoint')}, the last of {trail['signed']:,} "
-            f"{age(trail['seconds'])} ago"
+            f"{number(trail['checkpoints'], 'checkpoint')}, the last signed {age(trail['seconds'])} ago "
+            f"over {number(trail['signed'], 'leaf', 'leaves')}"
         )
     say(
         f"Trail {trail['id']}: {number(trail['size'], 'leaf', 'leaves')}, {trail['waiting']:,} without a place, {signed}."

@@ -38,15 +38,15 @@ def mcp(
 ) -> None:
     """Serve the memory of an agent to a client of the Model Context Protocol (MCP), such as Claude Code or Cursor.
 
-    Tools: remember, recall, context, know, feedback, forget, explain. Needs the extra: pip install 'memoryd[mcp]'
+    Tools: remember, recall, context, know, feedback, forget, explain. Needs the extra mcp: see docs/mcp.md
     """
     with sentences():
         try:
             import mcp.server  # noqa: F401 - is it installed?
         except ImportError:
             raise Failure(
-                "memoryd mcp needs a further package. Install memoryd with its extra: pip install 'memoryd[mcp]' "
-                "(in a checkout: .venv/bin/pip install -e '.[mcp]')"
+                "memoryd mcp needs a further package. Install memoryd with its extra. In the folder of a checkout: "
+                "pipx install --force '.[mcp]' (or, in its own environment, .venv/bin/pip install -e '.[mcp]')"
             ) from None
         if not agent.strip() or len(agent) > 200:
             raise Failure("--agent needs the agent's id, of at most 200 characters.")

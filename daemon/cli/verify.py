@@ -48,9 +48,9 @@ def verify(
     ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Check proofs (with --key without a database), or with --all the trail. Exit code 1: something is broken; 3: see --all.
+    """Check proofs (with --key without a database), or with --all the trail. Exit code 1: broken; 3: a memory changed.
 
-    3 says that the trail is whole, but that memories were changed after they were anchored.
+    3 comes with --all only: the trail is whole, but memories were changed after they were anchored.
     """
     with sentences():
         if ledgers and not everything:
@@ -123,9 +123,9 @@ def _verify_trail(
 
 def _tell(found: Found) -> None:
     for one in found.breaks:
-        where = "" if one.position is None else f" leaf {one.position}"
-        which = "" if one.anchor is None else f" anchor {one.anchor}"
-        say(f"{one.how}:{where}{which}{':' if where or which else ''} {one.says}")
+        where = [] if one.position is None else [f"leaf {one.position}"]
+        which = [] if one.anchor is None else [f"anchor {one.anchor}"]
+        say(": ".join(part for part in (one.how, " ".join(where + which), one.says) if part))
     for changed in found.changed:
         say(f"changed: memory {changed['memory']} says something else than anchor {changed['anchor']}")
     signed = number(found.checkpoints, "checkpoint")

@@ -121,6 +121,12 @@ async def context(connection: AnyConnection, who: Identity, given: args.Context)
 async def know(connection: AnyConnection, who: Identity, given: args.Know) -> Row:
     """Notes knowledge of the team."""
     outcome = given.success
+    if given.category == "outcome" and outcome is None:
+        # The database's hint names its own arguments, which this tool does not have.
+        raise Refused(
+            "Nothing was done. success is missing: an outcome says whether it came out well (true or false), "
+            "and names its decision in related_ids."
+        )
     result = {"success": outcome, "result": "success" if outcome else "failure"}
     [row] = await connection.fetch(
         KNOW,

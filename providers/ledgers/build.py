@@ -111,7 +111,11 @@ def build_ledgers(
         except _Missing as missing:
             left_out.append(LeftOut(name, str(missing)))
         except ImportError:
-            left_out.append(LeftOut(name, f"its packages are missing: pip install '{PACKAGES[name]}'"))
+            left_out.append(
+                LeftOut(
+                    name, f"its packages are missing: install the extra {PACKAGES[name]} (docs/ledgers.md)"
+                )
+            )
         else:
             built.append(
                 CircuitLedger(ledger, clock=time.monotonic, rng=Random(), on_change=on_circuit_change)

@@ -137,8 +137,9 @@ async def test_a_wrong_call_is_refused_with_what_to_do(alice: Client) -> None:
     assert "100000 characters" in await failed(alice, "remember", text="x" * 5_000_000)
     assert "ids.0" in await failed(alice, "forget", ids=["not-an-id"])
     assert "is no argument" in await failed(alice, "recall", query="x", **{"y" * 100_000: 1})
+    assert "success is missing" in await failed(alice, "know", text="It went well", category="outcome")
     # What only the database knows comes with its hint.
-    assert "success" in await failed(alice, "know", text="It went well", category="outcome")
+    assert "leave it out" in await failed(alice, "know", text="It rains", related_ids=[str(uuid.uuid4())])
     assert "no recall with this id" in await failed(
         alice, "feedback", recall_id=str(uuid.uuid4()), useful=True
     )

@@ -15,7 +15,7 @@ def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     ended = CliRunner().invoke(app, ["mcp", "--agent", "alice"])
     assert ended.exit_code == 1
-    assert "pip install 'memoryd[mcp]'" in ended.output
+    assert "pipx install --force '.[mcp]'" in ended.output
 
 
 def test_the_command_line_is_there_without_it() -> None:

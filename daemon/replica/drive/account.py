@@ -54,7 +54,7 @@ def open_account(key_file: Path | None) -> Account:
         ) from None
     if key_file is None:
         raise ValueError(
-            f"{SETTING} is not set: it must be the key file (JSON) of the service account that keeps the replica in "
+            f"{SETTING} is not set: it must be the key file (JSON) of the service account for the folder in "
             "Google Drive. docs/replica.md says how to make one."
         )
     try:
