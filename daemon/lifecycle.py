@@ -100,9 +100,9 @@ class Daemon:
                 logger=self._log,
             )
             heartbeat.wake_up = "listen" if listen else "poll"
-            tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
             trail = parts.build_trail(settings, database, ledgers=self._ledgers, logger=self._log)
             delivery = parts.build_delivery(settings, database, self._ledgers, self._log)
+            tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
             schedule = parts.build_schedule(
                 settings, database, trail=trail, delivery=delivery, daemon_id=self._id, logger=self._log
             )

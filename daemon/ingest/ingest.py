@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal
+from uuid import UUID
 
 from daemon.db.pool import Database
 from daemon.ingest import store
@@ -93,7 +94,7 @@ class Ingest:
         """The files whose bytes no document has, and what became of the others. Moves are noted by then."""
         user = self._owned.user
         same = await store.same_bytes(self._database, [f.digest for f in new], user)
-        moves: dict[str, str] = {}
+        moved: dict[str, File] = {}
         outcomes: list[Outcome] = []
         wanted: list[File] = []
         for file in new:
@@ -101,14 +102,29 @@ class Ingest:
             if other is None:
                 same[file.digest] = file.name
                 wanted.append(file)
-            elif file.name not in known and other not in moves and not self._source.is_there(other):
-                moves[other] = file.name
-                outcomes.append(Outcome(file.path, "moved", f"It was {other}."))
+            elif file.name not in known and other not in moved and not self._source.is_there(other):
+                moved[other] = file
             else:
                 outcomes.append(Outcome(file.path, "duplicate", f"It has the same bytes as {other}."))
-        if moves:
-            await store.note_moves(self._database, moves, user)
+        refused = await self._note_moves({old: file.name for old, file in moved.items()}, user)
+        for old, file in moved.items():
+            outcomes.append(
+                Outcome(file.path, "rejected", refused[old])
+                if old in refused
+                else Outcome(file.path, "moved", f"It was {old}.")
+            )
         return wanted, outcomes
+
+    async def _note_moves(self, moves: Mapping[str, str], user: UUID | None) -> dict[str, str]:
+        """Notes where files are now. Returns why, by the old path, where the database refuses the new one."""
+        try:
+            await store.note_moves(self._database, moves, user)
+        except Refused as error:
+            if len(moves) == 1:
+                return dict.fromkeys(moves, str(error))
+            each = [await self._note_moves({old: new}, user) for old, new in moves.items()]
+            return {old: why for one in each for old, why in one.items()}
+        return {}
 
     async def _look_at(self, path: Path) -> File | Outcome:
         try:

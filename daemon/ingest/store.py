@@ -90,8 +90,14 @@ async def same_bytes(database: Database, digests: Sequence[bytes], user: UUID | 
 
 
 async def note_moves(database: Database, moves: Mapping[str, str], user: UUID | None) -> None:
-    """Notes where files are now. `moves`: from the old path to the new one."""
-    await database.execute(MOVE, list(moves), list(moves.values()), user)
+    """Notes where files are now. `moves`: from the old path to the new one. Raises Refused if one of them is refused."""
+    if not moves:
+        return
+    try:
+        await database.execute(MOVE, list(moves), list(moves.values()), user)
+    except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:
+        hint = getattr(error, "hint", None)
+        raise Refused(f"{error.args[0]}. {hint or ''}".strip()) from None
 
 
 async def write(database: Database, files: Sequence[ReadFile], owned: Ownership) -> dict[str, bool]:

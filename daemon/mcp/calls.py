@@ -87,8 +87,10 @@ class Calls:
 
         def ended(outcome: str, **more: object) -> None:
             ms = round((time.perf_counter() - began) * 1000, 1)
-            log = self._log.warning if outcome == "failed" else self._log.info
-            log("mcp_call", **what, outcome=outcome, ms=ms, **more)
+            if outcome == "failed":
+                self._log.warning("mcp_call", **what, outcome=outcome, ms=ms, **more)
+            else:
+                self._log.info("mcp_call", **what, outcome=outcome, ms=ms, **more)
 
         try:
             answer = await work()

@@ -86,12 +86,17 @@ DROP = "delete from memoryd.trail_receipts where ledger = $1 and key = $2"
 KEEP = """
 update memoryd.trail_receipts set steps = steps || jsonb_build_object($3::text, $4::text) where ledger = $1 and key = $2
 """
+# The anchor is locked first, as by the deletion of its memory.
 RECEIVED = """
-with received as (
+with anchor as materialized (
+    select a.id from memoryd.trail_receipts r join public.memory_anchors a on a.id = r.anchor_id
+    where r.ledger = $1 and r.key = $2 and $7
+    for no key update of a
+), received as (
     update memoryd.trail_receipts
     set reference = $3, proof = $4, final = $5, last_error = null, attempts = 0, claimed_until = '-infinity',
         next_at = now() + make_interval(secs => $6)
-    where ledger = $1 and key = $2
+    where ledger = $1 and key = $2 and (select count(*) from anchor) >= 0
     returning anchor_id
 )
 update public.memory_anchors a set chain_tx = $3 from received r where a.id = r.anchor_id and $7

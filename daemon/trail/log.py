@@ -94,6 +94,7 @@ class Trail:
         self._ledgers = None if ledgers is None else list(ledgers)
         self._log = logger
         self._broken: str | None = None
+        self._signed: Checkpoint | None = None
 
     @property
     def signs(self) -> bool:
@@ -173,6 +174,8 @@ class Trail:
                 return  # another daemon was first
             origin, size = origin_of(state["id"]), int(state["size"])
             await _check_last(connection, last, origin, size)
+            # Also what this daemon has signed itself: the database's own last one may have been deleted.
+            await _check_before(connection, self._signed, origin, size)
             checkpoint = Checkpoint(origin, size, await read_root(connection, size))
             verifier = verifier_of(key, origin)
             # Ed25519 holds the processor for less than a millisecond.
@@ -180,6 +183,7 @@ class Trail:
             await connection.execute(
                 WRITE_CHECKPOINT, size, checkpoint.root, str(note), verifier.key_id, str(verifier)
             )
+        self._signed = checkpoint
         self._log.info(
             "checkpoint_signed",
             size=size,
@@ -219,6 +223,12 @@ async def _check_last(connection: AnyConnection, last: Any, origin: str, size: i
         before = Checkpoint.parse(Note.parse(last["note"]).text)
     except BadNote as error:
         raise TrailBroken(f"the last checkpoint cannot be read: {error}") from None
+    await _check_before(connection, before, origin, size)
+
+
+async def _check_before(connection: AnyConnection, before: Checkpoint | None, origin: str, size: int) -> None:
+    if before is None:
+        return
     if before.origin != origin:
         raise TrailBroken("the last checkpoint is of another database")
     if before.size > size:

@@ -21,12 +21,15 @@ from memory.trail.proof import leaf_of
 from memory.trail.tiles import split
 
 ROWS = 5000
+GAP = 1_000_000
+"""Leaves that may be missing in one place: more are not counted one by one."""
 STATE = "select id, size, carried from memoryd.trail"
 KEYS = "select verifier from memoryd.trail_keys order by first_used, key_id"
 CHECKPOINTS = "select size, note from memoryd.trail_checkpoints order by size"
 LEAVES = """
 select l.position, l.anchor_id, l.leaf, l.salt, l.chained, a.id is not null as there, a.agent_id, a.content_hash,
        a.previous_hash, a.memory_id is null or a.memory_id is not distinct from l.memory_id as own_memory,
+       l.salt is null and l.memory_id is null and a.payload <> '{"erased": true}' as refilled,
        case when l.salt is not null and a.id is not null then memoryd.anchor_text(a, l.memory_id, l.chained) end as said
 from memoryd.trail_leaves l
 left join public.memory_anchors a on a.id = l.anchor_id
@@ -119,12 +122,20 @@ async def _leaves(database: Database, found: Found) -> tuple[list[Leaf | None], 
         hashed = await asyncio.to_thread(_hashed, rows)
         for row, (hash_, own) in zip(rows, hashed, strict=True):
             position, anchor = int(row["position"]), str(row["anchor_id"])
+            if position - len(now) > GAP:
+                found.breaks.append(Break("reordered", position, anchor, "no log is so long"))
+                continue
             now += [None] * (position - len(now))
             now.append(Leaf(anchor, hash_))
             found.leaves += 1
             found.sealed += row["salt"] is None
             if not row["there"]:
                 found.breaks.append(Break("removed", position, anchor, "the row is gone"))
+            elif row["refilled"]:
+                # An import gives the leaf its memory again; nobody else writes into what was erased.
+                found.breaks.append(
+                    Break("altered", position, anchor, "it was erased, and says something again")
+                )
             elif not own:
                 found.breaks.append(Break("altered", position, anchor, "the row is not what was anchored"))
             elif not row["chained"] and row["previous_hash"] != chains.get(row["agent_id"]):

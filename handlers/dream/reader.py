@@ -25,6 +25,8 @@ select m.id, m.agent_id, m.user_id, m.kind, left(m.content, 600) as content, m.k
 from public.agent_memory m
 left join lateral {embedding_of("m")} e on true
 where (m.expires_at is null or m.expires_at > now()) and m.superseded_by is null
+  -- That something is anchored teaches nothing.
+  and m.source is distinct from 'anchor'
   and not exists (select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
 """  # noqa: S608 - our own words
 

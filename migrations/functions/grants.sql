@@ -53,7 +53,7 @@ grant execute on function
     public.recall_above,
     public.recall_in_context, public.recall_with, public.explain_recall, public.load_context,
     public.extract_keywords, public.index_state, public.memory_as_of,
-    memoryd.note_admin_read
+    memoryd.note_admin_read, memoryd.note_admin_anchor
     to memoryd_admin;
 
 -- Checks of columns, and who calls.

@@ -82,6 +82,7 @@ return p_superseded_by is null and (p_valid_to is null or p_valid_to > now());
 create or replace function public.cleanup_expired_memory(max_rows integer default null) returns bigint
 language sql volatile
 set search_path = pg_catalog, pg_temp
+set memoryd.expiring = 'on'
 as $$
     with expired as (
         select m.id from public.agent_memory m

@@ -372,8 +372,7 @@ create policy own_read on public.memory_anchors for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id));
 grant select on public.memory_anchors to memoryd_admin;
 create policy admin_read on public.memory_anchors for select to memoryd_admin
-    using (memoryd.note_admin_read(
-        'memory_anchors', (select m.user_id from public.agent_memory m where m.id = memory_id)));
+    using (memoryd.note_admin_anchor(id, memory_id));
 
 -- public.memory_settings
 -- Users decide about their own memory.

@@ -72,6 +72,10 @@ begin
             new.payload := coalesce(new.payload, memoryd.anchored_payload(memory, new.category));
         end if;
     end if;
+    -- The hash of a payload that is erased must not be guessed.
+    if new.content_hash is null and jsonb_typeof(new.payload) = 'object' and not new.payload ? 'nonce' then
+        new.payload := new.payload || jsonb_build_object('nonce', replace(gen_random_uuid()::text, '-', ''));
+    end if;
     new.content_hash := coalesce(new.content_hash, sha256(convert_to(new.payload::text, 'UTF8')));
     if new.cid is null and octet_length(new.content_hash) = 32 then
         new.cid := memoryd.cid_of(new.content_hash);
@@ -115,18 +119,19 @@ begin
 end
 $$;
 
--- Erases what anchors say and the salts of their leaves. The leaves stay, and tell nothing. Leaves before
--- anchors, as sequence_anchors() locks them.
+-- Erases what anchors say and the salts of their leaves. The leaves stay, and tell nothing. Anchors first, as
+-- the deletion of a memory locks them: a leaf that carry_anchors() writes meanwhile is seen then.
 create or replace function memoryd.seal_anchors(p_anchors uuid[]) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+    select from public.memory_anchors a where a.id = any(p_anchors) order by a.id for no key update;
+    update public.memory_anchors a set payload = '{"erased": true}'
+    where a.id = any(p_anchors) and a.payload <> '{"erased": true}';
     update memoryd.trail_leaves l
     set salt = null, user_id = null, memory_id = null, noted = true
     where l.anchor_id = any(p_anchors);
     delete from memoryd.trail_receipts r where r.anchor_id = any(p_anchors) and not r.final;
-    update public.memory_anchors a set payload = '{"erased": true}'
-    where a.id = any(p_anchors) and a.payload <> '{"erased": true}';
 $$;
 
 -- A user's memory that is deleted is deleted in its anchors, too. One that only expired stays there, unless
@@ -141,7 +146,7 @@ declare
         from old_rows o
         join memoryd.trail_leaves l on l.memory_id = o.id
         where o.user_id is not null
-          and (o.expires_at is null or o.expires_at > now()
+          and (current_setting('memoryd.expiring', true) is distinct from 'on'
                or exists (select from public.memory_settings s
                           where s.user_id = o.user_id
                             and coalesce(s.memory_ttl_hours, s.task_memory_ttl_hours) is not null))

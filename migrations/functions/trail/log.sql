@@ -16,11 +16,20 @@ begin
         where not exists (select from memoryd.trail_leaves l where l.anchor_id = a.id)
         order by a.created_at, a.id
         limit p_limit);
+    -- What is erased at this moment is waited for, and read as it is then.
+    perform from public.memory_anchors a where a.id = any(anchors) order by a.id for no key update;
     perform memoryd.add_leaves(anchors, true);
     if cardinality(anchors) < p_limit then
         update memoryd.trail set carried = true;
     end if;
     return cardinality(anchors);
+end
+$$;
+
+-- At once, in the upgrade that brings the log: what is erased after it is found by its leaf.
+do $$
+begin
+    perform memoryd.carry_anchors(2147483647);
 end
 $$;
 

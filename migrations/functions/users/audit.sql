@@ -244,6 +244,16 @@ begin
 end
 $$;
 
+-- Puts a read of an anchor by support on record. Its memory may be gone; whose it was, its leaf says.
+create or replace function memoryd.note_admin_anchor(p_anchor uuid, p_memory uuid) returns boolean
+language sql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select memoryd.note_admin_read('memory_anchors', coalesce(
+        (select m.user_id from public.agent_memory m where m.id = p_memory),
+        (select l.user_id from memoryd.trail_leaves l where l.anchor_id = p_anchor)))
+$$;
+
 -- Puts a search by support on record before it reads the statistics of words: a search reads them as the
 -- owner, and they say which words all users' rows contain.
 create or replace function memoryd.note_admin_search() returns void

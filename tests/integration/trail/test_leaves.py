@@ -104,7 +104,7 @@ async def test_wrong_ids_and_categories_are_refused_with_advice(connection: asyn
     assert payload["content_sha256"] == hashlib.sha256(("é" * 2_500_000).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("how", ["erase", "forget", "delete", "own hours"])
+@pytest.mark.parametrize("how", ["erase", "forget", "forget when expired", "delete", "own hours"])
 async def test_what_a_user_deletes_is_gone_from_its_anchors(connection: asyncpg.Connection, how: str) -> None:
     others = await remember(connection, "stays", user_id=BOB)
     memory = await remember(connection, "the secret launch", user_id=ANN)
@@ -113,7 +113,11 @@ async def test_what_a_user_deletes_is_gone_from_its_anchors(connection: asyncpg.
     before = [leaf["leaf"] for leaf in await connection.fetch(LEAVES)]
     if how == "erase":
         await connection.execute("select erase_user_memory($1)", ANN)
-    elif how == "forget":
+    elif how.startswith("forget"):
+        if how == "forget when expired":
+            await connection.execute(
+                "update agent_memory set expires_at = now() - interval '1 s' where id = $1", memory
+            )
         async with acting_as(connection, ANN):
             await connection.execute("select forget(array[$1::uuid])", memory)
     elif how == "own hours":
@@ -152,3 +156,31 @@ async def test_what_only_expires_stays_anchored(connection: asyncpg.Connection) 
     ]
     assert json.loads(await connection.fetchval("select erase_user_memory($1)", ANN))["memory_anchors"] == 1
     assert [leaf["salt"] is None for leaf in await connection.fetch(LEAVES)] == [True, False]
+
+
+async def test_what_support_reads_of_an_anchor_is_on_record_when_its_memory_has_expired(
+    connection: asyncpg.Connection,
+) -> None:
+    memory = await remember(connection, "said in confidence", user_id=ANN)
+    await connection.execute(ANCHOR, memory, "incident")
+    await connection.execute("update agent_memory set expires_at = now() - interval '1 s'")
+    await connection.execute("select cleanup_expired_memory()")
+    async with acting_as(connection, None, role="memoryd_admin"):
+        assert len(await connection.fetch("select payload from memory_anchors")) == 1
+    assert (
+        await connection.fetchval("select user_id from agent_execution_logs where action_type = 'admin_read'")
+        == ANN
+    )
+
+
+async def test_the_hash_of_an_erased_payload_cannot_be_guessed(connection: asyncpg.Connection) -> None:
+    memory = await remember(connection, "m", user_id=ANN)
+    await connection.execute(
+        "insert into memory_anchors (memory_id, category, agent_id, payload) values ($1, 'decision', 'alice', $2)",
+        memory,
+        '{"pin": "4711"}',
+    )
+    await connection.execute("select erase_user_memory($1)", ANN)
+    [leaf] = await connection.fetch(LEAVES)
+    assert json.loads(leaf["payload_text"]) == {"erased": True}
+    assert leaf["content_hash"] != hashlib.sha256(b'{"pin": "4711"}').digest()

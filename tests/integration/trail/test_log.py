@@ -20,6 +20,7 @@ from memory.trail.note import BadNote, Checkpoint, Signature, sign, verifier_of
 from memory.trail.proof import Proof, check
 from tests.support.acting import ANN, BOB
 from tests.support.rows import column, insert, remember
+from tests.support.waiting import BLOCKED, until
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 OTHER = Ed25519PrivateKey.from_private_bytes(b"\x01" * 32)
@@ -368,3 +369,51 @@ async def test_a_checkpoint_of_another_database_is_refused(
     await anchored(connection, 1)
     with pytest.raises(TrailBroken, match="of another database"):
         await trail_of(database).advance()
+
+
+async def test_what_fills_an_erased_anchor_again_and_a_place_far_away_are_named(
+    connection: asyncpg.Connection, database: Database, signed: list[UUID]
+) -> None:
+    await connection.execute("select erase_user_memory($1)", ANN)
+    await connection.execute(
+        "update memory_anchors set payload = jsonb_build_object('content', 'the opposite') where id = $1",
+        signed[2],
+    )
+    assert named(await verified(database)) == {("altered", 2)}
+    await connection.execute(
+        "update memoryd.trail_leaves set position = 300000000000 where anchor_id = $1", signed[6]
+    )
+    assert ("reordered", 300_000_000_000) in named(await verified(database))
+
+
+async def test_a_daemon_signs_nothing_that_does_not_continue_what_it_signed(
+    connection: asyncpg.Connection, database: Database
+) -> None:
+    trail = trail_of(database)
+    await anchored(connection, 3)
+    await trail.advance()
+    # Somebody without the key writes the history anew, and deletes what could tell.
+    await connection.execute("delete from memoryd.trail_checkpoints")
+    await connection.execute("update memoryd.trail_leaves set leaf = sha256(leaf) where position = 1")
+    await connection.execute(
+        "update memoryd.trail_tiles set hashes = overlay(hashes placing sha256(hashes) from 33) where level = 0"
+    )
+    await anchored(connection, 1)
+    with pytest.raises(TrailBroken, match="does not begin"):
+        await trail.advance()
+    assert await connection.fetchval("select count(*) from memoryd.trail_checkpoints") == 0
+
+
+async def test_an_erasure_that_ends_while_old_anchors_are_carried_in_leaves_no_salt(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database: Database
+) -> None:
+    await anchored(connection, 2, ANN)
+    await connection.execute("delete from memoryd.trail_leaves")
+    await connection.execute("update memoryd.trail set carried = false")
+    async with second.transaction():
+        await second.execute("select erase_user_memory($1)", ANN)
+        carrying = asyncio.create_task(trail_of(database).advance())
+        await until(connection, BLOCKED)
+    await carrying
+    assert (await verified(database)).breaks == []
+    assert await column(connection, "select salt from memoryd.trail_leaves") == [None, None]
