@@ -80,10 +80,14 @@ language sql stable parallel safe
 return p_superseded_by is null and (p_valid_to is null or p_valid_to > now());
 
 create or replace function public.cleanup_expired_memory(max_rows integer default null) returns bigint
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
-set memoryd.expiring = 'on'
 as $$
+declare
+    deleted bigint;
+begin
+    -- For the trigger seal_deleted(): nobody has asked for these deletions.
+    perform set_config('memoryd.expiring', 'on', true);
     with expired as (
         select m.id from public.agent_memory m
         where m.expires_at <= now()
@@ -93,7 +97,10 @@ as $$
     ), gone as (
         delete from public.agent_memory m using expired e where m.id = e.id returning 1
     )
-    select count(*) from gone
+    select count(*) into deleted from gone;
+    perform set_config('memoryd.expiring', '', true);
+    return deleted;
+end
 $$;
 comment on function public.cleanup_expired_memory is
     'Deletes memories past their expires_at and returns how many; their links are deleted too.';

@@ -48,7 +48,7 @@ async def test_from_a_captured_outcome_to_a_proof_verified_without_a_database(
     assert secret not in again.text() + daemon.text()
 
     listed = (await memoryd("anchors")).out
-    assert listed.count("signed") == 4
+    assert listed.count(" signed  ") == 4
     [public] = [
         line.removeprefix("Public key: ") for line in listed.splitlines() if line.startswith("Public")
     ]

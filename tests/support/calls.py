@@ -328,6 +328,10 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # That an agent is open is for users to know, and not whether one that is closed is there: 'bob' in neither world is.
         "memoryd.is_open": ("select memoryd.is_open('bob')", "select memoryd.is_open('_shared')"),
         "memoryd.memory_is_off": tuple(f"select memoryd.memory_is_off({user})" for user in _USERS),
+        "memoryd.note_admin_anchor": tuple(
+            f"select memoryd.note_admin_anchor(gen_random_uuid(), {memory})"
+            for memory in ("null", "gen_random_uuid()")
+        ),
         "memoryd.note_admin_read": tuple(
             f"select memoryd.note_admin_read('agent_memory', {user})" for user in _USERS
         ),

@@ -142,7 +142,11 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
             for name, some in after.items()
             if name.startswith(("memoryd.replica", "memoryd.trail"))
         }
-        assert {name for name, some in replica.items() if some} == {"memoryd.replica", "memoryd.trail"}
+        assert {name for name, some in replica.items() if some} == {
+            "memoryd.replica",
+            "memoryd.trail",
+            "memoryd.trail_leaves",
+        }
         locks = [
             one for one in after.pop("memoryd.locks") if "superseding" not in one and "knowledge" not in one
         ]

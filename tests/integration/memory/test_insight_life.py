@@ -179,7 +179,7 @@ async def test_a_fleet_that_talks_or_asks_is_not_idle(
         case _:
             await connection.execute("select build_context('alice', 'restore the tape')")
     assert not await dreams.due()
-    assert await dreamer(database, Log(), idle_hours=0.000001).due()
+    assert await dreamer(database, Log(), idle_hours=0.000000001).due()
 
 
 async def test_a_fleet_that_is_never_idle_dreams_when_a_dream_is_overdue_and_gives_way_to_loads(
