@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
+from daemon.db.errors import is_gone
 from daemon.db.pool import Database
 from daemon.logs import describe, frames
 from daemon.mcp.arguments import read
@@ -23,6 +24,8 @@ from daemon.mcp.tools import ToolOf
 from handlers.shared.ports import AnyConnection
 
 Result = TypeVar("Result")
+DEAD_CONNECTIONS = 5
+"""How many connections that turn out to be dead before anything was asked on them a call goes through."""
 GRACE = 2.0
 """Seconds after a statement's time limit in which the database may still say so itself."""
 
@@ -65,11 +68,20 @@ class Calls:
         self, work: Callable[[AnyConnection], Awaitable[Result]], context: str | None
     ) -> Result:
         async def inside() -> Result:
-            async with (
-                asyncio.timeout(self._seconds + GRACE),
-                acting(self._database, self.identity, seconds=self._seconds, context=context) as connection,
-            ):
-                return await work(connection)
+            async with asyncio.timeout(self._seconds + GRACE):
+                for left in reversed(range(DEAD_CONNECTIONS)):
+                    begun = False
+                    try:
+                        async with acting(
+                            self._database, self.identity, seconds=self._seconds, context=context
+                        ) as connection:
+                            begun = True
+                            return await work(connection)
+                    except Exception as error:
+                        # Others of the pool may have died with the one of the last call: nothing was asked on them yet.
+                        if begun or not left or not is_gone(error):
+                            raise
+            raise AssertionError("the last attempt returns or raises")
 
         # A task of its own: the SDK cancels every await of a cancelled call, and so also those that end its statement
         # and roll back.
