@@ -24,6 +24,7 @@ from structlog.typing import FilteringBoundLogger
 
 LOOPBACK = "127.0.0.1"
 PATH = "/mcp"
+BACKLOG = 128
 LARGEST_BODY = 16 * 1024 * 1024
 """Bytes. Larger than any text that a tool takes, so that a text which is too long is refused in words for the model."""
 
@@ -66,11 +67,16 @@ class _Quiet(uvicorn.Server):
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on loopback; port 0 is any free one. Raises OSError."""
+    """A socket on loopback that takes connections from now on; port 0 is any free one. Raises OSError.
+
+    They wait until the server is up. With a socket that is only bound, a client that has read mcp_listening could be refused,
+    and two servers could have the same port until one of them listens.
+    """
     opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((LOOPBACK, port))
+        opened.listen(BACKLOG)
     except OSError:
         opened.close()
         raise
