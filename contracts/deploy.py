@@ -46,8 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 async def _run(settings: Settings, contract: str | None, writers: list[str], *, wait_seconds: float) -> str:
-    from providers.ledgers.evm.chain import Limits  # noqa: PLC0415 - missing packages are told in a sentence
-    from providers.ledgers.evm.deployment import Deployer  # noqa: PLC0415
+    from providers.ledgers.evm.chain import Limits
+    from providers.ledgers.evm.deployment import Deployer
 
     key = read_secret(settings.evm_key, settings.evm_key_file, setting="MEMORYD_EVM_KEY")
     if settings.evm_rpc_url is None or settings.evm_chain_id is None or key is None:

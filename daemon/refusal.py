@@ -22,7 +22,7 @@ MAX_MESSAGE_LENGTH = 500
 _PLAIN = (RuntimeWarning, DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning)
 
 
-class PartFailed(Exception):  # noqa: N818 - what happened, not what was wrong
+class PartFailed(Exception):
     """A part of the daemon ended before it was told to; the log has said why. The process ends, to be started again."""
 
 

@@ -36,7 +36,7 @@ select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.updated_
 from public.agent_memory m
 left join lateral {embedding_of("m")} e on true
 where m.id = any($1)
-"""  # noqa: S608 - our own words
+"""
 
 # The limits are written out: a plan made for an unknown limit reads everything and sorts.
 # The newest REACH memories that one agent's (and user's) new ones may be near to, as three strings of fixed-width binary
@@ -59,7 +59,7 @@ cross join lateral (
 ) r
 cross join lateral {embedding_of("r")} e
 where e.embedding is not null
-"""  # noqa: S608 - our own numbers
+"""
 
 # For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once. First those of the
 # user, then those without a user, so that each part reads one index in order, however many other users there are. Linking takes
@@ -86,7 +86,7 @@ where m.id in (
     union
     select unnest($2::uuid[])
 )
-"""  # noqa: S608 - our own numbers
+"""
 
 # A foreign key waits for a transaction that deletes or has locked the memory: then only that agent's links wait. Shorter than
 # deadlock_timeout: if a client has locked one of the memories and waits for another, this transaction ends, not the client's.
@@ -152,7 +152,7 @@ select memoryd.associate_again(array(
          limit {WINDOW})
     ) l
     where n.id = any($1)))
-"""  # noqa: S608
+"""
 
 
 class AssociateHandler:

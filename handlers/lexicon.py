@@ -32,11 +32,11 @@ MAX_WORDS = 100_000
 
 ROOM = f"""
 select greatest(0, {MAX_WORDS} - count(*)) from memoryd.lexicon l where l.embedding is not null
-"""  # noqa: S608 - our own number
+"""
 
 READ_NEW = f"""
 select l.lexeme, l.word from memoryd.lexicon l where l.embedding is null order by l.lexeme limit least($1, {BATCH})
-"""  # noqa: S608
+"""
 
 # As one string of fixed-width binary values: a row a word would cost more to decode than the comparison itself.
 READ_PAGE = f"""
@@ -44,7 +44,7 @@ select array_agg(k.lexeme) as lexemes, string_agg(vector_send(k.embedding), '') 
 from (select l.lexeme, l.embedding from memoryd.lexicon l
       where l.embedding is not null and l.lexeme > $1
       order by l.lexeme limit {PAGE}) k
-"""  # noqa: S608
+"""
 
 # The deletion of words locks them in the same order. A locked word is not deleted before this transaction is committed.
 LOCK = """
@@ -81,7 +81,7 @@ insert into memoryd.jobs (topic, lane)
 select 'lexicon', 'words'
 where exists (select from memoryd.lexicon l where l.embedding is null)
   and (select count(*) from memoryd.lexicon l where l.embedding is not null) < {MAX_WORDS}
-"""  # noqa: S608
+"""
 
 
 class LexiconHandler:

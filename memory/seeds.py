@@ -35,7 +35,7 @@ class Seed:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-class NotASeed(ValueError):  # noqa: N818 - told to a person, not an error of ours
+class NotASeed(ValueError):
     """A file or a note that cannot be read; the message says why, for the person who named the file."""
 
 

@@ -50,14 +50,14 @@ def build_embedder(
             f"MEMORYD_EMBEDDING_DIMENSIONS is {dimensions}: it must be from 1 to {MAX_DIMENSIONS}"
         )
     if name == LOCAL:
-        from providers.local_embedder import LocalEmbedder  # noqa: PLC0415
+        from providers.local_embedder import LocalEmbedder
 
         return LocalEmbedder(dimensions=256 if dimensions is None else dimensions)
     check_names(name, None)
     model = name.partition("/")[2]
     resolved = _openai_dimensions(model, dimensions)
 
-    from providers.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
+    from providers.openai_embedder import OpenAIEmbedder
 
     return CircuitEmbedder(
         OpenAIEmbedder(
@@ -75,7 +75,7 @@ def build_embedder(
 
 def build_word_embedder(embedder: Embedder) -> WordEmbedder:
     """What embeds single words: `embedder` itself where it is the local one at its full width, else one like that."""
-    from providers.local_embedder import LocalEmbedder  # noqa: PLC0415
+    from providers.local_embedder import LocalEmbedder
 
     if isinstance(embedder, LocalEmbedder) and embedder.dimensions == WORD_DIMENSIONS:
         return embedder
@@ -110,7 +110,7 @@ def build_language_model(
     check_names(LOCAL, name)
     model = name.partition("/")[2]
 
-    from providers.openai_language_model import OpenAILanguageModel  # noqa: PLC0415
+    from providers.openai_language_model import OpenAILanguageModel
 
     return CircuitLanguageModel(
         OpenAILanguageModel(model=model, base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds),

@@ -43,7 +43,7 @@ def connect(*, base_url: str | None, api_key: str | None, timeout_seconds: float
     An empty key is fine with a `base_url`, since local servers want none. Raises ValueError without both.
     """
     # Here and not above: with a local embedder this import would cost 18 MB and a third of a second for nothing.
-    from openai import AsyncOpenAI  # noqa: PLC0415
+    from openai import AsyncOpenAI
 
     key = (api_key or "").strip()
     if not key and not base_url:
@@ -66,7 +66,7 @@ async def translated(provider: str, *, setting: str, timeout_seconds: float) -> 
     `setting` names the setting that chooses the model. The original errors are not chained: their messages
     may quote the text or a part of the key, and would be logged with the traceback.
     """
-    from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAIError  # noqa: PLC0415
+    from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAIError
 
     fault: Unavailable | Rejected
     try:

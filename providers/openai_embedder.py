@@ -120,7 +120,7 @@ class OpenAIEmbedder:
         raise verdict
 
     async def _ask_once(self, texts: list[str]) -> Vectors:
-        from openai import omit  # noqa: PLC0415 - see connect
+        from openai import omit
 
         async with translated(self.name, setting=SETTING, timeout_seconds=self._timeout_seconds):
             reply = await self._client.embeddings.create(

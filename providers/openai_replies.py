@@ -30,7 +30,7 @@ STRENGTH = 0.5
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class NotUsable(Exception):  # noqa: N818 - a verdict on the reply
+class NotUsable(Exception):
     """The reply is not of the shape that was asked for; says why, and quotes nothing."""
 
 

@@ -21,7 +21,7 @@ Vectors: TypeAlias = "npt.NDArray[np.float32]"
 """Shape (n, dimensions); every row is finite and of unit length."""
 
 
-class Unavailable(Exception):  # noqa: N818 - a condition that passes, not an error of the caller
+class Unavailable(Exception):
     """The provider cannot answer any caller now: refused connection, timeout, 429, 5xx, or a wrong key or
     address.
 
@@ -37,7 +37,7 @@ class Unavailable(Exception):  # noqa: N818 - a condition that passes, not an er
         self.asked = asked
 
 
-class Rejected(Exception):  # noqa: N818 - a verdict on the input
+class Rejected(Exception):
     """The provider will never answer for this very input; asking again would only cost money.
 
     If the input was a batch, one of its texts is the reason: ask for the halves. The message never contains the
@@ -61,7 +61,7 @@ class Useless(Rejected):
         self.tokens = tokens
 
 
-class Unreadable(Exception):  # noqa: N818 - a verdict on the file
+class Unreadable(Exception):
     """This file can never be read as it is; parsing it again would fail again.
 
     The message is for the person who dropped the file: it says what is wrong with it and what to do. It never

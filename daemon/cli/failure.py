@@ -15,7 +15,7 @@ import typer
 Result = TypeVar("Result")
 
 
-class Failure(Exception):  # noqa: N818 - the end of a command, told to its user
+class Failure(Exception):
     """Ends the command with this sentence and exit code 1."""
 
 

@@ -96,7 +96,7 @@ class Conflicts:
         return before != (len(self.functions), self.attached)
 
 
-class RestartUpgrade(Exception):  # noqa: N818 - no error
+class RestartUpgrade(Exception):
     """The upgrade was undone, and begins again without what stopped it."""
 
 

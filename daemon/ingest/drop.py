@@ -202,7 +202,7 @@ class DropFolder:
         return before != condition
 
 
-class FolderLost(Exception):  # noqa: N818 - a condition that passes
+class FolderLost(Exception):
     """The folder cannot be worked on now. `code`: the system's name of the error. `busy`: another daemon has the lock."""
 
     def __init__(self, error: OSError) -> None:

@@ -40,7 +40,7 @@ class Outcome:
     reason: str | None = None
 
 
-class ParserUnavailable(Exception):  # noqa: N818 - a condition that passes
+class ParserUnavailable(Exception):
     """No process to read files in can be started now. `code`: the system's name of the error."""
 
     def __init__(self, error: OSError) -> None:

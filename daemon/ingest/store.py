@@ -21,7 +21,7 @@ select d.drop_path, d.file_hash
 from public.documents d
 where d.file_hash is not null and md5(d.drop_path) = any(array(select md5(p) from unnest($1::text[]) p))
   and coalesce(d.user_id, {NOBODY}) = coalesce($2::uuid, {NOBODY}) and d.status <> 'deleted'
-"""  # noqa: S608 - our own constant
+"""
 
 SAME = """
 select d.file_hash, d.drop_path
@@ -52,7 +52,7 @@ set title = excluded.title, source = excluded.source, document_type = excluded.d
     status = case d.status when 'deleted' then 'processing' else d.status end
 where d.file_hash <> excluded.file_hash or d.status = 'deleted'
 returning drop_path, xmax = 0 as added
-"""  # noqa: S608
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class ReadFile:
     parsed: Parsed
 
 
-class Refused(Exception):  # noqa: N818 - a verdict on the document
+class Refused(Exception):
     """The database refuses this document; the message says why and what to do."""
 
 

@@ -30,7 +30,7 @@ GRACE = 2.0
 """Seconds after a statement's time limit in which the database may still say so itself."""
 
 
-class Failed(Exception):  # noqa: N818 - the end of a call
+class Failed(Exception):
     """The call failed; the message is for the model."""
 
 

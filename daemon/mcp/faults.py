@@ -13,7 +13,7 @@ LONGEST = 1_000
 """Characters of a message."""
 
 
-class Refused(Exception):  # noqa: N818 - the answer to a call that cannot be carried out as it was made
+class Refused(Exception):
     """The call was wrong; the message says how to make it right."""
 
 

@@ -18,11 +18,11 @@ NO_SIGNATURE = bytes(SIGNATURE_BYTES)
 """No file has this one."""
 
 
-class FolderUnavailable(Exception):  # noqa: N818 - a state of the folder
+class FolderUnavailable(Exception):
     """The folder as a whole cannot be used now. The message says why and what to do."""
 
 
-class Changed(Exception):  # noqa: N818 - a state of a file
+class Changed(Exception):
     """The file is not what it was when it was last read: nothing was done."""
 
 

@@ -84,8 +84,8 @@ def open_drive_folder(settings: Settings) -> DriveFolder | None:
     folder_id = None if settings.replica is None else drive_id_of(settings.replica)
     if folder_id is None:
         return None
-    from daemon.replica.drive.folder import DriveFolder  # noqa: PLC0415 - nobody else needs these
-    from daemon.replica.drive.remote import Remote  # noqa: PLC0415
+    from daemon.replica.drive.folder import DriveFolder
+    from daemon.replica.drive.remote import Remote
 
     api, email = open_drive(settings)
     return DriveFolder(Remote(folder_id, api, email=email), api)
@@ -93,9 +93,9 @@ def open_drive_folder(settings: Settings) -> DriveFolder | None:
 
 def open_drive(settings: Settings) -> tuple[Api, str]:
     """Google Drive as the account of these settings has it, and the account's address. Raises ValueError with what to do."""
-    from daemon.replica.drive.account import open_account  # noqa: PLC0415 - nobody else needs these
-    from daemon.replica.drive.api import Api  # noqa: PLC0415
-    from daemon.replica.drive.http import Http  # noqa: PLC0415
+    from daemon.replica.drive.account import open_account
+    from daemon.replica.drive.api import Api
+    from daemon.replica.drive.http import Http
 
     account = open_account(settings.gdrive_key_file)
     http = Http(account, timeout_seconds=settings.provider_timeout_seconds)

@@ -195,7 +195,7 @@ class Addition(NamedTuple):
     file: bytes
 
 
-class LeaseLost(Exception):  # noqa: N818 - a state of the lease
+class LeaseLost(Exception):
     """The lease was not renewed in time."""
 
 

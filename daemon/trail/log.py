@@ -57,7 +57,7 @@ insert into memoryd.trail_checkpoints (size, root, note, key_id) values ($1, $2,
 NOTE = "select memoryd.note_anchors($1, $2)"
 
 
-class TrailBroken(Exception):  # noqa: N818 - the end of a tick, told in the log
+class TrailBroken(Exception):
     """The log is not the one that was signed; the message says why."""
 
 

@@ -36,7 +36,7 @@ limit 1
 SIZE = "select size from memoryd.trail"
 
 
-class NoProof(Exception):  # noqa: N818 - the end of a command
+class NoProof(Exception):
     """There is no proof of it; the message says why."""
 
 

@@ -28,7 +28,7 @@ where (m.expires_at is null or m.expires_at > now()) and m.superseded_by is null
   -- That something is anchored teaches nothing.
   and m.source is distinct from 'anchor'
   and not exists (select from public.memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
-"""  # noqa: S608 - our own words
+"""
 
 READ_PAGE = f"""{_READ}
   and m.created_at at time zone 'utc' > $1::timestamptz at time zone 'utc'

@@ -30,7 +30,7 @@ INDEX_AGAIN = "select memoryd.index_again($1, $2, $3)"
 HOLD = "select true from memoryd.lanes where topic = 'reembed' and lane = 'build' and token = $1 for share"
 
 
-class LeaseLost(Exception):  # noqa: N818 - a state
+class LeaseLost(Exception):
     """Another process builds this generation now."""
 
 

@@ -32,7 +32,7 @@ where s.source = $1 and s.id = any($2)
                          and (select count(*) = 0 or bool_or(e.code is null) from memoryd.entries e
                               where e.scope = memoryd.group_scope(m.chat_id, m.role) and e.id = m.id
                                 and e.source = $1))))
-"""  # noqa: S608 - our own number
+"""
 
 WRITE = "select * from memoryd.write_entries($1, $2, $3, $4, $5, $6, $7)"
 

@@ -85,11 +85,11 @@ class Store(Reader, Protocol):
         ...
 
 
-class Poison(Exception):  # noqa: N818 - a verdict on the job
+class Poison(Exception):
     """This job can never succeed: it is discarded at its first failure, with this message."""
 
 
-class RowsLocked(Exception):  # noqa: N818 - a state of rows
+class RowsLocked(Exception):
     """Lock contention: another transaction has locked rows that the jobs need. They are snoozed."""
 
 

@@ -54,7 +54,7 @@ TRIES = 2
 """A reply of no use is asked for once more."""
 
 
-class Silent(Exception):  # noqa: N818 - not an error: the rule speaks
+class Silent(Exception):
     """The language model has nothing to say to this; `retry_in`: seconds until it is worth asking again, 0.0 for never."""
 
     def __init__(self, reason: Reason, *, retry_in: float = 0.0) -> None:

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 _NAME = re.compile(r"[^\s+\x00-\x1f\x7f]{1,500}")
 
 
-class BadNote(Exception):  # noqa: N818 - what is said of a text
+class BadNote(Exception):
     """A note, checkpoint, key or proof that cannot be trusted; the message says why."""
 
 

@@ -19,7 +19,7 @@ Tiles: TypeAlias = Mapping[Tile, bytes]
 """The hashes of each tile, one after the other."""
 
 
-class TileMissing(Exception):  # noqa: N818 - what is said of a log
+class TileMissing(Exception):
     """A tile that should be there is not, or is too short."""
 
     def __init__(self, tile: Tile) -> None:

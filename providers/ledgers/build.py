@@ -84,7 +84,7 @@ class LeftOut:
     """What to set or install, in a sentence."""
 
 
-class _Missing(Exception):  # noqa: N818 - a reason to leave a ledger out
+class _Missing(Exception):
     """Settings that are not there."""
 
 
@@ -131,8 +131,8 @@ def _require(settings: LedgerSettings, names: Sequence[str]) -> None:
 
 def _witness(settings: LedgerSettings, consistency: ConsistencyProof) -> Ledger:
     _require(settings, ("witness_url", "witness_key"))
-    from providers.ledgers.cosignatures import WitnessKey  # noqa: PLC0415
-    from providers.ledgers.witness import Witness  # noqa: PLC0415
+    from providers.ledgers.cosignatures import WitnessKey
+    from providers.ledgers.witness import Witness
 
     try:
         key = WitnessKey.read(settings.witness_key or "")
@@ -144,7 +144,7 @@ def _witness(settings: LedgerSettings, consistency: ConsistencyProof) -> Ledger:
 
 def _timestamps(settings: LedgerSettings) -> Ledger:
     _require(settings, ("tsa_url", "tsa_certificate"))
-    from providers.ledgers.timestamps import TimestampAuthority, read_certificates  # noqa: PLC0415
+    from providers.ledgers.timestamps import TimestampAuthority, read_certificates
 
     certificates = read_certificates(settings.tsa_certificate or Path())
     url = _address("MEMORYD_TSA_URL", settings.tsa_url)
@@ -157,7 +157,7 @@ def _ipfs(settings: LedgerSettings) -> Ledger:
         raise _Missing("neither MEMORYD_IPFS_URL nor MEMORYD_PINATA_JWT is set")
     if settings.ipfs_url is not None and jwt is not None:
         raise ValueError("both MEMORYD_IPFS_URL and MEMORYD_PINATA_JWT are set: unset one of them")
-    from providers.ledgers.ipfs import Ipfs, Kubo, Pinata, Pinner  # noqa: PLC0415
+    from providers.ledgers.ipfs import Ipfs, Kubo, Pinata, Pinner
 
     seconds = settings.provider_timeout_seconds
     pinner: Pinner
@@ -176,8 +176,8 @@ def _evm(settings: LedgerSettings) -> Ledger:
     key = read_secret(settings.evm_key, settings.evm_key_file, setting="MEMORYD_EVM_KEY")
     if key is None:
         raise _Missing("neither MEMORYD_EVM_KEY nor MEMORYD_EVM_KEY_FILE is set")
-    from providers.ledgers.evm.chain import Chain, Limits  # noqa: PLC0415
-    from providers.ledgers.evm.ledger import EvmLedger  # noqa: PLC0415
+    from providers.ledgers.evm.chain import Chain, Limits
+    from providers.ledgers.evm.ledger import EvmLedger
 
     assert settings.evm_rpc_url is not None
     chain = Chain(

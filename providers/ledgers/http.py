@@ -41,7 +41,7 @@ class Answer:
 @cache
 def _trusted() -> SSLContext:
     """The authorities that sign servers' certificates. Reading them takes longer than most calls, so it is done once."""
-    from httpx2 import create_ssl_context  # noqa: PLC0415
+    from httpx2 import create_ssl_context
 
     return create_ssl_context()
 
@@ -76,7 +76,7 @@ class Http:
         self, method: str, url: str, content: bytes, content_type: str | None, also: frozenset[int]
     ) -> Answer:
         # Here and not above: without ledgers nothing of HTTP is loaded.
-        from httpx2 import DecodingError, HTTPError, InvalidURL, RemoteProtocolError  # noqa: PLC0415
+        from httpx2 import DecodingError, HTTPError, InvalidURL, RemoteProtocolError
 
         try:
             # The client's own time limit starts again with every byte that arrives.
@@ -110,7 +110,7 @@ class Http:
 
     def _connected(self) -> AsyncClient:
         if self._client is None:
-            from httpx2 import AsyncClient  # noqa: PLC0415
+            from httpx2 import AsyncClient
 
             self._client = AsyncClient(timeout=self._timeout, follow_redirects=False, verify=_trusted())
         return self._client

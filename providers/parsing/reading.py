@@ -25,7 +25,6 @@ TOO_DEEP = (
 
 def reader_of(kind: Kind) -> Reader:
     """Imports what the format needs, and nothing of the others: they take a tenth of a second each."""
-    # ruff: noqa: PLC0415
     if kind == "markdown":
         from providers.parsing.markdown import read
     elif kind == "csv":

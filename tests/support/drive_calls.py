@@ -32,7 +32,7 @@ class Upload:
     content: bytes = b""
 
 
-class Refused(Exception):  # noqa: N818 - an answer
+class Refused(Exception):
     """The answer is an error."""
 
     def __init__(self, status: int, reason: str = "") -> None:

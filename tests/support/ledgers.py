@@ -9,7 +9,7 @@ from collections.abc import Callable
 from providers.ports import Entrusted
 
 
-class Killed(Exception):  # noqa: N818 - an end, not an error
+class Killed(Exception):
     """The process ends here."""
 
 

@@ -29,7 +29,7 @@ class Account:
 
         google-auth's own session is not used: it also asks another service of Google's for locations.
         """
-        from google.auth.transport.requests import Request  # noqa: PLC0415
+        from google.auth.transport.requests import Request
 
         with self._lock:
             if not self._credentials.valid:
@@ -46,8 +46,8 @@ class Account:
 def open_account(key_file: Path | None) -> Account:
     """The account of this key. Raises ValueError with what to do."""
     try:
-        from google.auth.transport import requests as _requests  # noqa: F401, PLC0415 - it needs a package of its own
-        from google.oauth2 import service_account  # noqa: PLC0415
+        from google.auth.transport import requests as _requests  # noqa: F401 - it needs a package of its own
+        from google.oauth2 import service_account
     except ImportError:
         raise ValueError(
             "Google Drive needs further packages: install memoryd with its extra gdrive (docs/replica.md)."

@@ -153,7 +153,7 @@ class Http:
             self._rest_until = time.monotonic() + max(error.retry_after, self._rest)
 
     def _once(self, request: Request, seconds: float) -> Answer:
-        import requests  # noqa: PLC0415 - only where Drive is used
+        import requests
 
         session = self._session = self._session or requests.Session()
 
@@ -210,8 +210,8 @@ class Http:
 
 
 def _translated(error: Exception) -> DriveError:
-    from google.auth.exceptions import GoogleAuthError, TransportError  # noqa: PLC0415
-    from requests import exceptions  # noqa: PLC0415
+    from google.auth.exceptions import GoogleAuthError, TransportError
+    from requests import exceptions
 
     if isinstance(error, exceptions.Timeout) or isinstance(error.__cause__, exceptions.Timeout):
         return DriveError(errno.ETIMEDOUT, "Google Drive does not answer.", passes=True)
