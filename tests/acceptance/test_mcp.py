@@ -176,6 +176,7 @@ async def test_a_database_that_goes_away_fails_one_call(
         await db.fetch(f"select pg_terminate_backend(pid) {OF_SERVER}")
         assert "cannot be reached" in await waiting
     await done(alice, "remember", text="it is back")
+    await failed(alice, "remember", text="")
     log = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
     assert {"mcp_started", "mcp_call"} == {line["event"] for line in log}
     assert {"failed", "refused", "done"} == {line["outcome"] for line in log if "outcome" in line}

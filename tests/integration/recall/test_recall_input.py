@@ -303,7 +303,7 @@ async def test_an_invalid_argument_is_refused_with_advice(
         ("'zebra', match_count => 3", 3),
         ("'zebra', match_count => 2147483647", 5 + len(SPEAKERS)),
         ("null", 0),
-        ("null, query_embedding => '{near}', match_count => 1", 0),
+        ("null, query_embedding => '{near}', user_id => gen_random_uuid()", 0),
         ("'zebra', sources => '{}'", 0),
         ("'zebra', sources => null, match_count => 100", 5 + len(SPEAKERS)),
         ("'zebra', sources => '{knowledge,knowledge}'", 1),
