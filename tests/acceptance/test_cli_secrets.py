@@ -41,6 +41,11 @@ def opened(keys: SecretKeys, value: object, user: object = ANN) -> str:
     return decrypted(keys, found, field="api_key", user=user).decode()  # type: ignore[arg-type]
 
 
+def write(file: Path, text: str) -> None:
+    """A person's file."""
+    file.write_text(text, "utf-8")
+
+
 def private_lines(file: Path) -> list[str]:
     """What must be nowhere else."""
     return [line for line in file.read_text().splitlines() if "PRIVATE KEY" not in line]
@@ -52,8 +57,6 @@ async def test_a_value_from_stdin_to_a_row_and_back(
     assert (await memoryd("secrets", "encrypt", "api_key", stdin=b"x")).sentences == [
         "The database has no public key. To make one: memoryd secrets new-key"
     ]
-    missing = await memoryd("secrets", "new-key", secrets_key_file=keyed.parent / "none" / "key")
-    assert "No such file" in missing.sentences[0]
     assert (await memoryd("secrets", "new-key", secrets_key_file=keyed)).code == 0
     daemon = await daemons.start(secret_fields="API_Key", log_level="debug")
     # The private key is not needed to encrypt.
@@ -63,6 +66,12 @@ async def test_a_value_from_stdin_to_a_row_and_back(
     await remember(connection, "the staging server", user_id=ANN, metadata=json.dumps(metadata))
     with pytest.raises(asyncpg.CheckViolationError):
         await remember(connection, "the same", metadata=json.dumps({"api_key": SECRET}))
+    # The front matter of a file becomes metadata.
+    write(keyed.parent / "note.md", f"---\napi_key: {SECRET}\n---\nthe staging server")
+    ingested = await memoryd("ingest", str(keyed.parent / "note.md"))
+    assert ingested.code == 1
+    assert "has the secret field api_key" in ingested.out + ingested.err
+    assert SECRET not in ingested.out + ingested.err
     kept = await connection.fetchval("select metadata #> '{tools,0,api_key}' from agent_memory")
     # No database is needed to decrypt.
     nowhere = Commands("postgresql://nobody@127.0.0.1:1/none", keyed.parent)
@@ -72,8 +81,7 @@ async def test_a_value_from_stdin_to_a_row_and_back(
         return done.out, done.sentences
 
     assert await decrypt("API_KEY", "--user", str(ANN)) == (SECRET, [])
-    for arguments in (("api_key",), ("api_key", "--user", str(BOB)), ("token", "--user", str(ANN))):
-        assert await decrypt(*arguments) == ("", [WRONG])
+    assert await decrypt("api_key") == ("", [WRONG])
     [key] = read_keys(keyed).ids
     assert (await memoryd("secrets", "--json")).json["values"] == {"agent_memory.metadata": {key: 1}}
     await until(connection, IDLE)
@@ -95,8 +103,8 @@ async def test_what_is_no_value_no_field_or_no_private_file_is_refused(keyed: Pa
     nowhere = Commands("postgresql://nobody@127.0.0.1:1/none", keyed.parent)
     add_key(keyed)
 
-    async def sentence(*arguments: str, stdin: bytes, file: Path = keyed) -> str:
-        done = await nowhere("secrets", *arguments, stdin=stdin, secrets_key_file=file)
+    async def sentence(*arguments: str, stdin: bytes) -> str:
+        done = await nowhere("secrets", *arguments, stdin=stdin, secrets_key_file=keyed)
         assert (done.code, done.out) == (1, "")
         [told] = done.sentences
         assert SECRET not in told
@@ -107,15 +115,12 @@ async def test_what_is_no_value_no_field_or_no_private_file_is_refused(keyed: Pa
     surrogate = SECRET.encode() + "\ud800".encode("utf-8", "surrogatepass")
     assert "not in UTF-8" in await sentence("encrypt", "api_key", stdin=surrogate)
     assert "has a name of letters" in await sentence("encrypt", 'api"key', stdin=b"x")
-    for given in (SECRET.encode(), b"{}", f'{{"encrypted": "{SECRET}"}}'.encode()):
-        assert "no encrypted value" in await sentence("decrypt", "api_key", stdin=given)
+    assert "no encrypted value" in await sentence("decrypt", "api_key", stdin=SECRET.encode())
     odd = b"a\0b\n" + SECRET.encode() * 60_000
     made = await nowhere("secrets", "encrypt", "api_key", stdin=odd, secrets_key_file=keyed)
     value = made.out.encode()
     back = await nowhere("secrets", "decrypt", "api_key", stdin=value, secrets_key_file=keyed)
     assert back.out.encode() == odd
-    other = add_key(keyed.with_name("other")).path
-    assert f"which is not in {other}" in await sentence("decrypt", "api_key", stdin=value, file=other)
     os.chmod(keyed, 0o640)  # noqa: PTH101 - in an async function
     assert f"chmod 600 {keyed}" in await sentence("decrypt", "api_key", stdin=value)
     embedded = Commands(None, keyed.parent)
