@@ -21,6 +21,8 @@ from providers.secret_keys import NotDecrypted, PublicKey, SecretKeys
 
 BATCH = 100
 """Rows; each may have a megabyte of metadata."""
+PASSES = 10
+"""Over the rows of a column, while others change them."""
 TIMEOUT = 600.0
 """Seconds for one statement: on a big table the search for the next rows takes long."""
 PLAIN = "plain"
@@ -138,9 +140,13 @@ async def reencrypt(database: Database, keys: SecretKeys) -> Reencrypted:
     await publish(database, keys.newest)
     fields, done = await fields_of(database), Reencrypted()
     for row in await database.fetch(COLUMNS):
-        missed = 1
-        while missed:
+        missed = set[str]()
+        for _ in range(PASSES):
             missed = await _reencrypt_column(database, keys, fields, row, done)
+            if not missed:
+                break
+        else:
+            done.failed["Others changed the row again and again. Run it once more."] = missed
     return done
 
 
@@ -150,12 +156,12 @@ async def _reencrypt_column(
     fields: list[str],
     column: asyncpg.Record,
     done: Reencrypted,
-) -> int:
-    """One pass over the rows. Returns how many others have changed meanwhile."""
+) -> set[str]:
+    """One pass over the rows. Returns those that others have changed meanwhile."""
     names = {"table": column["table_name"], "column": column["column_name"]}
     read = READ.format(**names, user="t.user_id" if column["has_user"] else "null::uuid")
     write = WRITE.format(**names)
-    last, missed = None, 0
+    last, missed = None, set[str]()
     while True:
         async with database.connection() as connection:
             found = await connection.fetch(read, fields, last, BATCH, timeout=TIMEOUT)
@@ -175,7 +181,7 @@ async def _reencrypt_column(
                     done.failed.setdefault(f"{error.args[0]}.", set()).add(f"{names['table']} {row_id}")
                     written.add(row_id)
                     row.made.clear()
-        missed += len(batch) - len(written)
+        missed |= {f"{names['table']} {row_id}" for row_id in batch if row_id not in written}
         for row_id in written:
             row = batch[row_id]
             done.from_plain += min(row.plain, len(row.made))
