@@ -314,6 +314,7 @@ async def write_settings(connection: Any, settings: Settings) -> None:
         "pending_per_user": settings.pending_per_user,
         "facts": settings.facts,
         "languages": split_list(settings.languages),
+        "secret_fields": "|".join(split_list(settings.secret_fields)),
         "ttl_hours.outcome": settings.outcome_ttl_hours,
         "ttl_hours.error": settings.outcome_ttl_hours,
         "ttl_hours.observation": settings.outcome_ttl_hours,

@@ -28,7 +28,7 @@ from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings, split_list
 from daemon.topics import build_topics
 from daemon.trail.delivery import Delivery
-from daemon.trail.keys import signing_key
+from daemon.trail.keys import key_file, signing_key
 from daemon.trail.ledgers import ledgers_of
 from daemon.trail.log import Pace, Trail
 from handlers.dream.dreamer import Dreamer
@@ -104,6 +104,7 @@ def build_trail(
         pace=Pace(settings.trail_checkpoint_leaves, settings.trail_checkpoint_minutes * 60),
         ledgers=[one.name for one in ledgers if one.keeps_memories],
         logger=logger,
+        key_file=key_file(settings),
     )
 
 

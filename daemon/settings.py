@@ -19,6 +19,8 @@ from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationE
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from memory.secrets import FIELD
+
 PREFIX = "MEMORYD_"
 NO_SETTINGS = frozenset(PREFIX + name for name in ("COMMAND_ID", "AGENT_ID", "SESSION_ID", "TEST_POSTGRES"))
 """Variables that the built-in executor sets for its programs, and one that the tests read."""
@@ -37,6 +39,15 @@ LANGUAGES = (
 
 LEDGERS = ("witness", "rfc3161", "ipfs", "evm")
 
+OWN_FIELDS = frozenset(
+    (
+        "anchor_id", "authors", "category", "cc", "cid", "columns", "confidence", "context", "count", "date", "encoding",
+        "encrypted", "exit_code", "from", "front_matter", "last_said", "ledger", "message_ids", "reference", "rows", "rule",
+        "session_id", "sheets", "slot", "speaker", "title", "to", "value",
+    )
+)  # fmt: skip
+"""Fields of metadata that memoryd itself writes: they cannot be secret."""
+
 GROUPS: Mapping[str, str] = MappingProxyType(
     {
         "database_url": "Database",
@@ -44,6 +55,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "embedder": "Embedder and language model",
         "drop": "Documents",
         "replica": "Replica",
+        "secret_fields": "Secret fields",
         "trail_key": "Memory trail",
         "executor_command": "Built-in executor",
         "pending_per_user": "Limits, expiry and notifications",
@@ -70,6 +82,20 @@ def _known_languages(text: str) -> str:
 def _known_ledgers(text: str) -> str:
     if any(name not in LEDGERS for name in split_list(text)):
         raise PydanticCustomError("ledgers", f"names separated by commas, of these: {', '.join(LEDGERS)}")
+    return text
+
+
+def _secret_fields(text: str) -> str:
+    for name in split_list(text):
+        if not FIELD.fullmatch(name):
+            raise PydanticCustomError(
+                "secret_fields",
+                "names separated by commas, of letters a to z, digits, _ and -, beginning with a letter",
+            )
+        if name in OWN_FIELDS:
+            raise PydanticCustomError(
+                "secret_fields", "names of your own: memoryd itself writes and reads that field"
+            )
     return text
 
 
@@ -208,6 +234,17 @@ class Settings(BaseSettings):
     )
     gdrive_url: str | None = Field(
         None, description="Address of a server that speaks Drive v3. Empty: Google's own."
+    )
+
+    secret_fields: Annotated[str, AfterValidator(_secret_fields)] = Field(
+        "",
+        description="Names of metadata fields, separated by commas, whose values must be encrypted, as in "
+        "api_key,access_token. A row with another value is refused. Empty: none. docs/secrets.md",
+    )
+    secrets_key_file: Path | None = Field(
+        None,
+        description="File with the private keys that decrypt them, which nobody else may read. Only the commands of "
+        "memoryd secrets read it, never the daemon: keep it on another machine.",
     )
 
     trail_key: SecretStr | None = Field(

@@ -30,6 +30,7 @@ from daemon.cli.replay.command import replay
 from daemon.cli.replica import replica
 from daemon.cli.restore import restore
 from daemon.cli.run import run
+from daemon.cli.secrets import secrets
 from daemon.cli.status import status
 from daemon.cli.url import url
 from daemon.cli.verify import verify
@@ -72,6 +73,7 @@ app.command("import")(import_)
 app.add_typer(anchors, name="anchors")
 app.add_typer(dead, name="dead")
 app.add_typer(know, name="know")
+app.add_typer(secrets, name="secrets")
 
 
 def _version(wanted: bool) -> None:

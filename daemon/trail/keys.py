@@ -5,8 +5,6 @@ Promise: the key is never logged, never stored in the database, and never in an 
 
 from __future__ import annotations
 
-import os
-import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from daemon.settings import Settings
+from providers.private_files import read_private, write_private
 
 FILE = "trail.key"
 """In the data folder of the embedded Postgres."""
@@ -58,30 +57,13 @@ def make_key(path: Path) -> Ed25519PrivateKey:
     """Writes a new key to a file that is not there yet. Raises OSError, FileExistsError."""
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    beside.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(pem)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_private(path, pem)
     return key
 
 
 def _read(path: Path) -> Ed25519PrivateKey:
     try:
-        with path.open("rb") as file:
-            about = os.fstat(file.fileno())
-            if stat.S_IMODE(about.st_mode) & 0o077:
-                raise ValueError(f"The key {path} can be read by other accounts. Run: chmod 600 {path}")
-            if about.st_uid not in (os.geteuid(), 0):
-                raise ValueError(
-                    f"The key {path} belongs to another account. Give it to the daemon's account."
-                )
-            text = file.read(MAX_BYTES).decode("ascii", "replace")
+        text = read_private(path, name=f"The key {path}", max_bytes=MAX_BYTES).decode("ascii", "replace")
     except OSError as error:
         raise ValueError(
             f"The key {path} cannot be read: {error.strerror}. Make one with: memoryd anchors new-key {path}"

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from structlog.typing import FilteringBoundLogger
 
 from daemon.db.pool import Database
+from daemon.trail.signed import Signed
 from handlers.shared.ports import AnyConnection
 from memory.trail.merkle import leaf_hash, root_at
 from memory.trail.note import ORIGIN, BadNote, Checkpoint, Note, sign, verifier_of
@@ -86,8 +88,12 @@ class Trail:
         pace: Pace,
         ledgers: Sequence[str] | None,
         logger: FilteringBoundLogger,
+        key_file: Path | None = None,
     ) -> None:
-        """`ledgers`: the names of those that keep memories; None: no facts about anchors are written here."""
+        """`ledgers`: the names of those that keep memories; None: no facts about anchors are written here.
+
+        `key_file`: where the key is from; what was signed is kept beside it.
+        """
         self._database = database
         self._key = key
         self._pace = pace
@@ -95,6 +101,7 @@ class Trail:
         self._log = logger
         self._broken: str | None = None
         self._signed: Checkpoint | None = None
+        self._kept = Signed(key_file, logger)
 
     @property
     def signs(self) -> bool:
@@ -174,12 +181,17 @@ class Trail:
                 return  # another daemon was first
             origin, size = origin_of(state["id"]), int(state["size"])
             await _check_last(connection, last, origin, size)
-            # Also what this daemon has signed itself: the database's own last one may have been deleted.
+            # Also what this daemon has signed itself, and what was signed on this machine: the database's own last one
+            # may have been deleted.
             await _check_before(connection, self._signed, origin, size)
+            await self._check_kept(connection, state["id"], size)
             checkpoint = Checkpoint(origin, size, await read_root(connection, size))
             verifier = verifier_of(key, origin)
             # Ed25519 holds the processor for less than a millisecond.
             note = sign(checkpoint, key)
+            # Before it is committed. Killed between the two, a daemon knows of a checkpoint that nobody has, which forbids
+            # nothing: its leaves have their places already. The other way round it would not know of one that somebody has.
+            await self._kept.keep(state["id"], note)
             await connection.execute(
                 WRITE_CHECKPOINT, size, checkpoint.root, str(note), verifier.key_id, str(verifier)
             )
@@ -190,6 +202,16 @@ class Trail:
             key=verifier.key_id.hex(),
             ms=round((time.perf_counter() - began) * 1000),
         )
+
+    async def _check_kept(self, connection: AnyConnection, trail: UUID, size: int) -> None:
+        try:
+            kept = await self._kept.read(trail)
+        except ValueError as error:
+            raise TrailBroken(str(error)) from None
+        try:
+            await _check_before(connection, kept, origin_of(trail), size)
+        except TrailBroken as error:
+            raise TrailBroken(f"{error}, as {self._kept.file_of(trail)} has it") from None
 
 
 def origin_of(trail: UUID) -> str:

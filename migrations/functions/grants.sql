@@ -20,7 +20,7 @@ declare
         'public.recall_above, '
         'public.recall_in_context, public.recall_with, public.last_recall, '
         'public.reset_session, public.resolve_knowledge, '
-        'public.search_shared_knowledge, public.supersede_memory, public.touch_knowledge';
+        'public.search_shared_knowledge, public.secrets_key, public.supersede_memory, public.touch_knowledge';
     client text;
 begin
     for client in
@@ -44,7 +44,7 @@ grant execute on function
     public.recall_in_context, public.recall_with, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
     public.export_user_memory, public.erase_user_memory, public.forget, public.index_state,
-    public.memory_as_of, public.names_said, public.supersede_memory
+    public.memory_as_of, public.names_said, public.secrets_key, public.supersede_memory
     to memoryd_user;
 
 -- Support: functions that find only what support may read. Each of these reads is put on record.

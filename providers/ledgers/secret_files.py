@@ -5,9 +5,10 @@ Promise: no message contains a secret, or a part of one.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Protocol
+
+from providers.private_files import read_private
 
 MAX_BYTES = 10_000
 
@@ -34,15 +35,7 @@ def read_secret(value: Secret | None, path: Path | None, *, setting: str) -> str
 
 def _read(path: Path, setting: str) -> str:
     try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_uid not in (os.geteuid(), 0):
-                raise ValueError(
-                    f"the file of {setting} belongs to another user: it must be yours, or root's"
-                )
-            if status.st_mode & 0o077:
-                raise ValueError(f"others can use the file of {setting}: run chmod 600 on it")
-            content = file.read(MAX_BYTES + 1)
+        content = read_private(path, name=f"the file of {setting}", max_bytes=MAX_BYTES + 1)
     except OSError as error:
         raise ValueError(f"the file of {setting} cannot be read: {error.strerror}") from None
     try:

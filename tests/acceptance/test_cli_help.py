@@ -26,6 +26,7 @@ COMMANDS = {
     "dead": "requeue",
     "know": "seed",
     "mcp": "--http",
+    "secrets": "reencrypt",
     "decisions": "kill criterion",
     "export": "--output",
     "import": "--user",

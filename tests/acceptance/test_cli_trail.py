@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import asyncpg
@@ -43,6 +44,7 @@ async def test_from_a_captured_outcome_to_a_proof_verified_without_a_database(
     )
     assert sorted(row["category"] for row in rows) == ["incident", "incident", "milestone", "milestone"]
     await again.stop()
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".signed")] != []  # noqa: PTH208 - in an async function
     # Nothing secret is in the log or in the database.
     secret = key.read_text().splitlines()[1]
     assert secret not in again.text() + daemon.text()

@@ -122,7 +122,7 @@ async def test_commands_and_options_in_the_documents_exist(tmp_path: Path) -> No
     for line in sorted(line for line in lines if line[0] == "memoryd"):
         words = tuple(takewhile(lambda word: re.fullmatch("[a-z]+", word), line[1:3]))
         # Only after these a second word is a subcommand; elsewhere it is an argument.
-        command = words[: 2 if words[:1] in {("dead",), ("know",)} else 1]
+        command = words[: 2 if words[:1] in {("dead",), ("know",), ("secrets",)} else 1]
         if command not in helps:
             shown = await memoryd(*command, "--help")
             assert shown.code == 0, line

@@ -110,6 +110,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "select * from names_said()",
             *(f"select * from names_said({user})" for user in _USERS),
         ),
+        "public.secrets_key": ("select * from secrets_key()",),
         "public.classify_message": (
             "select * from classify_message('<words>')",
             "select * from classify_message('Did we tell Bob, Ann and Markbob about Secret, Recipe and Pregnancy?')",

@@ -60,6 +60,12 @@ create or replace trigger mirror_entries_updated after update on memoryd.spare_e
     for each statement execute function memoryd.mirror_entries();
 
 -- public.agent_commands
+create or replace trigger check_secrets_insert before insert on public.agent_commands
+    for each row when (new.metadata <> '{}')
+    execute function memoryd.check_secrets('metadata');
+create or replace trigger check_secrets_update before update on public.agent_commands
+    for each row when (new.metadata <> '{}' and new.metadata is distinct from old.metadata)
+    execute function memoryd.check_secrets('metadata');
 create or replace trigger stamp_times before insert or update on public.agent_commands
     for each row when ((new.status in ('completed', 'failed', 'cancelled') and new.finished_at is null)
                        or (new.status = 'running' and new.started_at is null))
@@ -72,6 +78,20 @@ create or replace trigger commands_updated after update on public.agent_commands
     for each statement execute function memoryd.commands_updated();
 
 -- public.agent_execution_logs
+create or replace trigger check_secrets_in_insert before insert on public.agent_execution_logs
+    for each row when (new.input_data is not null
+                       and new.action_type not in ('memory_read', 'memory_write', 'admin_read'))
+    execute function memoryd.check_secrets('input_data');
+create or replace trigger check_secrets_in_update before update on public.agent_execution_logs
+    for each row when (new.input_data is not null and new.input_data is distinct from old.input_data)
+    execute function memoryd.check_secrets('input_data');
+create or replace trigger check_secrets_out_insert before insert on public.agent_execution_logs
+    for each row when (new.output_data is not null
+                       and new.action_type not in ('memory_read', 'memory_write', 'admin_read'))
+    execute function memoryd.check_secrets('output_data');
+create or replace trigger check_secrets_out_update before update on public.agent_execution_logs
+    for each row when (new.output_data is not null and new.output_data is distinct from old.output_data)
+    execute function memoryd.check_secrets('output_data');
 create or replace trigger drop_when_off before insert on public.agent_execution_logs
     for each row when (new.user_id is not null and new.action_type in ('memory_read', 'memory_write'))
     execute function memoryd.drop_when_off();
@@ -80,6 +100,12 @@ create or replace trigger drop_when_off before insert on public.agent_execution_
 create or replace trigger check_embedding before insert or update on public.agent_memory
     for each row when (new.embedding is not null)
     execute function memoryd.check_embedding('embedding', 'memory');
+create or replace trigger check_secrets_insert before insert on public.agent_memory
+    for each row when (new.metadata <> '{}')
+    execute function memoryd.check_secrets('metadata');
+create or replace trigger check_secrets_update before update on public.agent_memory
+    for each row when (new.metadata <> '{}' and new.metadata is distinct from old.metadata)
+    execute function memoryd.check_secrets('metadata');
 create or replace trigger check_superseded_insert before insert on public.agent_memory
     for each row when (new.superseded_by is not null)
     execute function memoryd.check_superseded();
@@ -148,6 +174,12 @@ create or replace trigger seal_deleted after delete on public.agent_memory
     referencing old table as old_rows for each statement execute function memoryd.seal_deleted();
 
 -- public.agent_sessions
+create or replace trigger check_secrets_insert before insert on public.agent_sessions
+    for each row when (new.session_data <> '{}')
+    execute function memoryd.check_secrets('session_data');
+create or replace trigger check_secrets_update before update on public.agent_sessions
+    for each row when (new.session_data <> '{}' and new.session_data is distinct from old.session_data)
+    execute function memoryd.check_secrets('session_data');
 create or replace trigger stamp_session before insert or update on public.agent_sessions
     for each row when (current_setting('memoryd.importing', true) is distinct from 'on')
     execute function memoryd.stamp_session();
@@ -157,6 +189,14 @@ create or replace trigger agent_disabled after update on public.agents
     for each row when (old.enabled and not new.enabled)
     execute function memoryd.agent_disabled();
 
+-- public.chat_groups
+create or replace trigger check_secrets_insert before insert on public.chat_groups
+    for each row when (new.group_metadata <> '{}')
+    execute function memoryd.check_secrets('group_metadata');
+create or replace trigger check_secrets_update before update on public.chat_groups
+    for each row when (new.group_metadata <> '{}' and new.group_metadata is distinct from old.group_metadata)
+    execute function memoryd.check_secrets('group_metadata');
+
 -- public.conversation_history
 create or replace trigger turn_inserted instead of insert on public.conversation_history
     for each row execute function memoryd.turn_inserted();
@@ -165,6 +205,12 @@ create or replace trigger turn_inserted instead of insert on public.conversation
 create or replace trigger check_embedding before insert or update on public.conversation_messages
     for each row when (new.embedding is not null)
     execute function memoryd.check_embedding('embedding', 'conversation');
+create or replace trigger check_secrets_insert before insert on public.conversation_messages
+    for each row when (new.metadata <> '{}')
+    execute function memoryd.check_secrets('metadata');
+create or replace trigger check_secrets_update before update on public.conversation_messages
+    for each row when (new.metadata <> '{}' and new.metadata is distinct from old.metadata)
+    execute function memoryd.check_secrets('metadata');
 create or replace trigger drop_when_off before insert on public.conversation_messages
     for each row execute function memoryd.drop_when_off();
 create or replace trigger forget_embedding before update on public.conversation_messages
@@ -208,6 +254,12 @@ create or replace trigger sessions_updated after update on public.conversation_s
     for each statement execute function memoryd.sessions_updated();
 
 -- public.documents
+create or replace trigger check_secrets_insert before insert on public.documents
+    for each row when (new.metadata <> '{}')
+    execute function memoryd.check_secrets('metadata');
+create or replace trigger check_secrets_update before update on public.documents
+    for each row when (new.metadata <> '{}' and new.metadata is distinct from old.metadata)
+    execute function memoryd.check_secrets('metadata');
 create or replace trigger drop_when_off before insert on public.documents
     for each row when (new.user_id is not null) execute function memoryd.drop_when_off();
 create or replace trigger stamp_document before insert or update on public.documents
@@ -269,6 +321,12 @@ create or replace trigger assign_owner before insert or update of document_id, u
 create or replace trigger check_embedding before insert or update on public.memory_chunks
     for each row when (new.dense_embedding is not null)
     execute function memoryd.check_embedding('dense_embedding', 'document');
+create or replace trigger check_secrets_insert before insert on public.memory_chunks
+    for each row when (new.metadata <> '{}')
+    execute function memoryd.check_secrets('metadata');
+create or replace trigger check_secrets_update before update on public.memory_chunks
+    for each row when (new.metadata <> '{}' and new.metadata is distinct from old.metadata)
+    execute function memoryd.check_secrets('metadata');
 create or replace trigger drop_when_off before insert on public.memory_chunks
     for each row execute function memoryd.drop_when_off();
 create or replace trigger forget_embedding before update on public.memory_chunks

@@ -1,0 +1,272 @@
+"""memoryd secrets: secret fields of metadata, encrypted with a key that is not in the database.
+
+Promise: a value comes from stdin and goes to stdout, never through the command line. No error and no log has any of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import typer
+
+from daemon.cli.common import settings_or_exit, with_database
+from daemon.cli.failure import Failure, sentences
+from daemon.cli.output import as_json, number, remark, say, table
+
+if TYPE_CHECKING:
+    from daemon.db.pool import Database
+    from daemon.db.secrets import Reencrypted
+    from daemon.settings import Settings
+    from providers.secret_keys import PublicKey, SecretKeys
+
+secrets = typer.Typer(invoke_without_command=True)
+
+SHOWN = 20
+"""Rows that are named of those that were not encrypted."""
+
+
+@secrets.callback()
+def show(context: typer.Context, json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
+    """List which keys have encrypted how many values of secret fields, and how many values are plain.
+
+    Fields: MEMORYD_SECRET_FIELDS. Private keys: MEMORYD_SECRETS_KEY_FILE; not needed here. docs/secrets.md
+    """
+    if context.invoked_subcommand is not None:
+        return
+
+    async def read(_settings: Settings, database: Database) -> dict[str, object]:
+        from daemon.db.secrets import count, fields_of, public_key
+        from memory.secrets import base64url
+
+        key = await public_key(database)
+        return {
+            "fields": await fields_of(database),
+            "key_id": None if key is None else key.id,
+            "public_key": None if key is None else base64url(key.raw),
+            "values": {name: dict(counts) for name, counts in (await count(database)).items() if counts},
+        }
+
+    found = with_database(read)
+    if json:
+        as_json(found)
+    else:
+        _show(found)
+
+
+@secrets.command("new-key")
+def new_key() -> None:
+    """Make a key in the file that MEMORYD_SECRETS_KEY_FILE names, and give the database its public half.
+
+    What older keys encrypted can still be decrypted: they stay in the file. `memoryd secrets reencrypt` makes them needless.
+    """
+    path = _key_file(settings_or_exit(quiet=True))
+
+    async def make(_settings: Settings, database: Database) -> SecretKeys:
+        from daemon.db.secrets import fields_of, publish
+        from providers.secret_keys import add_key
+
+        await fields_of(database)  # before a key is made: that the database is there
+        try:
+            keys = add_key(path)
+        except OSError as error:
+            raise Failure(f"The key file {path} cannot be written: {error.strerror}.") from None
+        await publish(database, keys.newest)
+        return keys
+
+    from memory.secrets import base64url
+
+    keys = with_database(make)
+    say(
+        f"Key {keys.newest.id} is in {path}, and the database gives its public half: {base64url(keys.newest.raw)}"
+    )
+    remark(f"Keep a copy of {path} where no copy of the database is. Without it the values are lost.")
+    if len(keys.keys) > 1:
+        remark("What older keys encrypted stays as it is until you run: memoryd secrets reencrypt")
+
+
+@secrets.command()
+def encrypt(
+    field: str = typer.Argument(..., help="The field that it is the value of."),
+    user: UUID | None = typer.Option(None, help="The user_id of the row; none: a row without one."),
+) -> None:
+    """Encrypt the value on stdin, without the newline at its end; print what to write into the metadata.
+
+    With the newest key of MEMORYD_SECRETS_KEY_FILE, or without that setting with the public key that the database gives.
+    """
+    import json
+
+    from daemon.db.secrets import encrypted
+    from memory.secrets import MAX_BYTES
+
+    field = _field(field)
+    value = _stdin(MAX_BYTES)
+    settings = settings_or_exit(quiet=True)
+    if settings.secrets_key_file is not None:
+        with sentences():
+            key = _keys(settings).newest
+    else:
+
+        async def read(_settings: Settings, database: Database) -> PublicKey:
+            from daemon.db.secrets import public_key
+
+            found = await public_key(database)
+            if found is None:
+                raise Failure("The database has no public key. To make one: memoryd secrets new-key")
+            return found
+
+        key = with_database(read)
+    say(json.dumps(encrypted(key, value, field=field, user=user)))
+
+
+@secrets.command()
+def decrypt(
+    field: str = typer.Argument(..., help="The field that it is the value of."),
+    user: UUID | None = typer.Option(None, help="The user_id of the row; none: a row without one."),
+) -> None:
+    """Decrypt the JSON object on stdin, and print the value. Needs MEMORYD_SECRETS_KEY_FILE, and no database."""
+    from daemon.db.secrets import decrypted
+    from memory.secrets import read_encrypted
+
+    field = _field(field)
+    given = _stdin(2_000_000)
+    settings = settings_or_exit(quiet=True)
+    with sentences():
+        keys = _keys(settings)
+        value = read_encrypted(given.decode())
+        if value is None:
+            raise Failure(
+                'On stdin is no encrypted value. It looks like {"encrypted": "1.<key>.<base64url>"}.'
+            )
+        secret = decrypted(keys, value, field=field, user=user)
+    sys.stdout.buffer.write(secret + (b"\n" if sys.stdout.isatty() else b""))
+    sys.stdout.buffer.flush()
+
+
+@secrets.command()
+def reencrypt(json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
+    """Encrypt with the newest key what is plain in secret fields, and what older keys encrypted.
+
+    In batches: it may be ended and run again at any time. Values that cannot be decrypted stay as they are, and are named.
+    """
+
+    async def work(settings: Settings, database: Database) -> Reencrypted:
+        from daemon.db.secrets import reencrypt
+
+        return await reencrypt(database, _keys(settings))
+
+    done = with_database(work)
+    if json:
+        as_json(
+            {
+                "from_plain": done.from_plain,
+                "from_older_keys": done.from_former,
+                "failed": {why: sorted(rows) for why, rows in done.failed.items()},
+            }
+        )
+    else:
+        say(
+            f"Encrypted with the newest key: {number(done.from_plain, 'plain value')}, "
+            f"{number(done.from_former, 'value')} of older keys."
+        )
+        for why, rows in done.failed.items():
+            remark(
+                f"{number(len(rows), 'value')} left as it was. {why}"
+                if len(rows) == 1
+                else f"{number(len(rows), 'value')} left as they were. {why}"
+            )
+            for row in sorted(rows)[:SHOWN]:
+                remark(f"  {row}")
+    if done.failed:
+        raise typer.Exit(1)
+
+
+def _key_file(settings: Settings) -> Path:
+    if settings.secrets_key_file is None:
+        with sentences():
+            raise Failure(
+                "Set MEMORYD_SECRETS_KEY_FILE to a file for the private keys, where no copy of the database is."
+            )
+    path = settings.secrets_key_file.expanduser()
+    if settings.database_url is None and path.resolve().is_relative_to(
+        settings.data_dir.expanduser().resolve()
+    ):
+        with sentences():
+            raise Failure(
+                f"MEMORYD_SECRETS_KEY_FILE is in the data folder {settings.data_dir}: who copies the database would have the "
+                "key. Name a file elsewhere."
+            )
+    return path
+
+
+def _keys(settings: Settings) -> SecretKeys:
+    from providers.secret_keys import read_keys
+
+    return read_keys(_key_file(settings))
+
+
+def _field(name: str) -> str:
+    from memory.secrets import FIELD
+
+    field = name.lower()
+    if not FIELD.fullmatch(field):
+        with sentences():
+            raise Failure(
+                "A secret field has a name of letters a to z, digits, _ and -, and begins with a letter."
+            )
+    return field
+
+
+def _stdin(maximum: int) -> bytes:
+    """What is on stdin, in UTF-8, without a newline at its end."""
+    with sentences():
+        given = sys.stdin.buffer.read(maximum + 3)
+        value = given.removesuffix(b"\n").removesuffix(b"\r")
+        if not value:
+            raise Failure(
+                "There is nothing on stdin. The value is read from there, so that no list of processes shows it."
+            )
+        if len(value) > maximum:
+            raise Failure(f"The value on stdin is longer than {maximum:,} bytes.")
+        try:
+            value.decode()
+        except UnicodeDecodeError:
+            raise Failure(
+                "The value on stdin is not in UTF-8. Encode it first, for example with base64."
+            ) from None
+    return value
+
+
+def _show(found: dict[str, object]) -> None:
+    from daemon.db.secrets import PLAIN
+
+    fields, values = found["fields"], found["values"]
+    assert isinstance(fields, list)
+    assert isinstance(values, dict)
+    say(f"Secret fields: {', '.join(fields) or 'none (MEMORYD_SECRET_FIELDS is empty)'}.")
+    if found["key_id"] is None:
+        say("There is no public key. To make one: memoryd secrets new-key")
+    else:
+        say(f"Public key {found['key_id']}: {found['public_key']}")
+    totals = Counter[str]()
+    for counts in values.values():
+        totals.update(counts)
+    rows = [
+        [f"{amount:,}", "not encrypted" if state == PLAIN else state, name]
+        for name, counts in sorted(values.items())
+        for state, amount in sorted(counts.items())
+    ]
+    if rows:
+        table(["values>", "key", "column"], rows)
+    else:
+        say("No row has a value of a secret field.")
+    if totals[PLAIN]:
+        remark(f"{number(totals[PLAIN], 'value')} not encrypted. To encrypt them: memoryd secrets reencrypt")
+    former = sum(totals.values()) - totals[PLAIN] - totals[str(found["key_id"])]
+    if former:
+        remark(
+            f"{number(former, 'value')} of other keys. To encrypt them with the newest one: memoryd secrets reencrypt"
+        )

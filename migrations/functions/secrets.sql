@@ -1,0 +1,154 @@
+-- Secret fields of metadata: their values are encrypted by those who write them, with a public key. The
+-- private key is not in the database. See docs/secrets.md.
+
+-- Whether a value has the form of an encrypted one: {"encrypted": "1.<id of the key>.<base64url>"}. Whether
+-- it can be decrypted is not known here.
+create or replace function memoryd.is_encrypted(p_value jsonb) returns boolean
+language sql immutable parallel safe
+return jsonb_typeof(p_value) = 'object' and p_value - 'encrypted' = '{}'
+   and coalesce(p_value ->> 'encrypted' ~ '^1\.[0-9a-f]{16}\.[A-Za-z0-9_-]{64,}$' collate "C", false);
+
+-- What the text of a JSON value matches if it may have one of these fields, or an encrypted value.
+create or replace function memoryd.secret_pattern(p_fields text[]) returns text
+language sql immutable parallel safe
+return '"(' || array_to_string(p_fields || '{encrypted}', '|') || ')": ';
+
+-- The values of secret fields at every depth, and encrypted values of any other field: their paths, fields
+-- and values. Null is no secret. A name in capitals is the same name.
+create or replace function memoryd.secret_values(p_json jsonb, p_fields text[])
+returns table (path text[], field text, value jsonb)
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    with recursive walk (path, field, value, found) as (
+        select '{}'::text[], null::text collate "C", p_json, false
+        union all
+        select w.path || c.step, c.field, c.value,
+               coalesce(c.field = any(p_fields), false)
+                   or (c.field is not null and memoryd.is_encrypted(c.value))
+        from walk w
+        cross join lateral (
+            select e.key, lower(e.key collate "C"), e.value
+            from jsonb_each(case when jsonb_typeof(w.value) = 'object' then w.value else '{}' end) e
+            union all
+            select (a.place - 1)::text, null, a.value
+            from jsonb_array_elements(case when jsonb_typeof(w.value) = 'array' then w.value else '[]' end)
+                with ordinality as a(value, place)
+        ) as c(step, field, value)
+        where not w.found and jsonb_typeof(c.value) <> 'null'
+          and (jsonb_typeof(c.value) in ('object', 'array') or c.field = any(p_fields))
+    )
+    select w.path, w.field, w.value from walk w where w.found
+$$;
+
+-- The first secret field in p_new whose value is not encrypted, and was not there before either: a row that
+-- was written before its field was secret can still be changed elsewhere.
+create or replace function memoryd.plain_secret(p_new jsonb, p_old jsonb, p_fields text[]) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select n.field
+    from (select v.field, v.value from memoryd.secret_values(p_new, p_fields) v
+          where not memoryd.is_encrypted(v.value)
+          except
+          select v.field, v.value from memoryd.secret_values(p_old, p_fields) v) n
+    order by n.field
+    limit 1
+$$;
+
+-- Refuses a row with a secret that is not encrypted. Before the row is stored, so that the secret is written
+-- nowhere, and not into the write-ahead log either. The argument of the trigger is the column.
+create or replace function memoryd.check_secrets() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    setting constant text := (select s.value #>> '{}' from memoryd.settings s where s.key = 'secret_fields');
+    fields text[];
+    pattern text;
+    given jsonb;
+    before jsonb;
+    plain text;
+begin
+    if setting is null or setting = '' then
+        return new;
+    end if;
+    fields := string_to_array(setting, '|');
+    case tg_argv[0]
+        when 'metadata' then given := new.metadata;
+        when 'group_metadata' then given := new.group_metadata;
+        when 'session_data' then given := new.session_data;
+        when 'input_data' then given := new.input_data;
+        when 'output_data' then given := new.output_data;
+    end case;
+    pattern := '"(' || setting || ')": ';
+    if given::text !~* (pattern collate "C") then
+        return new;
+    end if;
+    -- Most rows have their secrets at the top, and encrypted: then the rest has none.
+    foreach plain in array fields loop
+        if memoryd.is_encrypted(given -> plain) then
+            given := given - plain;
+        end if;
+    end loop;
+    if given::text !~* (pattern collate "C") then
+        return new;
+    end if;
+    -- What is nested too deeply is refused first: to walk it would take long.
+    perform memoryd.json_fits(tg_argv[0], given);
+    if tg_op = 'UPDATE' then
+        before := to_jsonb(old) -> tg_argv[0];
+    end if;
+    plain := memoryd.plain_secret(given, before, fields);
+    if plain is not null then
+        raise exception '% has the secret field % with a value that is not encrypted', tg_argv[0], plain
+            using errcode = 'check_violation', table = tg_table_name, schema = tg_table_schema,
+                  hint = format('Encrypt the value: memoryd secrets encrypt %s, or with the key that '
+                                'secrets_key() returns, as docs/secrets.md shows.', plain);
+    end if;
+    return new;
+end
+$$;
+
+-- The columns that have secret fields.
+create or replace function memoryd.secret_columns() returns table (table_name text, column_name text)
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select v.* from (values
+        ('agent_commands', 'metadata'), ('agent_execution_logs', 'input_data'),
+        ('agent_execution_logs', 'output_data'), ('agent_memory', 'metadata'),
+        ('agent_sessions', 'session_data'), ('chat_groups', 'group_metadata'),
+        ('conversation_messages', 'metadata'), ('documents', 'metadata'), ('memory_chunks', 'metadata')) v
+$$;
+
+-- A JSON value with other values at these paths: [{"path": [...], "value": ...}, ...].
+create or replace function memoryd.with_values(p_json jsonb, p_values jsonb) returns jsonb
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    made jsonb := p_json;
+    each jsonb;
+begin
+    for each in select e from jsonb_array_elements(p_values) e loop
+        made := jsonb_set(
+            made, array(select jsonb_array_elements_text(each -> 'path')), each -> 'value', false);
+    end loop;
+    return made;
+end
+$$;
+
+create or replace function public.secrets_key()
+returns table (key_id text, public_key text, suite text, fields text[])
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select k.value ->> 'key_id', k.value ->> 'public_key', k.value ->> 'suite',
+           coalesce((select string_to_array(nullif(f.value #>> '{}', ''), '|') from memoryd.settings f
+                     where f.key = 'secret_fields'), '{}')
+    from memoryd.settings k where k.key = 'secrets_key'
+$$;
+comment on function public.secrets_key is
+    'The public key to encrypt values of secret fields with, its id, the suite of HPKE (RFC 9180), and the '
+    'names of the secret fields. No row where there is no key.';
