@@ -117,6 +117,13 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "public.explain_context": tuple(
             f"select * from explain_context('{agent}', '<words>')" for agent in ("alice", "_shared")
         ),
+        "public.explain_context_with": tuple(
+            f"select * from explain_context_with('{options}', 'alice', '<words>')"
+            for options in (
+                "{}",
+                '{"context": "x", "exclude_session": "00000000-0000-0000-0000-000000000001"}',
+            )
+        ),
         "public.erase_user_memory": tuple(f"select erase_user_memory({user})" for user in _USERS),
         "public.explain_recall": _asked("explain_recall"),
         "public.export_user_memory": tuple(f"select export_user_memory({user})" for user in _USERS),
@@ -320,6 +327,10 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select * from memoryd.explain_lines('alice', '<words>', {user}, {only}, <vector>)"
             for user in _USERS
             for only in _YES_NO
+        ),
+        "memoryd.own_explanation": tuple(
+            f"select * from memoryd.own_explanation('{{}}', '{agent}', '<words>', 'x')"
+            for agent in ("alice", "_shared")
         ),
         "memoryd.log_context": tuple(
             f"select memoryd.log_context('alice', {user}, null, '<words>', '{{task}}', null, '{{}}')"
