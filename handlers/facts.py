@@ -31,7 +31,7 @@ SUBJECT = "The user"
 
 # In a conversation of several users, user_id says who speaks. In a conversation of one user, a name may be somebody else's.
 READ = """
-select m.id, m.session_id, m.user_id, m.content, m.created_at, m.metadata ->> 'context' as context, m.role,
+select m.id, m.session_id, m.message_index, m.user_id, m.content, m.created_at, m.metadata ->> 'context' as context, m.role,
        coalesce(m.agent_id, s.agent_id, '_shared') as agent_id,
        case when s.user_id is not null and m.chat_id is null then m.speaker end as speaker
 from public.conversation_messages m
@@ -82,7 +82,12 @@ with newest as materialized (
 )
 select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'context' as context,
        m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content,
-       coalesce(m.valid_from, m.created_at) as since
+       coalesce(m.valid_from, m.created_at) as since,
+       -- Messages of one statement have one time.
+       case when f.family = 'plan' then
+           (select max(c.message_index)
+            from memoryd.fact_sources s join public.conversation_messages c on c.id = s.message_id
+            where s.memory_id = f.memory_id and s.said_at = coalesce(m.valid_from, m.created_at)) end as place
 from newest n
 join memoryd.facts f on f.memory_id = n.memory_id
 join public.agent_memory m on m.id = f.memory_id
@@ -320,6 +325,7 @@ def _source(row: Any) -> Source:
     return Source(
         message_id=row["id"],
         session_id=row["session_id"],
+        place=row["message_index"],
         user_id=row["user_id"],
         agent_id=row["agent_id"],
         context=row["context"],

@@ -33,7 +33,13 @@ select t.id, t.size, (select count(*) from memoryd.trail_leaves l where l.positi
 from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
-KEYS = "select verifier, first_used from memoryd.trail_keys order by first_used"
+KEYS = """
+select k.verifier, k.first_used,
+       k.key_id = (select c.key_id from memoryd.trail_checkpoints c order by c.size desc limit 1) as in_use
+from memoryd.trail_keys k
+order by k.first_used, k.key_id
+"""
+"""In use is the one that signed the last checkpoint."""
 LEDGERS = """
 select g.name, count(*) filter (where r.final) as kept, count(*) filter (where not r.final) as waiting,
        max(r.last_error) filter (where not r.final) as error
@@ -121,7 +127,7 @@ def _show(found: dict[str, Any]) -> None:
         f"Trail {trail['id']}: {number(trail['size'], 'leaf', 'leaves')}, {trail['waiting']:,} without a place, {signed}."
     )
     for key in found["keys"]:
-        say(f"Public key: {key['verifier']}")
+        say(f"{'Public key in use' if key['in_use'] else 'Earlier public key'}: {key['verifier']}")
     for one in found["ledgers"]:
         trouble = f"; last error: {one['error']}" if one["error"] else ""
         say(f"Ledger {one['name']}: {one['kept']:,} kept, {one['waiting']:,} waiting{trouble}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from json import dumps
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import typer
 
 from daemon.cli.common import embedder_of_database, with_database
-from daemon.cli.failure import Failure
+from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, remark, say, table
 
 if TYPE_CHECKING:
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
 
 KNOWN = "select exists (select from public.agents where agent_id = $1)"
 AGENTS = "select agent_id from public.agents order by created_at desc, agent_id limit 11"
-COMPOSE = "select memoryd.compose_context($1, $2, null, false, $3, null) as context"
-EXPLAIN = "select * from memoryd.explain_lines($1, $2, null, false, $3)"
+COMPOSE = "select memoryd.compose_context($1, $2, null, false, $3, null, memoryd.conditions_of($4::jsonb)) as context"
+EXPLAIN = "select * from memoryd.explain_lines($1, $2, null, false, $3, memoryd.conditions_of($4::jsonb))"
+ENTER = "select memoryd.enter_context($1)"
 PATTERNS = "select patterns from memoryd.patterns_of($1, $2, null)"
 EXPLAINED = ("step", "source", "id", "score", "trust", "shown", "detail")
 MESSAGE_LENGTH = 32_768
@@ -27,6 +30,15 @@ MESSAGE_LENGTH = 32_768
 def context(
     agent: str = typer.Argument(help="The agent's id."),
     message: str = typer.Argument(help="The task, in the words it would be given in."),
+    context: str | None = typer.Option(
+        None, help="Where the task is given (project, channel, group chat): nothing of another context."
+    ),
+    exclude_session: UUID | None = typer.Option(
+        None, help="Leave out this conversation, such as the one that is going on."
+    ),
+    exclude_last: int | None = typer.Option(
+        None, min=1, help="Of --exclude-session leave out only this many of the newest messages."
+    ),
     explain: bool = typer.Option(
         False,
         "--explain",
@@ -38,6 +50,18 @@ def context(
 
     Small talk gets none. With --explain nothing is logged as a retrieval.
     """
+
+    with sentences():
+        if exclude_last is not None and exclude_session is None:
+            raise Failure(
+                "--exclude-last needs --exclude-session: the conversation whose newest messages to leave out."
+            )
+        if context is not None and not context.strip():
+            raise Failure("--context is blank: name one, or leave it out.")
+    options = {
+        "exclude_session": None if exclude_session is None else str(exclude_session),
+        "exclude_last": exclude_last,
+    }
 
     async def ask(settings: Settings, database: Database) -> tuple[list[Any], bool]:
         from handlers.shared.embedding import Embedding
@@ -53,9 +77,13 @@ def context(
         if not found:
             remark("The embedder does not answer: this was found by keywords only. See: memoryd doctor")
         needs_memory = bool(await database.fetchval(PATTERNS, message, agent))
-        return list(
-            await database.fetch(EXPLAIN if explain else COMPOSE, agent, message, found.get(0))
-        ), needs_memory
+        async with database.transaction() as connection:
+            if context is not None:
+                await connection.execute(ENTER, context)
+            rows = await connection.fetch(
+                EXPLAIN if explain else COMPOSE, agent, message, found.get(0), dumps(options)
+            )
+        return list(rows), needs_memory
 
     rows, needs_memory = with_database(ask)
     if not explain:

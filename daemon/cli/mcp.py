@@ -95,7 +95,7 @@ async def _serve(
         if door is None:
             from daemon.mcp.stdio import serve_stdio
 
-            await serve_stdio(server, database)
+            await serve_stdio(server, database, logger=log)
         else:
             from daemon.mcp.http import serve_http
 

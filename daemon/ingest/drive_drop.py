@@ -18,6 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.pool import Database
+from daemon.first_to_end import until_first_ends
 from daemon.ingest.drive_files import DriveFiles, Dropped
 from daemon.ingest.ingest import Ingest, Outcome, ParserUnavailable
 from daemon.ingest.store import Ownership
@@ -73,7 +74,8 @@ class DriveDrop:
             while True:
                 try:
                     if await self._lease():
-                        await self._keep()
+                        # Works while the lease lasts.
+                        await until_first_ends(self._renew(), self._work())
                     elif self._is_new("busy"):
                         self._is_watched = False
                         self._log.info("drop_folder_busy")
@@ -95,18 +97,6 @@ class DriveDrop:
 
     async def _lease(self) -> bool:
         return bool(await self._database.fetchval(LEASE, self._files.id, self._daemon, LEASE_SECONDS))
-
-    async def _keep(self) -> None:
-        """Works while the lease lasts."""
-        tasks = [asyncio.create_task(each) for each in (self._renew(), self._work())]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for task in done:
-            task.result()
 
     async def _renew(self) -> None:
         """Ends when another daemon works on the folder."""

@@ -1,7 +1,7 @@
 """The server over streamable HTTP, on loopback only, for clients that have the token.
 
 Promise: a request without the token reaches neither the SDK nor the database. The SDK refuses hosts and origins that are not
-this machine, so no page of a browser gets in by another name.
+this machine, so no page of a browser gets in by another name. A call ends when its client is gone, and when the server stops.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 import uvicorn
 from mcp.server import Server
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
+from daemon.mcp.hanging_up import EndsWithItsClient, error_answer
+
 LOOPBACK = "127.0.0.1"
 PATH = "/mcp"
-BACKLOG = 128
 LARGEST_BODY = 16 * 1024 * 1024
 """Bytes. Larger than any text that a tool takes, so that a text which is too long is refused in words for the model."""
 
@@ -46,11 +46,8 @@ class TokenRequired:
             await self._app(scope, receive, send)
             return
         self._log.warning("mcp_refused", reason="token")
-        refused = JSONResponse(
-            {"error": "The token is missing or wrong. Send: Authorization: Bearer TOKEN"},
-            status_code=401,
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+        refused = error_answer(401, "The token is missing or wrong. Send: Authorization: Bearer TOKEN")
+        refused.headers["WWW-Authenticate"] = "Bearer"
         await refused(scope, receive, send)
 
 
@@ -67,16 +64,13 @@ class _Quiet(uvicorn.Server):
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on loopback that takes connections from now on; port 0 is any free one. Raises OSError.
-
-    They wait until the server is up. With a socket that is only bound, a client that has read mcp_listening could be refused,
-    and two servers could have the same port until one of them listens.
-    """
+    """A socket that listens on loopback; port 0 is any free one. Raises OSError."""
     opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((LOOPBACK, port))
-        opened.listen(BACKLOG)
+        # Now: what is only bound can be bound again by others, and the log would name an address that refuses.
+        opened.listen()
     except OSError:
         opened.close()
         raise
@@ -95,7 +89,7 @@ async def serve_http(
         max_request_body_size=LARGEST_BODY,
     )
     config = uvicorn.Config(
-        TokenRequired(app, token, logger=logger),
+        TokenRequired(EndsWithItsClient(app), token, logger=logger),
         log_config=None,
         access_log=False,
         server_header=False,

@@ -18,6 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
+from daemon.first_to_end import until_first_ends
 from daemon.logs import describe
 from daemon.replica.due import Due
 from daemon.replica.folder import FolderUnavailable
@@ -85,15 +86,7 @@ class Replica:
         self._log.info("replica_taken", replica=str(replica))
         sync = Sync(store=self._store, folder=self._place.folder, settle_seconds=self._place.settle_seconds)
         watch = self._place.watch(self._due.paths, self._available, self._unavailable)
-        tasks = [asyncio.create_task(each) for each in (self._renew(), watch, self._work(sync, replica))]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for task in done:
-            task.result()
+        await until_first_ends(self._renew(), watch, self._work(sync, replica))
 
     async def _renew(self) -> None:
         """Ends when the replica is another daemon's."""

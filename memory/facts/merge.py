@@ -24,6 +24,8 @@ class Source:
 
     message_id: UUID
     session_id: UUID
+    place: int
+    """In its session."""
     user_id: UUID
     agent_id: str
     context: str | None
@@ -46,6 +48,8 @@ class Known:
     value: str
     content: str
     since: datetime
+    place: int | None
+    """Of a plan: that of the message which said so last at this time, in its session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ def merge(found: Sequence[tuple[Source, Fact]], known: Iterable[Known], ids: Ite
             value=fact.value,
             content=fact.content,
             since=source.said_at,
+            place=source.place,
         )
         changes.new.append(New(memory_id, source, fact))
         replaced = [k for k in about_it if not _says(k, fact)]
@@ -134,6 +139,10 @@ def _same_slot(one: str, other: str) -> bool:
     return alike(a, b) or (family(one) == "plan" and (says_no_more(a, b) or says_no_more(b, a)))
 
 
+def _order(plan: Known) -> tuple[datetime, int]:
+    return plan.since, -1 if plan.place is None else plan.place
+
+
 _DAY = re.compile(
     rf"\b(?:on|around|in the week of|on the weekend of) (?:{'|'.join(d.title() for d in WEEKDAYS)}), \d{{1,2}} \w+ \d{{4}}"
     r"(?: in the (?:morning|afternoon|evening|night))?"
@@ -142,10 +151,12 @@ _DAY = re.compile(
 
 def _corrected(fact: Fact, plans: Sequence[Known], source: Source) -> Fact | None:
     """The latest plan of the same conversation with the day of the correction; None where there is none."""
-    here = [k for k in plans if k.session_id == source.session_id and k.since <= source.said_at]
+    here = [
+        k for k in plans if k.session_id == source.session_id and _order(k) < (source.said_at, source.place)
+    ]
     if not here:
         return None
-    plan = max(here, key=lambda k: k.since)
+    plan = max(here, key=_order)
     when = fact.content if fact.content.startswith(("on ", "in ", "at ", "around ")) else f"on {fact.content}"
     content, times = _DAY.subn(when, plan.content, count=1)
     return replace(

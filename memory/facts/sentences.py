@@ -75,6 +75,20 @@ _FILLER = re.compile(
     r"|guys)\b[\s,!:.\u2014-]*)+",
     re.IGNORECASE,
 )
+# "Yesterday I moved" is read as "I moved yesterday". Of times to come, and of "today", the rules know too little.
+_MONTH = r"(?:january|february|march|april|may|june|july|august|september|october|november|december)"
+_PAST_DAY = (
+    r"(?:the day before yesterday|yesterday|last (?:night|week|weekend|month|year|spring|summer|autumn|fall|winter"
+    rf"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|{_MONTH})"
+    r"|(?:a|one|two|three|four|five|six|\d{1,2}) (?:day|week|month|year)s? ago)"
+)
+_TIME = (
+    rf"(?:{_PAST_DAY}|(?:back )?in (?:{_MONTH} )?(?:19|20)\d\d"
+    rf"|since (?:{_PAST_DAY}|(?:{_MONTH} )?(?:19|20)\d\d|{_MONTH}))"
+)
+_SUBJECT = r"(?=(?:i|i've|i'm|we|we've|we're|my|our)\b)"
+_TIME_FIRST = re.compile(rf"^({_TIME}) {_SUBJECT}(.+)$", re.IGNORECASE)
+_TIME_AND_COMMA = re.compile(rf"({_TIME}), {_SUBJECT}", re.IGNORECASE)
 _CLAUSE = re.compile(
     r",?\s+(?:and|but|so|because|then|plus|while|although|though|since|as)\s+(?=(?:i|i'm|i've|we|we're|we've|my|our|it's)\b)"
     r"|,\s+(?=(?:i|i'm|i've|i'll|my|we|we're|we've|it's)\b)"
@@ -129,6 +143,9 @@ def _clauses(sentence: str) -> Iterator[str]:
         or _REPORTED.search(sentence.split(" who ")[0])
     ):
         return
+    filler = _FILLER.match(sentence)
+    if time := _TIME_AND_COMMA.match(sentence, filler.end() if filler else 0):
+        sentence = f"{time[1]} {sentence[time.end() :]}"
     pieces = _CLAUSE.split(sentence)
     # What is supposed is supposed of all that follows: "if I move to Paris, I need a flat".
     if _UNSURE.match(_FILLER.sub("", pieces[0])):
@@ -142,5 +159,7 @@ def _clauses(sentence: str) -> Iterator[str]:
             if not speaks:
                 continue
             clause = "I " + clause
+        if first := _TIME_FIRST.match(clause):
+            clause = f"{first[2]} {first[1][0].lower()}{first[1][1:]}"
         speaks = speaks or clause[:2].lower() in ("i ", "i'")
         yield re.sub(r"\s+", " ", clause)

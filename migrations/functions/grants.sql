@@ -9,7 +9,7 @@ declare
     public_functions constant text :=
         'public.build_context, public.build_context_with, public.claim_command, public.classify_message, '
         'public.cleanup_expired_memory, '
-        'public.complete_command, public.explain_context, '
+        'public.complete_command, public.explain_context, public.explain_context_with, '
         'public.decision_rates, public.decisions, '
         'public.erase_user_memory, public.expire_low_confidence, public.explain_recall, '
         'public.export_user_memory, public.extract_keywords, public.forget, public.index_state, '
@@ -39,7 +39,7 @@ $$;
 -- End users: functions that answer from the caller's own rows, or change only these.
 grant execute on function
     public.build_context, public.build_context_with, public.classify_message, public.explain_context,
-    public.recall,
+    public.explain_context_with, public.recall,
     public.recall_above,
     public.recall_in_context, public.recall_with, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
@@ -79,7 +79,8 @@ grant execute on function
     memoryd.text_hash(public.agent_memory), memoryd.text_hash(public.conversation_messages),
     memoryd.text_hash(public.memory_chunks), memoryd.text_hash(public.shared_knowledge),
     memoryd.text_hash(public.dream_insights),
-    memoryd.sources, memoryd.states_of, memoryd.scope_of, memoryd.kind_weight, memoryd.recency,
+    memoryd.sources, memoryd.states_of, memoryd.scope_of, memoryd.kind_weight,
+    memoryd.memory_weight, memoryd.recency,
     memoryd.dimensions, memoryd.searched_dimensions, memoryd.comparable,
     memoryd.asks_unowned, memoryd.group_scope, memoryd.rows_in, memoryd.find,
     memoryd.linked_to, memoryd.is_asked_for,
@@ -110,7 +111,8 @@ grant execute on function
     memoryd.trust_of_insight, memoryd.trust_of_knowledge, memoryd.trust_of_passage, memoryd.origin_mark,
     memoryd.quoted, memoryd.named, memoryd.passage_line, memoryd.has_rows, memoryd.found_passages,
     memoryd.passage_lines, memoryd.says_same, memoryd.repeats, memoryd.choose_lines, memoryd.gather_lines,
-    memoryd.context_part, memoryd.log_context, memoryd.explain_lines, memoryd.named_knowledge
+    memoryd.context_part, memoryd.log_context, memoryd.explain_lines, memoryd.own_explanation,
+    memoryd.named_knowledge
     to memoryd_service, memoryd_user;
 grant execute on function memoryd.anchor to memoryd_service;
 grant execute on function

@@ -24,13 +24,13 @@ MAIN_PARTS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 
 BOMB = (
     "The file unpacks to far more than an office document has. It is damaged or made to do harm. "
-    "If you trust it, save it again from the program that made it and drop that."
+    "If you trust it, save it again from the program that made it and give that instead."
 )
-DAMAGED = "The file is damaged or incomplete. Copy or download it again and drop that."
+DAMAGED = "The file is damaged or incomplete. Copy or download it again and give that instead."
 NOT_OFFICE = (
-    "The file is a zip archive and no DOCX, PPTX or XLSX. Unpack it and drop the files that are in it."
+    "The file is a zip archive and no DOCX, PPTX or XLSX. Unpack it and give the files that are in it."
 )
-LOCKED = "The file is protected by a password. Save a copy without one and drop that."
+LOCKED = "The file is protected by a password. Save a copy without one and give that instead."
 
 
 def office_type(content: bytes) -> str:
@@ -69,10 +69,10 @@ def _type(container: zipfile.ZipFile) -> str:
         kind = container.read("mimetype")
         if kind.startswith(b"application/vnd.oasis.opendocument"):
             raise Unreadable(
-                "The file is of OpenDocument (ODT, ODS, ODP). Save it as DOCX, XLSX or PPTX and drop that."
+                "The file is of OpenDocument (ODT, ODS, ODP). Save it as DOCX, XLSX or PPTX and give that instead."
             )
         if kind.startswith(b"application/epub"):
-            raise Unreadable("The file is an e-book (EPUB). Convert it to PDF or HTML and drop that.")
+            raise Unreadable("The file is an e-book (EPUB). Convert it to PDF or HTML and give that instead.")
     if "[Content_Types].xml" in names:
         for folder, found in MAIN_PARTS.items():
             if any(name.startswith(folder) for name in names):

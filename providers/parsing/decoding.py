@@ -33,7 +33,7 @@ _WHOLE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\x
 _CUT = re.compile(rb"[\xe0-\xef][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{1,2}")
 _BEYOND_ASCII = bytes(range(128, 256))
 
-NO_TEXT = "The file is not text, and of no format that memoryd reads. Save it as PDF, DOCX, Markdown or text, and drop that."
+NO_TEXT = "The file is not text, nor of a format that memoryd reads. Save it as PDF, DOCX, Markdown or text, and give that."
 
 
 def decode(content: bytes, declared: str | None = None) -> tuple[str, str]:

@@ -45,11 +45,11 @@ OTHERS: tuple[tuple[bytes, str], ...] = (
 SENTENCES = {
     "old": (
         "The file is an old Office file (.doc, .xls, .ppt, .msg) or protected by a password. "
-        "Save it as DOCX, XLSX or PPTX without a password and drop that."
+        "Save it as DOCX, XLSX or PPTX without a password and give that instead."
     ),
-    "rtf": "The file is RTF, which memoryd does not read. Save it as DOCX or PDF and drop that.",
-    "picture": "The file is a picture. Run it through OCR (text recognition) and drop the PDF or text that this makes.",
-    "archive": "The file is an archive. Unpack it and drop the files that are in it.",
+    "rtf": "The file is RTF, which memoryd does not read. Save it as DOCX or PDF and give that instead.",
+    "picture": "The file is a picture. Run it through OCR (text recognition) and give the PDF or text that this makes.",
+    "archive": "The file is an archive. Unpack it and give the files that are in it.",
 }
 
 _HTML = re.compile(rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
@@ -71,6 +71,6 @@ def kind_of(content: bytes, name: str) -> Kind:
     if by_name in ("pdf", "office"):
         raise Unreadable(
             f"The file is called {PurePath(name).suffix}, but is none: it is damaged or has the wrong name. "
-            "Save it again from the program that made it and drop that."
+            "Save it again from the program that made it and give that instead."
         )
     return by_name or ("html" if _HTML.match(start) else "text")

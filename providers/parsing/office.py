@@ -27,7 +27,7 @@ except ImportError:
 
 MISSING = (
     "DOCX, PPTX and XLSX are read by a package that is not installed. Install memoryd with its extra office "
-    "(docs/documents.md), start memoryd again, and drop the file again; or save it as PDF and drop that."
+    "(docs/documents.md), start memoryd again, and give the file again; or save it as PDF and give that instead."
 )
 FORMATS = "application/vnd.openxmlformats-officedocument."
 MIME = {

@@ -65,7 +65,7 @@ class ChildParser:
         """See `Parser.parse`. Raises OSError if no child can be started: the file may be readable later."""
         if len(content) > self._most:
             raise Unreadable(
-                f"The file is larger than {size(self._most)}. Split it into smaller ones and drop those."
+                f"The file is larger than {size(self._most)}. Split it into smaller ones and give those."
             )
         kind = kind_of(content, name)
         if kind in PLAIN and len(content) <= SMALL:
@@ -142,19 +142,19 @@ class ChildParser:
             return self._slow()
         return (
             "The program that reads such files broke off at this one. The file is damaged, or reading it takes more than "
-            f"{size(self._memory)} of memory. Save it again from the program that made it, or split it, and drop that."
+            f"{size(self._memory)} of memory. Save it again from the program that made it, or split it, and give that instead."
         )
 
     def _slow(self) -> str:
         return (
             f"Reading the file took longer than {self._seconds:g} seconds. It is very large, damaged, or made to do harm. "
-            "Split it, or save it in another format, and drop that."
+            "Split it, or save it in another format, and give that instead."
         )
 
     def _large(self) -> str:
         return (
             f"Reading the file takes more than {size(self._memory)} of memory. "
-            "Split it, or save it in another format, and drop that."
+            "Split it, or save it in another format, and give that instead."
         )
 
 
@@ -167,7 +167,8 @@ def _parsed(answer: dict[str, Any], text: bytes) -> Parsed | None:
             return None
         case {"failed": str(error)}:
             raise Unreadable(
-                f"The file cannot be read ({error}): it is damaged. Save it again from the program that made it and drop that."
+                f"The file cannot be read ({error}): it is damaged. "
+                "Save it again from the program that made it and give that instead."
             )
         case {"title": str() | None as title, "document_type": str(kind), "metadata": dict(metadata)}:
             try:

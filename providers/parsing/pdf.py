@@ -18,13 +18,11 @@ from pypdf.errors import DependencyError
 from providers.parsing.texts import Output, clean, one_line, title_of
 from providers.ports import Parsed, Unreadable
 
-DAMAGED = (
-    "The PDF is damaged or incomplete. Copy or download it again, or print it to a new PDF, and drop that."
-)
-ENCRYPTED = "The PDF is encrypted. Save a copy without a password and drop that."
+DAMAGED = "The PDF is damaged or incomplete. Copy or download it again, or print it to a new PDF, and give that instead."
+ENCRYPTED = "The PDF is encrypted. Save a copy without a password and give that instead."
 PICTURES = (
     "The PDF has no text in it; it is scanned pictures. Run it through OCR (text recognition), for example with "
-    "ocrmypdf, and drop the PDF that this makes."
+    "ocrmypdf, and give the PDF that this makes."
 )
 
 _DIVIDED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_A-Z])")

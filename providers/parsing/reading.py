@@ -19,7 +19,7 @@ PLAIN: frozenset[Kind] = frozenset(("markdown", "text", "csv", "json"))
 NOTHING = "There is no text in the file. Drop it again once something is in it."
 TOO_DEEP = (
     "The parts of the file are nested too deep to be read. It is damaged or made to do harm. "
-    "Save it in another format and drop that."
+    "Save it in another format and give that instead."
 )
 
 

@@ -43,7 +43,7 @@ class Output:
 def too_long(room: int) -> Unreadable:
     """The error for a file that is too much text."""
     return Unreadable(
-        f"The text in the file is longer than {size(room)}. Split the file into smaller ones and drop those."
+        f"The text in the file is longer than {size(room)}. Split the file into smaller ones and give those."
     )
 
 

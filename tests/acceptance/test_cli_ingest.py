@@ -115,6 +115,8 @@ async def test_what_cannot_be_read_is_named_and_stops_nothing(
     reasons = {Path(r["path"]).name: r["reason"] for r in done.json["rejected"]}
     assert set(reasons) == {"broken.pdf", "empty.md", "noise.bin", "pipe.md", "huge.txt"}
     assert all(reason.endswith(".") and len(reason) > 20 for reason in reasons.values())
+    # There is no folder to drop anything into.
+    assert "drop" not in str(reasons.values())
     said = await memoryd("ingest", str(tree))
     assert said.code == 1
     assert "broken.pdf" in said.out

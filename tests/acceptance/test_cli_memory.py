@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.commands import Commands
 from tests.support.daemons import Daemons
-from tests.support.rows import column
+from tests.support.rows import column, remember, say
 from tests.support.waiting import IDLE, until
 
 REMEMBER = """
@@ -67,6 +67,30 @@ async def scores_shown(connection: asyncpg.Connection) -> list[float]:
     assert isinstance(scores, list)
     assert scores
     return scores
+
+
+async def test_a_context_takes_the_options_of_build_context_with(
+    memoryd: Commands, connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await daemons.start()
+    now, earlier = uuid.UUID(int=7), uuid.UUID(int=8)
+    await say(connection, now, "The staging server restarts by systemctl", agent_id="alice")
+    await say(connection, earlier, "The staging server needs a ticket", agent_id="alice")
+    await remember(connection, "The staging server is at home", metadata='{"context": "family"}')
+    await until(connection, IDLE)
+    for option in ((), ("--explain",)):
+        asked = ("context", "alice", "How do we restart the staging server?", *option)
+        whole = await memoryd(*asked)
+        assert all(each in whole.out for each in ("systemctl", "ticket", "at home"))
+        less = await memoryd(
+            *asked, "--exclude-session", str(now), "--exclude-last", "1", "--context", "office"
+        )
+        assert [each in less.out for each in ("systemctl", "ticket", "at home")] == [False, True, False]
+    for wrong, says in (
+        (("--exclude-last", "1"), "needs --exclude-session"),
+        (("--context", " "), "--context is blank"),
+    ):
+        assert says in (await memoryd("context", "alice", "x", *wrong)).err
 
 
 @pytest.mark.usefixtures("remembered")

@@ -35,7 +35,9 @@ async def test_from_a_captured_outcome_to_a_proof_verified_without_a_database(
     # kill -9 and another one: nothing is done twice, nothing is lost.
     await daemon.kill()
     await connection.execute(OUTCOMES)
-    again = await daemons.start(trail_key_file=key, trail_seconds=1, trail_checkpoint_leaves=1)
+    other = tmp_path / "other.key"
+    assert (await memoryd("anchors", "new-key", str(other))).code == 0
+    again = await daemons.start(trail_key_file=other, trail_seconds=1, trail_checkpoint_leaves=1)
     await until(connection, SIGNED, 4)
     await until(connection, "select count(*) = 4 from agent_memory where source = 'anchor'")
     await until(connection, IDLE)
@@ -46,20 +48,27 @@ async def test_from_a_captured_outcome_to_a_proof_verified_without_a_database(
     await again.stop()
     assert [name for name in os.listdir(tmp_path) if name.endswith(".signed")] != []  # noqa: PTH208 - in an async function
     # Nothing secret is in the log or in the database.
-    secret = key.read_text().splitlines()[1]
-    assert secret not in again.text() + daemon.text()
+    for one in (key, other):
+        assert one.read_text().splitlines()[1] not in again.text() + daemon.text()
 
     listed = (await memoryd("anchors")).out
     assert listed.count(" signed  ") == 4
-    [public] = [
-        line.removeprefix("Public key: ") for line in listed.splitlines() if line.startswith("Public")
+    [earlier] = [
+        line.partition(": ")[2] for line in listed.splitlines() if line.startswith("Earlier public key: ")
     ]
+    [public] = [
+        line.partition(": ")[2] for line in listed.splitlines() if line.startswith("Public key in use: ")
+    ]
+    assert earlier != public
+    found = (await memoryd("doctor", "--json", trail_key_file=other)).json
+    [trail] = [one for one in found if one["name"] == "trail"]
+    assert (trail["verdict"], "not verified: memoryd verify --all" in trail["found"]) == ("ok", True)
     file = tmp_path / "a.tlog-proof"
     assert (await memoryd("prove", str(rows[0]["id"]), "--output", str(file))).code == 0
     nowhere = Commands("postgresql://nobody@127.0.0.1:1/none", tmp_path)
     [shown] = (await nowhere("verify", str(file), "--key", public, "--json")).json
     assert shown["row"]["payload"]["content"] == rows[0]["content"]
-    whole = await memoryd("verify", "--all", str(file), "--key", public)
+    whole = await memoryd("verify", "--all", str(file), "--key", public, "--key", earlier)
     assert (whole.code, "0 breaks" in whole.out) == (0, True)
 
     await _tamper(memoryd, connection, rows)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -224,6 +226,30 @@ async def test_a_client_that_is_gone_leaves_no_statement_running(
     said = (await process.stdout.read()).splitlines()
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in said)
     assert not await db.fetchval("select exists (select from agent_memory where agent_id = 'carol')")
+
+
+def server_of(agent: str) -> int:
+    """The process that serves this agent."""
+    end = f"mcp\0--agent\0{agent}\0".encode()
+    [found] = [each for each in Path("/proc").glob("[0-9]*/cmdline") if each.read_bytes().endswith(end)]
+    return int(found.parent.name)
+
+
+async def test_a_server_that_is_killed_fails_the_call_and_is_started_again(
+    db: asyncpg.Connection, url: str, tmp_path: Path
+) -> None:
+    async with over_stdio(url, tmp_path, "--agent", "erin") as client:
+        server = server_of("erin")
+        async with connected(url) as other, other.transaction():
+            await other.execute("lock table agent_memory in access exclusive mode")
+            waiting = asyncio.create_task(client.call_tool("remember", {"text": "never stored"}))
+            await until(db, WAITS)
+            os.kill(server, signal.SIGKILL)
+            with pytest.raises(MCPError, match="Connection closed"):
+                await waiting
+    assert not await db.fetchval("select exists (select from agent_memory where content = 'never stored')")
+    async with over_stdio(url, tmp_path, "--agent", "erin") as client:
+        assert (await done(client, "recall", query="stored"))["results"] == []
 
 
 async def test_a_login_that_is_another_user_is_refused(db: asyncpg.Connection, url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import asyncpg
@@ -11,8 +12,9 @@ from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.index import index_rows
 from tests.support.rows import ask, column, insert, remember
+from tests.support.schemas import connected
 from tests.support.users import ERASE, found
-from tests.support.waiting import IDLE, READY, until
+from tests.support.waiting import BLOCKED, IDLE, READY, until
 
 SECRET = "quokkazephyr"
 AGENT = "quokkazephyrs helper"
@@ -104,6 +106,32 @@ async def test_an_agent_that_only_the_user_named_is_erased(
     # Who comes back under that name is served.
     again = await ask(connection, "feed the dog", agent_id=AGENT, user_id=BOB)
     await until(connection, READY, again)
+
+
+async def test_an_anchor_that_is_written_during_the_erasure_is_renamed_and_emptied_or_neither(
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
+) -> None:
+    written = "insert into memory_anchors (agent_id, category, payload) values ($1, 'decision', '{\"a\": 1}') returning id"
+    await connection.execute("insert into agents (agent_id) values ($1)", AGENT)
+    await remember(connection, "the cat", agent_id=AGENT, user_id=ANN)
+    async with connected(database_url) as erasing, connected(database_url) as third:
+        async with third.transaction():
+            async with second.transaction():
+                await second.execute("select from agents for update")
+                erasure = asyncio.create_task(erasing.execute(ERASE, ANN))
+                await until(connection, BLOCKED)
+                first = await connection.fetchval(written, AGENT)
+                await third.execute("select from memoryd.trail_leaves where anchor_id = $1 for update", first)
+            await until(connection, BLOCKED)
+            # The first one is being emptied now.
+            await connection.execute(written, AGENT)
+        await erasure
+    states = await connection.fetch(
+        "select agent_id like 'erased %' as renamed, payload = '{\"erased\": true}' as emptied from memory_anchors "
+        "order by created_at"
+    )
+    assert all(one["renamed"] == one["emptied"] for one in states), states
+    assert states[0]["emptied"]
 
 
 @pytest.mark.parametrize("owner", [BOB, None])

@@ -31,7 +31,7 @@ PURE = frozenset(
     for name in (
         "agent_id_fits", "asks_unowned", "association", "check_min_score", "by_source", "check_match", "check_search",
         "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "json_fits", "keyword_part",
-        "kind_weight",
+        "kind_weight", "memory_weight",
         "list_fits", "ms_since", "group_scope", "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen", "meets", "nearest_name", "known_options", "option_fits", "option_hint", "fault_of_options",
@@ -117,6 +117,13 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "public.explain_context": tuple(
             f"select * from explain_context('{agent}', '<words>')" for agent in ("alice", "_shared")
+        ),
+        "public.explain_context_with": tuple(
+            f"select * from explain_context_with('{options}', 'alice', '<words>')"
+            for options in (
+                "{}",
+                '{"context": "x", "exclude_session": "00000000-0000-0000-0000-000000000001"}',
+            )
         ),
         "public.erase_user_memory": tuple(f"select erase_user_memory({user})" for user in _USERS),
         "public.explain_recall": _asked("explain_recall"),
@@ -321,6 +328,10 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select * from memoryd.explain_lines('alice', '<words>', {user}, {only}, <vector>)"
             for user in _USERS
             for only in _YES_NO
+        ),
+        "memoryd.own_explanation": tuple(
+            f"select * from memoryd.own_explanation('{{}}', '{agent}', '<words>', 'x')"
+            for agent in ("alice", "_shared")
         ),
         "memoryd.log_context": tuple(
             f"select memoryd.log_context('alice', {user}, null, '<words>', '{{task}}', null, '{{}}')"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,9 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
+from tests.support.commands import Commands
 from tests.support.daemons import environment
+from tests.support.forks import Process
 
 
 @asynccontextmanager
@@ -56,13 +59,32 @@ async def over_stdio(url: str, folder: Path, *arguments: str) -> AsyncIterator[C
 
 
 @asynccontextmanager
-async def over_http(url: str, token: str) -> AsyncIterator[Client]:
+async def over_http(url: str, token: str | None) -> AsyncIterator[Client]:
     """A client with this token."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
+        httpx2.AsyncClient(headers=headers) as http,
         held(Client(streamable_http_client(url, http_client=http))) as client,
     ):
         yield client
+
+
+@asynccontextmanager
+async def http_server(
+    commands: Commands, *arguments: str, token: str, port: int = 0
+) -> AsyncIterator[tuple[Process, str]]:
+    """A server that listens, and its address; one that runs to the end of the block must end well."""
+    process = await commands.start("mcp", *arguments, "--http", "--port", str(port), mcp_token=token)
+    assert process.stderr is not None
+    line: dict[str, str] = {}
+    while line.get("event") != "mcp_listening":
+        line = json.loads(await process.stderr.readline())
+    try:
+        yield process, line["url"]
+    finally:
+        ended_before = process.returncode is not None
+        process.terminate()
+        assert ended_before or await process.wait() == 0
 
 
 def text_of(result: CallToolResult) -> str:

@@ -137,6 +137,39 @@ def test_what_is_denied_is_not_stated(text: str, sentences: list[str]) -> None:
     assert [fact.content for fact in find_facts(text, WEDNESDAY)] == sentences
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("Yesterday I moved to Lyon", "I moved to Lyon yesterday"),
+        ("Last week, we adopted a dog", "we adopted a dog last week"),
+        ("Since May I work at Airbus", "I work at Airbus since May"),
+        ("Since last year I live in Lyon", "I live in Lyon since last year"),
+        ("Two days ago I got married", "I got married two days ago"),
+        ("Oh, and in March 2019 I moved to Berlin", "I moved to Berlin in March 2019"),
+    ],
+)
+def test_a_time_may_come_first(first: str, last: str) -> None:
+    found = find_facts(first, WEDNESDAY)
+    assert found
+    assert found == find_facts(last, WEDNESDAY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Last night I dreamt I moved to Lyon",
+        "Last week I thought about moving to Lyon",
+        "Yesterday I was going to move to Lyon",
+        "Yesterday I told Anna that I moved to Lyon",
+        "Since I moved to Lyon everything is fine",
+        "Last year he said I work at Airbus",
+        "Yesterday " * 180 + "I moved to Lyon",
+    ],
+)
+def test_not_all_that_begins_with_a_time_is_a_fact(text: str) -> None:
+    assert find_facts(text, WEDNESDAY) == []
+
+
 def test_where_one_lived_is_not_where_one_lives() -> None:
     [now], [before] = find_facts("I live in Lyon", WEDNESDAY), find_facts("I lived in Paris", WEDNESDAY)
     assert (now.slot, before.slot) == ("home", "lived:paris")

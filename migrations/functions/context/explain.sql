@@ -5,7 +5,8 @@
 -- trust class, and with the reason where it does not stand in the context. Small talk has one row, that says
 -- so.
 create or replace function memoryd.explain_lines(
-    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector)
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector,
+    p_conditions memoryd.conditions default null)
 returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
                detail text)
 language plpgsql stable
@@ -48,7 +49,42 @@ begin
            coalesce('left out, ' || l.why || ': ', '') || l.line
     from memoryd.gather_lines(
         p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns, found.names,
-        2600) l;
+        2600, p_conditions) l;
+end
+$$;
+
+-- Why the caller's own context is as it is, under these options: known_options() of 'context'.
+create or replace function memoryd.own_explanation(
+    p_options jsonb, p_agent text, p_message text, p_call text)
+returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
+               detail text)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    began constant timestamptz := clock_timestamp();
+    context_before text;
+    found_rows bigint;
+begin
+    if p_agent is null or p_message is null then
+        raise exception '% needs an agent and a message', p_call
+            using errcode = 'null_value_not_allowed',
+                  hint = 'select * from explain_context(''agent'', ''what it is about to do'').';
+    end if;
+    if not caller.privileged and caller.user_id is null then
+        return;
+    end if;
+    context_before := memoryd.enter_context(p_options ->> 'context');
+    return query
+    select e.* from memoryd.explain_lines(
+        p_agent, p_message, caller.user_id, not caller.privileged, memoryd.embed(p_message),
+        memoryd.conditions_of(p_options)) e;
+    get diagnostics found_rows = row_count;
+    perform set_config('memoryd.context', context_before, true);
+    perform memoryd.note_read(
+        caller.user_id, p_agent, 'explain_context', found_rows::integer, memoryd.ms_since(began));
 end
 $$;
 
@@ -59,29 +95,31 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
-declare
-    caller constant memoryd.caller := memoryd.current_caller();
-    began constant timestamptz := clock_timestamp();
-    found_rows bigint;
 begin
-    if explain_context.agent_id is null or explain_context.message is null then
-        raise exception 'explain_context needs an agent and a message'
-            using errcode = 'null_value_not_allowed',
-                  hint = 'select * from explain_context(''agent'', ''what it is about to do'').';
-    end if;
-    if not caller.privileged and caller.user_id is null then
-        return;
-    end if;
     return query
-    select e.* from memoryd.explain_lines(
-        explain_context.agent_id, explain_context.message, caller.user_id, not caller.privileged,
-        memoryd.embed(explain_context.message)) e;
-    get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
-        caller.user_id, explain_context.agent_id, 'explain_context', found_rows::integer,
-        memoryd.ms_since(began));
+    select e.* from memoryd.own_explanation(
+        '{}', explain_context.agent_id, explain_context.message, 'explain_context') e;
 end
 $$;
 comment on function public.explain_context is
     'Why the context of a message is as it is: the patterns that it shows, what was searched, what was found '
     'with scores and trust, and what was left out and why.';
+
+-- A function of its own, and not an argument of explain_context(): see recall_above().
+create or replace function public.explain_context_with(options jsonb, agent_id text, message text)
+returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
+               detail text)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    perform memoryd.check_options('explain_context_with', explain_context_with.options);
+    return query
+    select e.* from memoryd.own_explanation(
+        coalesce(explain_context_with.options, '{}'), explain_context_with.agent_id,
+        explain_context_with.message, 'explain_context_with') e;
+end
+$$;
+comment on function public.explain_context_with is
+    'explain_context() with the options of build_context_with(): exclude_session, exclude_last, context.';

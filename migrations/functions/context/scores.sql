@@ -1,4 +1,4 @@
--- The scores of memories for a task: score = min(1, relevance x kind_weight + recency + association),
+-- The scores of memories for a task: score = min(1, relevance x memory_weight + recency + association),
 -- association = 0.2 x the strongest link (>= 0.3) to one of the best memories (relevance > 0.3).
 -- p_only_user: only memories of p_user; otherwise also those without a user.
 
@@ -67,14 +67,14 @@ begin
         select m.*
         from unnest(p_agents) a
         cross join lateral (
-            (select m.id, m.kind, m.created_at, m.keywords
+            (select m.id, m.kind, m.source, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
                and memoryd.is_current(m.superseded_by, m.valid_to) and memoryd.in_context(m.metadata)
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
-            (select m.id, m.kind, m.created_at, m.keywords
+            (select m.id, m.kind, m.source, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id is null and not p_only_user
                and (m.expires_at is null or m.expires_at > now()) and memoryd.in_context(m.metadata)
@@ -82,7 +82,7 @@ begin
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
-            (select m.id, m.kind, m.created_at, m.keywords
+            (select m.id, m.kind, m.source, m.created_at, m.keywords
              from unnest(p_older) o
              join public.agent_memory m on m.id = o
              where m.agent_id = a and (m.expires_at is null or m.expires_at > now())
@@ -110,7 +110,7 @@ begin
                 cardinality(p_asked), s.similarity) as relevance offset 0
         ) r
         where r.relevance > 0
-        order by r.relevance * memoryd.kind_weight(m.kind) + memoryd.recency(m.created_at) desc
+        order by r.relevance * memoryd.memory_weight(m.kind, m.source) + memoryd.recency(m.created_at) desc
         limit p_count
     ) b;
 end
@@ -160,8 +160,8 @@ begin
             memoryd.scopes_of(p_agents, p_user, p_only_user), p_embedding) s
     )
     select m.id, m.kind, m.content, m.metadata, m.created_at, s.similarity, r.relevance,
-           least(1, r.relevance * memoryd.kind_weight(m.kind) + memoryd.recency(m.created_at)
-                    + 0.2 * coalesce(l.strength, 0)) as score
+           least(1, r.relevance * memoryd.memory_weight(m.kind, m.source)
+                    + memoryd.recency(m.created_at) + 0.2 * coalesce(l.strength, 0)) as score
     from candidates c
     join public.agent_memory m on m.id = c.id
     left join links l on l.id = c.id

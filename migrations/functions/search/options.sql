@@ -20,8 +20,8 @@ as $$
     select a.name from alike a where a.part >= 0.4 order by a.part desc, a.name limit 1
 $$;
 
--- The options that are known: of recall_with() and build_context_with(), and of requests of each kind. A
--- request has no arguments, so more is an option there.
+-- The options that are known: of recall_with(), build_context_with() and explain_context_with(), and of
+-- requests of each kind. A request has no arguments, so more is an option there.
 create or replace function memoryd.known_options(p_kind text) returns text[]
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -33,6 +33,7 @@ as $$
                                 'speakers,around}'
         when 'context' then '{context,exclude_session,exclude_last}'
         when 'build_context_with' then '{context,exclude_session,exclude_last}'
+        when 'explain_context_with' then '{context,exclude_session,exclude_last}'
         else '{}' end::text[]
 $$;
 
@@ -105,7 +106,7 @@ begin
         fault := 'unknown option '
             || coalesce(nullif(memoryd.one_line(left(wrong.name, 60)), ''), '""');
         hint := coalesce('Did you mean ' || memoryd.nearest_name(wrong.name, known) || '? ', '')
-            || case when p_kind in ('recall_with', 'build_context_with')
+            || case when p_kind in ('recall_with', 'build_context_with', 'explain_context_with')
                     then 'Options of ' || p_kind || '(): ' || array_to_string(known, ', ') || '.'
                     when known = '{}' then 'A request of kind ' || p_kind || ' takes no options.'
                     else 'Options of a ' || p_kind || ': ' || array_to_string(known, ', ') || '.' end;

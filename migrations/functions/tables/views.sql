@@ -47,7 +47,7 @@ select 'memory'::text as source, m.id, m.scope, memoryd.searched_text(m) as sear
            as expires_at,
        null::uuid as session_id, null::integer as position, null::text as speaker, null::text as role,
        m.created_at,
-       memoryd.kind_weight(m.kind) as weight, m.keywords
+       memoryd.memory_weight(m.kind, m.source) as weight, m.keywords
 from public.agent_memory m;
 comment on view memoryd.source_memory is 'agent_memory as recall searches it.';
 

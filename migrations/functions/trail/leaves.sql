@@ -67,10 +67,12 @@ declare
 begin
     if new.memory_id is not null and (new.payload is null or new.agent_id is null) then
         select * into memory from public.agent_memory m where m.id = new.memory_id;
-        if found then
-            new.agent_id := coalesce(new.agent_id, memory.agent_id);
-            new.payload := coalesce(new.payload, memoryd.anchored_payload(memory, new.category));
+        if not found then
+            raise exception 'there is no memory with this id'
+                using errcode = 'no_data_found', hint = 'select id from agent_memory ... has the ids.';
         end if;
+        new.agent_id := coalesce(new.agent_id, memory.agent_id);
+        new.payload := coalesce(new.payload, memoryd.anchored_payload(memory, new.category));
     end if;
     -- The hash of a payload that is erased must not be guessed.
     if new.content_hash is null and jsonb_typeof(new.payload) = 'object' and not new.payload ? 'nonce' then

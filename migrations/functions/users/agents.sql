@@ -67,19 +67,27 @@ $$;
 
 -- Erases agents. An agent that was disabled keeps its row and its name, since it must stay disabled.
 create or replace function memoryd.forget_agents(p_agents text[]) returns void
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    renamed uuid[];
+begin
     delete from public.agents a where a.agent_id = any(p_agents) and a.enabled;
     update public.agents a set identity = null where a.agent_id = any(p_agents);
-    -- What they say has the name, too.
-    select memoryd.seal_anchors(array(
-        select a.id from public.memory_anchors a where a.agent_id = any(p_agents) order by a.id));
-    -- The anchors of an agent stay one chain, with a random name.
+    -- The anchors of an agent stay one chain, with a random name. In order, as others lock them.
+    perform from public.memory_anchors a where a.agent_id = any(p_agents) order by a.id for no key update;
     with names as materialized (
         select g as agent, 'erased ' || gen_random_uuid() as name from unnest(p_agents) g
     ), counted as (
         update memoryd.trail_agents t set agent_id = n.name from names n where t.agent_id = n.agent
+    ), chained as (
+        update public.memory_anchors a set agent_id = n.name from names n where a.agent_id = n.agent
+        returning a.id
     )
-    update public.memory_anchors a set agent_id = n.name from names n where a.agent_id = n.agent;
+    select array_agg(c.id order by c.id) into renamed from chained c;
+    -- What they say has the name, too. Emptied is what was renamed: one that others committed meanwhile is
+    -- either both or neither.
+    perform memoryd.seal_anchors(renamed);
+end
 $$;

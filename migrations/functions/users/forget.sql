@@ -24,6 +24,22 @@ begin
 end
 $$;
 
+-- Those of p_ids that the replica has in a file of the caller, an end user, or keeps as what was deleted
+-- there.
+create or replace function memoryd.own_sections(p_ids uuid[]) returns uuid[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array_agg(o.row_id)
+    from (select s.row_id, s.source, c.user_id
+          from memoryd.replica_sections s join memoryd.replica_collections c on c.id = s.collection_id
+          union
+          select c.row_id, c.source, c.user_id from memoryd.replica_section_conflicts c
+          union
+          select b.row_id, b.source, b.user_id from memoryd.replica_buried b) o
+    where o.row_id = any(p_ids) and o.source = 'memory' and o.user_id = memoryd.caller_id()
+$$;
+
 -- Has the sections of memories that are forgotten deleted from the replica, whatever people wrote into them,
 -- and deletes what could bring them back: of end users their own.
 create or replace function memoryd.forget_sections(p_ids uuid[]) returns void
@@ -74,7 +90,8 @@ begin
         using forget.ids, memoryd.caller_is_service(), memoryd.caller_id();
     get diagnostics deleted = row_count;
     if forget.source = 'memory' then
-        perform memoryd.forget_sections(forget.ids);
+        perform memoryd.forget_sections(case when memoryd.caller_is_service() then forget.ids
+                                             else memoryd.own_sections(forget.ids) end);
     end if;
     return deleted;
 end

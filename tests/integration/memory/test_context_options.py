@@ -17,6 +17,9 @@ from tests.support.rows import conclude, insert, one_row
 NOW, EARLIER = UUID(int=7), UUID(int=8)
 ASKED = "How do we restart the staging server?"
 WITH = "select build_context_with($1, 'alice', $2)"
+EXPLAIN_WITH = (
+    "select string_agg(detail, ' ') from explain_context_with($1, 'alice', $2) where step = 'found'"
+)
 
 
 async def turns(connection: asyncpg.Connection, user: UUID | None) -> None:
@@ -51,15 +54,17 @@ async def test_the_conversation_that_goes_on_is_left_out(
             "systemctl",
         ),
     ):
-        if user is None:
-            block = await scratch.fetchval(WITH, options, ASKED)
-        else:
-            async with acting_as(scratch, user):
-                block = await scratch.fetchval(WITH, options, ASKED)
-        assert shown in block
-        assert left_out not in block
+        for asked in (WITH, EXPLAIN_WITH):
+            if user is None:
+                block = await scratch.fetchval(asked, options, ASKED)
+            else:
+                async with acting_as(scratch, user):
+                    block = await scratch.fetchval(asked, options, ASKED)
+            assert shown in block
+            assert left_out not in block
     async with acting_as(scratch, BOB):
         assert await scratch.fetchval(WITH, "{}", ASKED) == ""
+        assert await scratch.fetchval(EXPLAIN_WITH, "{}", ASKED) is None
 
 
 @pytest.mark.parametrize(
@@ -75,9 +80,10 @@ async def test_the_conversation_that_goes_on_is_left_out(
 async def test_options_that_make_no_sense_are_refused(
     scratch: asyncpg.Connection, options: str, said: str
 ) -> None:
-    code, message, hint = await refused(scratch, WITH, options, ASKED)
-    assert (code, hint != "") == ("23514", True)
-    assert said in message
+    for asked in (WITH, EXPLAIN_WITH):
+        code, message, hint = await refused(scratch, asked, options, ASKED)
+        assert (code, hint != "") == ("23514", True)
+        assert said in message
 
 
 async def test_a_context_needs_its_arguments_and_leaves_the_current_context_as_it_was(
@@ -86,8 +92,12 @@ async def test_a_context_needs_its_arguments_and_leaves_the_current_context_as_i
     with pytest.raises(asyncpg.NullValueNotAllowedError, match="build_context_with needs an agent"):
         async with scratch.transaction():
             await scratch.execute("select build_context_with('{}', null, 'x')")
+    with pytest.raises(asyncpg.NullValueNotAllowedError, match="explain_context_with needs an agent"):
+        async with scratch.transaction():
+            await scratch.execute("select explain_context_with('{}', 'alice', null)")
     await scratch.execute("set local memoryd.context = 'work'")
-    await scratch.execute(WITH, '{"context": "family"}', ASKED)
+    for asked in (WITH, EXPLAIN_WITH):
+        await scratch.execute(asked, '{"context": "family"}', ASKED)
     assert await scratch.fetchval("select current_setting('memoryd.context')") == "work"
 
 

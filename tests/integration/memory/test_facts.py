@@ -120,6 +120,23 @@ async def test_a_plan_is_corrected_in_its_conversation(chat: Chat) -> None:
     assert await chat.known() == ["The user's meeting is on Wednesday, 18 November 2026."]
 
 
+@pytest.mark.parametrize("together", [True, False])
+async def test_of_plans_of_one_moment_the_last_said_is_corrected(chat: Chat, together: bool) -> None:
+    said = (
+        "my meeting with the bank is on Friday",
+        "I have a dentist appointment on Thursday",
+        "Actually it's Monday",
+        "my exam is on Saturday",
+    )
+    for texts in [said] if together else [said[:2], said[2:]]:
+        await chat.say(*texts, created_at=WEDNESDAY)
+    assert set(await chat.known()) == {
+        "The user's meeting with the bank is on Friday, 13 November 2026.",
+        "The user has a dentist appointment on Monday, 16 November 2026.",
+        "The user's exam is on Saturday, 14 November 2026.",
+    }
+
+
 async def test_what_is_no_statement_of_the_user_is_no_fact(chat: Chat) -> None:
     await chat.say("I live in Bergen", role="assistant")
     await chat.say("I live in Bergen", role="system")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -26,20 +25,6 @@ SETTLED = "At long last my boxes are all unpacked in Lyon"
 """No rule fits this."""
 
 WAITING = "select * from memoryd.jobs where topic = 'facts' order by id"
-
-
-@pytest.fixture
-def provider() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
-
-
-@pytest.fixture
-async def log() -> AsyncIterator[Log]:
-    log = Log()
-    yield log
-    for model in log.models:
-        await model.close()
 
 
 def shown(request: dict[str, Any]) -> dict[str, str]:

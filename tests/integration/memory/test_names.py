@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import asyncpg
@@ -19,20 +18,6 @@ from tests.support.rows import column
 
 PATTERNS = "select array_agg(distinct pattern) from classify_message($1)"
 SAID = "select name, kind, messages from names_said($1)"
-
-
-@pytest.fixture
-def provider() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
-
-
-@pytest.fixture
-async def log() -> AsyncIterator[Log]:
-    log = Log()
-    yield log
-    for model in log.models:
-        await model.close()
 
 
 async def said(connection: asyncpg.Connection, chat: Chat) -> list[tuple[object, ...]]:

@@ -65,7 +65,7 @@ async def test_what_cannot_be_read_says_what_to_do(
 
 async def test_an_encrypted_pdf_is_refused(parser: Parser) -> None:
     with pytest.raises(
-        Unreadable, match=r"The PDF is encrypted\. Save a copy without a password and drop that\."
+        Unreadable, match=r"The PDF is encrypted\. Save a copy without a password and give that instead\."
     ):
         await parser.parse(encrypted(pdf([["secret"]]), "password"), "a.pdf")
 

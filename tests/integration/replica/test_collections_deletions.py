@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 import asyncpg
 
 from daemon.db.pool import Database
+from tests.support.acting import acting_as
 from tests.support.entry_files import (
     CORE,
     USER,
@@ -139,6 +141,24 @@ async def test_what_is_forgotten_goes_and_what_expires_stays_where_a_person_wrot
     await replicated.settle()
     assert bodies(root, path) == ["Changed 2."]
     assert await column(connection, "select content from agent_memory") == ["Changed 2."]
+
+
+async def test_a_user_forgets_no_section_of_another_user(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    ids = [
+        await remember(connection, f"About her {number}.", user_id=USER, kind="fact") for number in range(2)
+    ]
+    await replicated.settle()
+    path = path_of_user("memories")
+    for number in range(2):
+        edit(root, path, f"About her {number}.", f"Changed {number}.")
+    await connection.execute("delete from agent_memory where id = any($1)", ids)
+    for user, one in ((uuid4(), ids[0]), (USER, ids[1])):
+        async with acting_as(connection, user):
+            assert await connection.fetchval("select forget(array[$1::uuid])", one) == 0
+    await replicated.settle()
+    assert bodies(root, path) == ["Changed 0."]
 
 
 async def test_memory_that_is_off_is_not_written_out(

@@ -95,6 +95,10 @@ async def test_wrong_ids_and_categories_are_refused_with_advice(connection: asyn
             "P0002",
             "there is no memory with this id",
         )
+        row = "insert into memory_anchors (memory_id, category) values ($1, 'decision')"
+        assert await refused(connection, row, uuid4()) == await refused(
+            connection, ANCHOR, uuid4(), "decision"
+        )
         assert "milestone, decision, incident" in (await refused(connection, ANCHOR, memory, "party"))[2]
         assert (await refused(connection, "select memoryd.anchor('nonsense', 'decision')"))[0] == "22P02"
         assert (await refused(connection, "select * from memoryd.trail_leaves"))[0] == "42501"

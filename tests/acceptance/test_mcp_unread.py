@@ -1,0 +1,138 @@
+"""memoryd mcp on stdio, and lines that no client of the SDK would send: each is answered, and the next call works."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tests.support.commands import Commands
+from tests.support.forks import Process
+from tests.support.schemas import connected
+from tests.support.servers import Server
+from tests.support.templates import copied
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SECONDS = 60.0
+"""A limit for an answer that never comes."""
+
+
+class Spoken:
+    """A server to which lines are written."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.logged: asyncio.Task[bytes] | None = None
+
+    async def told(self, line: bytes | object) -> Any:
+        """What it answers to a line."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
+        await self._process.stdin.drain()
+        return json.loads(await asyncio.wait_for(self._process.stdout.readline(), SECONDS))
+
+    async def ended(self) -> list[dict[str, Any]]:
+        """Its log, when it has ended well."""
+        assert self._process.stdin is not None
+        assert self._process.stderr is not None
+        self._process.stdin.close()
+        assert await self._process.wait() == 0
+        return [json.loads(line) for line in (await self._process.stderr.read()).splitlines()]
+
+
+def call(number: object, text: str = "zeppelin") -> dict[str, Any]:
+    """A recall."""
+    return asked("tools/call", number, {"name": "recall", "arguments": {"query": text}})
+
+
+def asked(method: str, number: object, params: object) -> dict[str, Any]:
+    """A request, its id at the end as the SDK for JavaScript writes it."""
+    return {"method": method, "params": params, "jsonrpc": "2.0", "id": number}
+
+
+def hello(version: str = "2025-06-18") -> dict[str, Any]:
+    """The first request."""
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    return asked("initialize", "hello", params)
+
+
+def nested(depth: int) -> bytes:
+    """A call with so many brackets in its query."""
+    return json.dumps(call(7, "HERE")).encode().replace(b'"HERE"', b"[" * depth + b"]" * depth)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(server: Server, template: str) -> AsyncIterator[str]:
+    """A database for the module."""
+    async with copied(server, template) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Its owner."""
+    async with connected(url) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def spoken(url: str, tmp_path_factory: pytest.TempPathFactory) -> Spoken:
+    """A server that nobody has spoken to."""
+    return Spoken(await Commands(url, tmp_path_factory.mktemp("mcp")).start("mcp", "--agent", "alice"))
+
+
+async def test_a_line_that_cannot_be_read_is_answered_and_the_next_call_works(spoken: Spoken) -> None:
+    await spoken.told(hello())
+    half = "a cut emoji \ud83d"
+    cases: list[tuple[bytes | object, object, int, str]] = [
+        (call(4, half), 4, -32700, "half of an emoji"),
+        (call("four", half + " more"), "four", -32700, "half of an emoji"),
+        # Neither an id within the arguments nor one that could not be written is repeated.
+        (call(half, half), None, -32700, "half of an emoji"),
+        (b'{"params": {"id": 5}, "method": "\\ud83d', None, -32700, "hex escape"),
+        (b"hello", None, -32700, "no message of JSON-RPC"),
+        (b"\0\xff\xfe", None, -32700, "no message of JSON-RPC"),
+        (nested(100_000), 7, -32700, "recursion"),
+        (b'{"id": 8, "x": ' + b"[" * 100_000, 8, -32700, "recursion"),
+        ([call(5), call(6)], None, -32600, "no batches"),
+        (asked("tools/call", 9, [1]), 9, -32600, "no message of JSON-RPC"),
+        (call(10) | {"jsonrpc": "1.0"}, 10, -32600, "no message of JSON-RPC"),
+        ({"id": 4, "result": 1}, None, -32600, "no message of JSON-RPC"),
+        (b'{"id": ' + b"9" * 10_000 + b', "method": "\\ud83d"}', None, -32700, "out of range"),
+    ]
+    for line, number, code, says in cases:
+        told = await spoken.told(line)
+        assert (told["id"], told["error"]["code"]) == (number, code), told
+        assert says in told["error"]["message"]
+        assert len(json.dumps(told)) < 1_000
+        assert "result" in await spoken.told(call("next")), line
+    log = await spoken.ended()
+    refused = [line for line in log if line["event"] == "mcp_refused"]
+    assert [line["code"] for line in refused] == [code for _, _, code, _ in cases]
+    assert "cut emoji" not in str(log)
+
+
+async def test_fifty_megabytes_are_refused_in_words(spoken: Spoken) -> None:
+    await spoken.told(hello())
+    told = await spoken.told(call(1, "x" * 50_000_000))
+    assert "100000 characters" in told["result"]["content"][0]["text"]
+    # An empty line is no message.
+    assert "result" in await spoken.told(b"\n\n" + json.dumps(call(2)).encode())
+    await spoken.ended()
+
+
+async def test_a_client_of_an_unknown_version_is_told_one_that_is_known(spoken: Spoken) -> None:
+    early = await spoken.told(call(1))
+    assert early["error"]["code"] == -32602
+    told = await spoken.told(hello("1999-01-01"))
+    assert told["result"]["protocolVersion"].startswith("202")
+    assert "result" in await spoken.told(call(2))
+    assert (await spoken.told(asked("no/such", 3, {})))["error"]["code"] == -32601
+    await spoken.ended()

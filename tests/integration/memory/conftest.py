@@ -1,0 +1,26 @@
+"""A language model that answers as a test says, for what reads messages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.support.dreamers import Log
+from tests.support.openai_server import OpenAIServer
+
+
+@pytest.fixture
+def provider() -> Iterator[OpenAIServer]:
+    """Its server."""
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[Log]:
+    """What is logged; the models that were made are closed at the end."""
+    log = Log()
+    yield log
+    for model in log.models:
+        await model.close()
