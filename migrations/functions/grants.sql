@@ -44,6 +44,7 @@ grant execute on function
     public.recall_in_context, public.recall_with, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
     public.export_user_memory, public.erase_user_memory, public.forget, public.index_state,
+    public.last_recall, public.mark_useful,
     public.memory_as_of, public.names_said, public.supersede_memory
     to memoryd_user;
 

@@ -134,6 +134,21 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         + tuple(f"select forget(array[{user}]::uuid[], 'settings')" for user in _USERS),
         "public.index_state": ("select * from index_state(<agent_memory>) order by 1, 2",),
         "memoryd.states_of": ("select * from memoryd.states_of('memory', <agent_memory>) order by 1",),
+        "public.last_recall": tuple(
+            f"select last_recall() from (select set_config('memoryd.last_recall', q::text, true) from unnest({one}) q) s"
+            for one in ("<memory_queries>", "array['00000000-0000-0000-0000-0000000000ff']")
+        ),
+        "public.mark_useful": tuple(
+            f"select mark_useful({query}, {useful})::text"
+            for query in (
+                "(<memory_queries>)[1]",
+                "(<memory_queries>)[2]",
+                "(<memory_queries>)[3]",
+                "'00000000-0000-0000-0000-0000000000ff'",
+                "null",
+            )
+            for useful in _YES_NO
+        ),
         "public.load_context": _each("load_context(i.id, 100)", "conversation_sessions"),
         "public.match_memory": (
             "select * from match_memory(<vector>, -1, 100)",

@@ -25,8 +25,9 @@ async def as_ann(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connec
 OPEN = {
     "anchor_line", "caller_id", "candidate_memories", "dimensions", "document_of_chunk", "embed", "embed_question",
     "erase_user_memory", "export_user_memory", "find", "forget", "has_rows", "is_open", "known_names", "lock_knowledge",
-    "names_said", "nearest_in_scope", "nearest_knowledge", "note_admin_anchor", "note_admin_read", "note_read", "repeats",
-    "reset_session", "rows_in", "searched_dimensions", "similarities", "states_of", "supersede_memory", "surprise_threshold",
+    "mark_useful", "names_said", "nearest_in_scope", "nearest_knowledge", "note_admin_anchor", "note_admin_read",
+    "note_read", "repeats", "reset_session", "rows_in", "searched_dimensions", "similarities", "states_of",
+    "supersede_memory", "surprise_threshold",
 }  # fmt: skip
 
 

@@ -67,7 +67,11 @@ async def answer(place: Place, statement: str) -> str:
         said = "\n".join(map(str, await column(place.connection, f"select r::text from ({statement}) r")))
         # Of a context nothing but its code is another each time.
         return CODE.sub("code", said)
-    except (asyncpg.InsufficientPrivilegeError, asyncpg.NullValueNotAllowedError) as error:
+    except (
+        asyncpg.InsufficientPrivilegeError,
+        asyncpg.NullValueNotAllowedError,
+        asyncpg.NoDataFoundError,
+    ) as error:
         return f"{error.sqlstate} {error}"
     finally:
         await place.connection.execute("rollback to before")
