@@ -121,8 +121,8 @@ create policy admin_read on public.memory_associations for select to memoryd_adm
         'memory_associations', (select m.user_id from public.agent_memory m where m.id = memory_id)));
 
 -- public.memory_queries
--- Users add retrievals, and do not change them: the service judges them. Whoever could update these rows
--- could lock them, and so delay an erasure.
+-- Users add retrievals, and do not change them but by mark_useful(), which locks rows of their own alone.
+-- Whoever could update these rows could lock them as well by statements of their own.
 grant select, insert, update, delete on public.memory_queries to memoryd_service;
 create policy service on public.memory_queries to memoryd_service using (true) with check (true);
 grant
