@@ -39,7 +39,8 @@ class Rest:
 
     async def rpc(self, who: Who, function: str, arguments: object = None) -> Answer:
         """Calls a function as supabase-js does: by POST, arguments as JSON."""
-        return await self.ask(who, "POST", f"rpc/{function}", json={} if arguments is None else arguments)
+        body = json.dumps({} if arguments is None else arguments)
+        return await self.ask(who, "POST", f"rpc/{function}", content=body)
 
     async def get(self, who: Who, path: str, **parameters: str) -> Answer:
         """Reads a table, or calls a function by GET."""

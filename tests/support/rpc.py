@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -14,10 +14,20 @@ import asyncpg
 from tests.support.repository import ROOT
 from tests.support.rows import insert, remember
 
-ROW = re.compile(r"^\| `([\w.-]+)\((.*?)\)` \| (.*?) \|", re.MULTILINE)
+ROW = re.compile(r'^\| `"?([\w.-]+)"?\((.*?)\)` \| (.*?) \|', re.MULTILINE)
 SECRET = "seven"
 """A word of every text of a user of these tests."""
-REFUSED = "42501"
+
+
+class Refusal(NamedTuple):
+    """An error, as it comes over HTTP."""
+
+    status: int
+    code: str
+
+
+ANONYMOUS, REFUSED = Refusal(401, "42501"), Refusal(403, "42501")
+UNAUTHORIZED = Refusal(401, "PT401")
 
 Ids = Mapping[str, str]
 
@@ -80,10 +90,14 @@ class Sample:
     arguments: Callable[[Ids], dict[str, Any]]
     users: bool = True
     """Whether end users may call it; services may call all."""
-    service: str | None = None
+    to_service: Refusal | None = None
     """The error that a service gets, which has no user."""
     to_others: Any = field(default_factory=list)
-    """What a user gets who gives another user's ids: a result, or the code of an error."""
+    """What a user gets who gives another user's ids: a result, an error, or None: whatever others may know."""
+    tells: bool = True
+    """Whether its result tells a user of their own rows."""
+    takes_away: bool = False
+    """Whether it cannot be called a second time."""
     by_get: bool = False
     """Whether it answers where nothing can be written."""
     indexed: bool = False
@@ -109,7 +123,9 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
             },
             to_others="",
         ),
-        "classify_message": Sample(lambda _: {"message": _ASKED}, to_others=None, by_get=True),
+        "classify_message": Sample(
+            lambda _: {"message": _ASKED}, to_others=None, tells=False, by_get=True
+        ),
         "explain_context": Sample(lambda _: {"agent_id": "alice", "message": _ASKED}, to_others=None),
         "recall": Sample(lambda _: {"query": "ferry"}, by_get=True),
         "recall_above": Sample(lambda _: {"min_score": 0.001, "query": "ferry"}),
@@ -122,23 +138,33 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
             indexed=True,
         ),
         "memory_as_of": Sample(lambda ids: {"as_of": "2099-01-01", "user_id": ids["user"]}),
-        "names_said": Sample(lambda ids: {"user_id": ids["user"]}),
+        "names_said": Sample(lambda ids: {"user_id": ids["user"]}, tells=False),
+        "last_recall": Sample(lambda _: {}, to_others=None, tells=False),
+        "mark_useful": Sample(
+            lambda ids: {"query_id": ids["query"], "useful": True}, to_others=Refusal(500, "P0002"), tells=False
+        ),
+        "agent-memory-read": Sample(
+            lambda _: {"query": "ferry", "match_threshold": 0.1},
+            to_service=UNAUTHORIZED, to_others={"results": []}, indexed=True,
+        ),
+        "agent-memory-write": Sample(
+            lambda _: {"content": "the ferry is late", "memory_type": "task_memory"},
+            to_service=UNAUTHORIZED, to_others=None, tells=False,
+        ),
         "index_state": Sample(lambda ids: {"ids": [ids["memory"]]}),
         "supersede_memory": Sample(
-            lambda ids: {"old_id": ids["memory"], "new_content": "it leaves at nine"}, to_others=REFUSED
+            lambda ids: {"old_id": ids["memory"], "new_content": "it leaves at nine"}, takes_away=True, to_others=REFUSED
         ),
         "load_context": Sample(lambda ids: {"session_id": ids["session"]}, by_get=True),
-        "reset_session": Sample(lambda ids: {"session_id": ids["session"]}, to_others=0),
-        "forget": Sample(lambda ids: {"ids": [ids["memory"]]}, to_others=0),
+        "reset_session": Sample(lambda ids: {"session_id": ids["session"]}, takes_away=True, to_others=0),
+        "forget": Sample(lambda ids: {"ids": [ids["memory"]]}, takes_away=True, to_others=0),
         "export_user_memory": Sample(
             lambda ids: {"user_id": ids["user"]}, to_others=REFUSED, by_get=True
         ),
-        "erase_user_memory": Sample(lambda ids: {"user_id": ids["user"]}, to_others=REFUSED),
-        "extract_keywords": Sample(lambda _: {"body": "the ferry leaves"}, to_others=None, by_get=True),
+        "erase_user_memory": Sample(lambda ids: {"user_id": ids["user"]}, takes_away=True, to_others=REFUSED),
+        "extract_keywords": Sample(lambda _: {"body": "the ferry leaves"}, to_others=None, tells=False, by_get=True),
         "claim_command": _service(lambda ids: {"agent_id": f"keeper-{ids['user']}"}),
         "complete_command": _service(lambda ids: {"command_id": ids["running"], "output": "left"}),
-        "last_recall": _service(lambda _: {}),
-        "mark_useful": _service(lambda ids: {"query_id": ids["query"], "useful": True}),
         "search_shared_knowledge": _service(lambda _: {"query": "ferry", "match_threshold": 0.1}),
         "note_knowledge": _service(
             lambda ids: {"content": f"Boats of {ids['user']} need oil", "category": "team", "created_by": "keeper"}

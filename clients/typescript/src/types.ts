@@ -73,7 +73,7 @@ export interface MemoryResult<T extends MemoryType = MemoryType> {
   created_at: string;
 }
 
-/** A memory that was written: the row. */
+/** A memory that was written. Times are ISO 8601. */
 export interface Memory<T extends MemoryType = MemoryType> {
   id: string;
   user_id: string;
@@ -81,8 +81,9 @@ export interface Memory<T extends MemoryType = MemoryType> {
   content: string;
   metadata: Partial<MetadataByType[T]>;
   created_at: string;
+  updated_at: string;
+  /** Null: never. */
   expires_at: string | null;
-  [column: string]: unknown;
 }
 
 /** A row that recall() found: of any source. */

@@ -22,14 +22,13 @@ export function listen(supabase: Supabase, userId: string, listener: Listener): 
   const topics = open.get(supabase) ?? new Map<string, Shared>();
   open.set(supabase, topics);
   const topic = `agent-memory:${userId}`;
-  let shared = topics.get(topic);
-  if (!shared) {
-    shared = { channel: undefined, listeners: new Set() };
+  const shared: Shared = topics.get(topic) ?? { channel: undefined, listeners: new Set() };
+  const { listeners } = shared;
+  listeners.add(listener);
+  if (!topics.has(topic)) {
     topics.set(topic, shared);
     void begin(supabase, topic, shared);
   }
-  const { listeners } = shared;
-  listeners.add(listener);
   return () => {
     if (!listeners.delete(listener) || listeners.size > 0) return;
     topics.delete(topic);

@@ -13,12 +13,12 @@ import { given, signedIn } from "./support.js";
 
 (globalThis as any).IS_REACT_ACT_ENVIRONMENT = true;
 
-const topic = `agent-memory:${given.users.ann.id}`;
+const topic = `agent-memory:${given.users.dan.id}`;
 const update: MemoryUpdate = { memory_type: "brand_memory", operation: "UPDATE" };
-const ann = signedIn("ann");
+const dan = signedIn("dan");
 const seen: AgentMemory[] = [];
 
-function Page({ client, onUpdate }: { client: typeof ann; onUpdate?: (update: MemoryUpdate) => void }) {
+function Page({ client, onUpdate }: { client: typeof dan; onUpdate?: (update: MemoryUpdate) => void }) {
   seen.push(useAgentMemory(client, onUpdate ? { onUpdate } : {}));
   return null;
 }
@@ -38,11 +38,11 @@ afterEach(() => {
 });
 
 test("it reads and writes, and its functions stay the same from render to render", async () => {
-  const root = await rendered(<Page client={ann} />);
+  const root = await rendered(<Page client={dan} />);
   const { readMemory, writeMemory } = seen[0]!;
   assert.equal((await writeMemory("the hook writes", "task_memory"))?.content, "the hook writes");
   assert.ok(Array.isArray(await readMemory("the hook")));
-  await rendered(<Page client={ann} />, root);
+  await rendered(<Page client={dan} />, root);
   assert.equal(seen.length, 2);
   assert.equal(seen[1], seen[0]);
   await rendered(<Page client={signedIn("bob")} />, root);
@@ -57,7 +57,7 @@ test("it listens while it is mounted, and calls the newest function", async () =
   // A strict React mounts, unmounts and mounts again.
   const page = (name: string) => (
     <StrictMode>
-      <Page client={ann} onUpdate={() => heard.push(name)} />
+      <Page client={dan} onUpdate={() => heard.push(name)} />
     </StrictMode>
   );
   const root = await rendered(page("first"));

@@ -36,8 +36,9 @@ export class FakeSocket {
 
   send(text: string): void {
     const [joined, ref, topic, event, payload]: Message = JSON.parse(text);
-    const response = FakeSocket.refuse ? { reason: "Unauthorized" } : {};
-    const status = FakeSocket.refuse ? "error" : "ok";
+    const refused = FakeSocket.refuse && event === "phx_join";
+    const response = refused ? { reason: "Unauthorized" } : {};
+    const status = refused ? "error" : "ok";
     queueMicrotask(() => this.#hear([joined, ref, topic, "phx_reply", { status, response }]));
     if (event !== "phx_join" && event !== "phx_leave") return;
     FakeSocket.said.push([`${event.slice(4)} ${topic.replace("realtime:", "")}`, payload]);

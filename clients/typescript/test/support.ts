@@ -7,7 +7,7 @@ import { awaited, FakeSocket } from "./socket.js";
 interface Given {
   url: string;
   anonKey: string;
-  users: Record<"ann" | "bob" | "cat", { id: string; token: string }>;
+  users: Record<"ann" | "bob" | "cat" | "dan", { id: string; token: string }>;
   expired: string;
 }
 

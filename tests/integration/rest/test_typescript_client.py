@@ -1,6 +1,6 @@
 """The TypeScript client, tested by its own tests: with the real supabase-js and the real React, over HTTP, on a real database.
 
-clients/typescript/test has the tests. They run on Node 20 or newer, with packages from npm; without those they are skipped.
+clients/typescript/test has the tests. They run on Node 20.14 or newer, with packages from npm; without those they are skipped.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
 INSTALL = ("install", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline", "--loglevel=error")
+NODE = (20, 14)
+"""The first that ends with its tests, whatever supabase-js keeps open."""
 INSTALL_SECONDS, TEST_SECONDS = 240.0, 240.0
 
 
@@ -62,8 +64,8 @@ async def package(npm: str, tmp_path: Path) -> Path:
     made = shutil.ignore_patterns("node_modules", "dist", "build", "examples")
     shutil.copytree(ROOT / "clients/typescript", folder, ignore=made)
     _, version = await run(folder, "node", "--version", seconds=60)
-    if int(version.strip().removeprefix("v").split(".")[0]) < 20:
-        pytest.skip(f"the tests of the TypeScript client need Node 20 or newer; this is {version.strip()}")
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < NODE:
+        pytest.skip(f"the tests of the TypeScript client need Node 20.14 or newer; this is {version.strip()}")
     try:
         code, said = await run(folder, npm, *INSTALL, seconds=INSTALL_SECONDS)
     except TimeoutError:
@@ -78,7 +80,7 @@ async def package(npm: str, tmp_path: Path) -> Path:
 
 
 async def test_the_client_reads_writes_and_hears(npm: str, package: Path, postgrest: PostgrestServer) -> None:
-    users: dict[str, UUID] = {name: uuid4() for name in ("ann", "bob", "cat")}
+    users: dict[str, UUID] = {name: uuid4() for name in ("ann", "bob", "cat", "dan")}
     given = {
         "url": postgrest.base_url,
         "anonKey": token("anon"),
