@@ -135,11 +135,11 @@ def chosen(known: Sequence[Function], schema: str, name: str, arguments: set[str
     )
 
 
-async def call(connection: Connection, request: Request, schema: str, name: str) -> Statement:
+def call(known: Sequence[Function], request: Request, schema: str, name: str) -> Statement:
     """The statement of a call: in a read-only transaction unless it is a POST to a volatile function."""
     post = request.method == "POST"
     keys = columns_of(request, parsed(request)) if post else list(request.arguments)
-    function = chosen(await functions_named(connection, schema, name), schema, name, set(keys), post=post)
+    function = chosen(known, schema, name, set(keys), post=post)
     given = [(one, kind) for one, kind in zip(function.names, function.types, strict=True) if one in keys]
     parameters: tuple[str, ...] = ()
     body = request.body.decode() if request.body.strip() else "{}"

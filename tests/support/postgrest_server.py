@@ -41,10 +41,10 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.support import postgrest_tables
-from tests.support.postgrest_calls import Connection, Statement, call
+from tests.support.postgrest_calls import Connection, Function, Statement, call, functions_named
 from tests.support.postgrest_errors import RefusedError, Reply, reply_to
 from tests.support.postgrest_request import Request
+from tests.support.postgrest_tables import Table, statement, table_named
 from tests.support.postgrest_tokens import claims_of, token
 
 SCHEMA = "public"
@@ -66,6 +66,9 @@ class PostgrestServer:
         self._database = authenticator_url
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._pool: asyncpg.Pool | None = None
+        # As PostgREST's schema cache: what was seen once is not looked at again.
+        self._functions: dict[str, list[Function]] = {}
+        self._tables: dict[str, Table] = {}
         app = Starlette(
             routes=[Route("/{path:path}", self._answer, methods=METHODS)], lifespan=self._connected
         )
@@ -126,15 +129,29 @@ class PostgrestServer:
     async def _run(self, request: Request) -> Reply:
         assert self._pool is not None
         async with self._pool.acquire(timeout=POOL) as connection:
-            statement = await _planned(connection, request)
-            async with connection.transaction(readonly=statement.read_only):
+            planned = await self._planned(connection, request)
+            async with connection.transaction(readonly=planned.read_only):
                 await _begin(connection, request)
-                row = await connection.fetchrow(statement.sql, *statement.parameters)
+                row = await connection.fetchrow(planned.sql, *planned.parameters)
                 assert row is not None
-                if request.wants_one and statement.has_body and row["page"] != 1:
+                if request.wants_one and planned.has_body and row["page"] != 1:
                     said = "Cannot coerce the result to a single JSON object"
                     raise RefusedError(406, "PGRST116", said, f"The result contains {row['page']} rows")
-        return _replied(statement, row)
+        return _replied(planned, row)
+
+    async def _planned(self, connection: Connection, request: Request) -> Statement:
+        match request.path.strip("/").split("/"):
+            case ["rpc", name]:
+                if request.method not in ("GET", "HEAD", "POST"):
+                    raise RefusedError(405, "PGRST101", f"Cannot use the {request.method} method on RPC")
+                if name not in self._functions:
+                    self._functions[name] = await functions_named(connection, SCHEMA, name)
+                return call(self._functions[name], request, SCHEMA, name)
+            case [name] if name:
+                if name not in self._tables:
+                    self._tables[name] = await table_named(connection, SCHEMA, name)
+                return statement(self._tables[name], request, SCHEMA, name)
+        raise RefusedError(404, "PGRST125", "Invalid path specified in request URL")
 
 
 def _known(request: Request) -> Request:
@@ -150,17 +167,6 @@ def _known(request: Request) -> Request:
     return replace(request, claims=claims, role=str(claims.get("role", "anon")))
 
 
-async def _planned(connection: Connection, request: Request) -> Statement:
-    match request.path.strip("/").split("/"):
-        case ["rpc", name]:
-            if request.method not in ("GET", "HEAD", "POST"):
-                raise RefusedError(405, "PGRST101", f"Cannot use the {request.method} method on RPC")
-            return await call(connection, request, SCHEMA, name)
-        case [name] if name:
-            return await postgrest_tables.statement(connection, request, SCHEMA, name)
-    raise RefusedError(404, "PGRST125", "Invalid path specified in request URL")
-
-
 async def _begin(connection: Connection, request: Request) -> None:
     claims = json.dumps(dict(request.claims) | {"role": request.role})
     path = f'"{SCHEMA}", "{EXTRA_SEARCH_PATH}"'
@@ -168,13 +174,13 @@ async def _begin(connection: Connection, request: Request) -> None:
     await connection.fetchrow(BEGIN, path, request.role, claims, request.method, request.path, headers)
 
 
-def _replied(statement: Statement, row: asyncpg.Record) -> Reply:
+def _replied(planned: Statement, row: asyncpg.Record) -> Reply:
     last = row["page"] - 1
     total = row["total"]
     shown = f"0-{last}" if last >= 0 else "*"
     headers = {"Content-Range": f"{shown}/{'*' if total is None else total}"}
-    if not statement.has_body:
-        return Reply(statement.status, b"", headers)
+    if not planned.has_body:
+        return Reply(planned.status, b"", headers)
     headers["Content-Type"] = "application/json; charset=utf-8"
-    status = 206 if total is not None and 0 <= last + 1 < total else statement.status
+    status = 206 if total is not None and 0 <= last + 1 < total else planned.status
     return Reply(status, row["body"].encode(), headers)

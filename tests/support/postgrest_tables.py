@@ -5,6 +5,9 @@ Part of tests/support/postgrest_server.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from tests.support.postgrest_calls import Connection, Statement
 from tests.support.postgrest_errors import RefusedError
 from tests.support.postgrest_request import (
@@ -30,25 +33,37 @@ order by a.attnum
 """
 
 
-async def statement(connection: Connection, request: Request, schema: str, name: str) -> Statement:
-    """What a request to a table runs. Raises RefusedError."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table or view of the schema that is exposed."""
+
+    types: Mapping[str, str]
+    """By columns, with their schemas."""
+    keys: Sequence[str]
+
+
+async def table_named(connection: Connection, schema: str, name: str) -> Table:
+    """The table. Raises RefusedError when there is none."""
     async with connection.transaction():
         await connection.execute("set local search_path = ''")
         rows = await connection.fetch(COLUMNS, schema, name)
     if not rows:
         said = f"Could not find the table '{schema}.{name}' in the schema cache"
         raise RefusedError(404, "PGRST205", said)
-    types = {row["name"]: row["type"] for row in rows}
-    keys = [row["name"] for row in rows if row["is_key"]]
+    return Table({row["name"]: row["type"] for row in rows}, [row["name"] for row in rows if row["is_key"]])
+
+
+def statement(known: Table, request: Request, schema: str, name: str) -> Statement:
+    """What a request to a table runs. Raises RefusedError."""
     table = f"{identifier(schema)}.{identifier(name)}"
     match request.method:
         case "GET" | "HEAD":
             return _read(request, table)
         case "POST":
-            changed, parameters = _insert(request, table, types, keys)
+            changed, parameters = _insert(request, table, known)
             status = 201
         case "PATCH":
-            changed, parameters = _update(request, table, types)
+            changed, parameters = _update(request, table, known.types)
             status = 200 if request.prefers("return=representation") else 204
         case "DELETE":
             changed, parameters = f"delete from {table}{filtered(request, table)}", ()
@@ -76,9 +91,7 @@ def _read(request: Request, table: str) -> Statement:
     return Statement(sql, (), read_only=True, status=200)
 
 
-def _insert(
-    request: Request, table: str, types: dict[str, str], keys: list[str]
-) -> tuple[str, tuple[str, ...]]:
+def _insert(request: Request, table: str, known: Table) -> tuple[str, tuple[str, ...]]:
     body = parsed(request)
     names = columns_of(request, body)
     if request.prefers("missing=default"):
@@ -86,11 +99,11 @@ def _insert(
     sql = f"insert into {table}"
     if names:
         sql += f"({', '.join(map(identifier, names))}) "
-        sql += f"select {', '.join(map(identifier, names))} {_from_body(body, names, types, table)}"
+        sql += f"select {', '.join(map(identifier, names))} {_from_body(body, names, known.types, table)}"
     else:
         sql += " select from (values (1)) _"
-    if asked := request.parameter("on_conflict"):
-        keys = asked.split(",")
+    asked = request.parameter("on_conflict")
+    keys = asked.split(",") if asked else known.keys
     conflict = f" on conflict ({', '.join(map(identifier, keys))}) do "
     if request.prefers("resolution=ignore-duplicates"):
         sql += conflict + "nothing"
@@ -102,7 +115,7 @@ def _insert(
     return sql, (request.body.decode(),) if names else ()
 
 
-def _update(request: Request, table: str, types: dict[str, str]) -> tuple[str, tuple[str, ...]]:
+def _update(request: Request, table: str, types: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     body = parsed(request)
     names = columns_of(request, body)
     if not names:
@@ -112,7 +125,7 @@ def _update(request: Request, table: str, types: dict[str, str]) -> tuple[str, t
     return sql, (request.body.decode(),)
 
 
-def _from_body(body: object, names: list[str], types: dict[str, str], table: str) -> str:
+def _from_body(body: object, names: list[str], types: Mapping[str, str], table: str) -> str:
     for name in names:
         if name not in types:
             said = f"Could not find the '{name}' column of {table.split('.')[1]} in the schema cache"

@@ -54,7 +54,7 @@ def postgrest(project: Project, daemon: DaemonProcess) -> Iterator[PostgrestServ
         yield started
 
 
-@pytest_asyncio.fixture(loop_scope="package")
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def rest(postgrest: PostgrestServer) -> AsyncIterator[Rest]:
     """A client of it."""
     async with Rest(postgrest) as opened:
