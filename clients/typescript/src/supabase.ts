@@ -20,6 +20,7 @@ export interface Supabase {
   from(table: any): any;
   channel(topic: string, options: { config: { private: boolean } }): any;
   removeChannel(channel: any): Promise<unknown>;
+  realtime?: { setAuth(): Promise<unknown> };
   auth: {
     getSession(): Promise<{ data: { session: { user: { id: string } } | null }; error: Error | null }>;
   };

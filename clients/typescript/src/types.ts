@@ -144,9 +144,10 @@ export interface MemoryExport {
   tables: Record<string, Record<string, unknown>[]>;
 }
 
-/** Memories changed: read again what you show. Null: of several types. */
+/** Memories changed: read again what you show. */
 export interface MemoryUpdate {
+  /** Null: of no type. */
   memory_type: MemoryType | null;
   operation: "INSERT" | "UPDATE" | "DELETE";
-  user_id?: string | null;
+  user_id?: string;
 }

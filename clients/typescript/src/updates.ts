@@ -37,19 +37,27 @@ export function listen(supabase: Supabase, userId: string, listener: Listener): 
 }
 
 async function begin(supabase: Supabase, topic: string, shared: Shared): Promise<void> {
-  // A channel that is being left would be handed out again.
-  while (closing.has(supabase)) await closing.get(supabase);
-  if (shared.listeners.size === 0) return;
-  const channel: Channel = supabase.channel(topic, { config: { private: true } });
-  shared.channel = channel;
-  channel.on("broadcast", { event: "memory_updated" }, (message: { payload: MemoryUpdate }) => {
-    for (const listener of [...shared.listeners]) listener.onUpdate(message.payload);
-  });
-  channel.subscribe((status: string, error?: Error) => {
-    if (status !== "CHANNEL_ERROR" && status !== "TIMED_OUT") return;
-    const said = error ?? new Error(`channel ${topic}: ${status}`);
-    for (const listener of [...shared.listeners]) listener.onError(said);
-  });
+  const fail = (error: Error) => {
+    for (const listener of [...shared.listeners]) listener.onError(error);
+  };
+  try {
+    // A channel that is being left would be handed out again.
+    while (closing.has(supabase)) await closing.get(supabase);
+    // The user's token, which a private channel asks for, may not have been read yet.
+    await supabase.realtime?.setAuth();
+    if (shared.listeners.size === 0) return;
+    const channel: Channel = supabase.channel(topic, { config: { private: true } });
+    shared.channel = channel;
+    channel.on("broadcast", { event: "memory_updated" }, (message: { payload: MemoryUpdate }) => {
+      for (const listener of [...shared.listeners]) listener.onUpdate(message.payload);
+    });
+    channel.subscribe((status: string, error?: Error) => {
+      if (status !== "CHANNEL_ERROR" && status !== "TIMED_OUT") return;
+      fail(error ?? new Error(`channel ${topic}: ${status}`));
+    });
+  } catch (error) {
+    fail(error as Error);
+  }
 }
 
 function end(supabase: Supabase, channel: Channel): void {

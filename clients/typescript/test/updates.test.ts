@@ -61,6 +61,24 @@ test("who stops and starts at once hears of changes", async () => {
   await FakeSocket.until(`join ${topic}`, `leave ${topic}`, `join ${topic}`, `leave ${topic}`);
 });
 
+test("a client that fails is no unhandled error, and the next listener may succeed", async () => {
+  const client = signedIn("ann");
+  const channel = client.channel.bind(client);
+  client.channel = () => {
+    throw new Error("no channel");
+  };
+  const failed = promised<Error>();
+  const stop = agentMemory(client).onUpdate(() => {}, failed.resolve);
+  assert.equal((await failed.promise).message, "no channel");
+  stop();
+  client.channel = channel;
+  const stopAgain = agentMemory(client, { userId: given.users.ann.id }).onUpdate(() => {});
+  await FakeSocket.until(`join ${topic}`);
+  assert.equal(FakeSocket.said[0]![1].access_token, given.users.ann.token);
+  stopAgain();
+  await FakeSocket.until(`join ${topic}`, `leave ${topic}`);
+});
+
 test("who may not listen is told", async () => {
   FakeSocket.refuse = true;
   const refused = promised<Error>();

@@ -381,7 +381,7 @@ create policy service on public.memory_settings to memoryd_service using (true) 
 grant
     select,
     insert (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes),
-    -- The key too, which the policy keeps as it is: an upsert by PostgREST sets every column that it was given.
+    -- The key too, which the policy keeps as it is: PostgREST's upsert sets every column that it was given.
     update (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes)
     on public.memory_settings to memoryd_user;
 create policy own on public.memory_settings to memoryd_user
