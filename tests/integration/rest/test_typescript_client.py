@@ -21,7 +21,17 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
-INSTALL = ("install", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline", "--loglevel=error")
+INSTALL = (
+    "install",
+    "--no-audit",
+    "--no-fund",
+    "--no-package-lock",
+    "--prefer-offline",
+    "--loglevel=error",
+    "--fetch-retries=1",
+    "--fetch-retry-mintimeout=1000",
+    "--fetch-retry-maxtimeout=5000",
+)
 NODE = (20, 14)
 """The first that ends with its tests, whatever supabase-js keeps open."""
 INSTALL_SECONDS, TEST_SECONDS = 240.0, 240.0
