@@ -310,6 +310,7 @@ async def write_settings(connection: Any, settings: Settings) -> None:
     values: dict[str, object] = {
         "public_notifications": settings.public_notifications,
         "notification_user_ids": settings.notification_user_ids,
+        "app_agent_id": settings.app_agent_id,
         "audit": settings.audit,
         "pending_per_user": settings.pending_per_user,
         "facts": settings.facts,

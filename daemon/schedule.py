@@ -76,7 +76,13 @@ select count(*) from overdue
 
 SWEEP = """
 with queries as (
-    delete from public.memory_queries where query_time < now() - make_interval(secs => $1::double precision * 86400) returning 1
+    delete from public.memory_queries
+    where id = any(array(
+        select q.id from public.memory_queries q
+        where q.query_time < now() - make_interval(secs => $1::double precision * 86400)
+        -- What somebody is judging at this moment goes the next time.
+        for update skip locked))
+    returning 1
 ), dead as (
     delete from memoryd.dead_letters where died_at < now() - make_interval(days => $2) returning 1
 ), kept as (

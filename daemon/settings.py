@@ -99,6 +99,12 @@ def _secret_fields(text: str) -> str:
     return text
 
 
+def _agent_of_users(text: str) -> str:
+    if not 1 <= len(text) <= 200 or not text.isprintable() or not text.strip() or text == "_shared":
+        raise PydanticCustomError("agent", "the name of an agent, of 1 to 200 characters, and not _shared")
+    return text
+
+
 def split_list(text: str) -> list[str]:
     """The names in a text that separates them by commas, each once."""
     return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip().lower())))
@@ -337,6 +343,10 @@ class Settings(BaseSettings):
     )
     notification_user_ids: bool = Field(
         False, description="Whether memory_updated names the user, to every login that listens."
+    )
+
+    app_agent_id: Annotated[str, AfterValidator(_agent_of_users)] = Field(
+        "app", description="agent_id of the memories that agent-memory-write stores. docs/supabase.md"
     )
 
     ledgers: Annotated[str, AfterValidator(_known_ledgers)] = Field(

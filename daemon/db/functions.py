@@ -15,7 +15,9 @@ import asyncpg
 from daemon.db.migration_files import FunctionFile
 from handlers.shared.ports import AnyConnection
 
-_CREATED = re.compile(r"^create (?:or replace )?(function|view|trigger|policy) (?:\w+\.)?(\w+)", re.MULTILINE)
+_CREATED = re.compile(
+    r"^create (?:or replace )?(function|view|trigger|policy) (?:\w+\.)?\"?([\w-]+)", re.MULTILINE
+)
 _POLICY = re.compile(r"^create policy (\w+) on ([\w.]+)", re.MULTILINE)
 
 CREATE_FILES = """

@@ -41,7 +41,7 @@ from note_knowledge(content => $1, category => $2, created_by => $3, title => $4
 FEEDBACK = """
 select mark_useful(q.id, $3)
 from memory_queries q
-where q.id = $1 and q.agent_id = $2 and q.user_id is null
+where q.id = $1 and q.agent_id = $2 and q.user_id is not distinct from $4
 """
 FORGET = """
 select forget(array(select m.id from agent_memory m
@@ -107,8 +107,6 @@ async def recall(connection: AnyConnection, who: Identity, given: args.Recall) -
         }
         for row in rows
     ]
-    if who.user is not None:
-        return {"results": found}  # end users do not judge
     return {"recall_id": await connection.fetchval(JUDGED), "results": found}
 
 
@@ -146,7 +144,7 @@ async def know(connection: AnyConnection, who: Identity, given: args.Know) -> Ro
 
 async def feedback(connection: AnyConnection, who: Identity, given: args.Feedback) -> Row:
     """Judges a recall."""
-    if not await connection.fetch(FEEDBACK, given.recall_id, who.agent, given.useful):
+    if not await connection.fetch(FEEDBACK, given.recall_id, who.agent, given.useful, who.user):
         raise Refused("There is no recall with this id. Give the recall_id that recall returned.")
     return {"useful": given.useful}
 
@@ -222,7 +220,6 @@ TOOLS: Sequence[ToolOf] = (
         args.Feedback,
         feedback,
         idempotent=True,
-        for_users=False,
     ),
     ToolOf(
         "forget",

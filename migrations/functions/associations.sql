@@ -83,35 +83,56 @@ begin
 end
 $$;
 
--- Judges a retrieval, and strengthens the links among what it returned.
+-- Judges a retrieval, and strengthens the links among what it returned. An end user judges their own
+-- retrievals alone: of another's row it looks at no more than of one that is not there, neither locks it nor
+-- waits for it. It runs as the owner, because users have no right to change these rows: with such a right
+-- they could lock them by statements of their own.
 create or replace function public.mark_useful(query_id uuid, useful boolean) returns void
-language plpgsql volatile
+language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
+    caller constant memoryd.caller := memoryd.current_caller();
     retrieved uuid[];
     was_reinforced boolean;
 begin
+    -- What a policy would ask: a row that this leaves out is not locked.
     select q.retrieved_memory_ids, q.reinforced into retrieved, was_reinforced
-    from public.memory_queries q where q.id = mark_useful.query_id for update;
+    from public.memory_queries q
+    where q.id = mark_useful.query_id and (caller.is_service or q.user_id = caller.user_id)
+    for update;
     if not found then
         raise exception 'no query %', mark_useful.query_id
-            using errcode = 'no_data_found', hint = 'Give the id of a row of memory_queries.';
+            using errcode = 'no_data_found',
+                  hint = 'Give the id of a row of memory_queries, of your own as an end user.';
     end if;
     update public.memory_queries q
     set useful = mark_useful.useful, reinforced = was_reinforced or coalesce(mark_useful.useful, false)
     where q.id = mark_useful.query_id;
-    -- Only once for each query, even if it is judged several times.
+    -- Only once for each query, even if it is judged several times. Two at once lock the links in one order.
     if mark_useful.useful and not was_reinforced then
+        with links as materialized (
+            select a.id from public.memory_associations a
+            where a.memory_id = any(retrieved) and a.related_memory_id = any(retrieved)
+              and (caller.is_service
+                   or exists (select from public.agent_memory m
+                              where m.id = a.memory_id and m.user_id = caller.user_id)
+                      and exists (select from public.agent_memory m
+                                  where m.id = a.related_memory_id and m.user_id = caller.user_id))
+            order by a.id
+            for no key update
+        )
         update public.memory_associations a
         set strength = least(1, a.strength + 0.1), updated_at = now()
-        where a.memory_id = any(retrieved) and a.related_memory_id = any(retrieved);
+        from links l
+        where a.id = l.id;
     end if;
 end
 $$;
 comment on function public.mark_useful is
-    'Judges a retrieval. Useful: the associations among what was retrieved gain 0.1, once.';
+    'Judges a retrieval. Useful: the associations among what was retrieved gain 0.1, once. '
+    'Users judge their own.';
 
 -- The memories that are linked to one of these memories by a strength of 0.3 or more, each with the
 -- strength of its strongest link. A parsed body without SET: it is inlined, and reads with the caller's

@@ -7,6 +7,7 @@
 do $$
 declare
     public_functions constant text :=
+        'public."agent-memory-read", public."agent-memory-write", '
         'public.build_context, public.build_context_with, public.claim_command, public.classify_message, '
         'public.cleanup_expired_memory, '
         'public.complete_command, public.explain_context, public.explain_context_with, '
@@ -38,12 +39,14 @@ $$;
 
 -- End users: functions that answer from the caller's own rows, or change only these.
 grant execute on function
+    public."agent-memory-read", public."agent-memory-write",
     public.build_context, public.build_context_with, public.classify_message, public.explain_context,
     public.explain_context_with, public.recall,
     public.recall_above,
     public.recall_in_context, public.recall_with, public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
     public.export_user_memory, public.erase_user_memory, public.forget, public.index_state,
+    public.last_recall, public.mark_useful,
     public.memory_as_of, public.names_said, public.secrets_key, public.supersede_memory
     to memoryd_user;
 
@@ -93,7 +96,9 @@ grant execute on function
     memoryd.conditions_of, memoryd.pieces_of, memoryd.line_of_message,
     memoryd.show_pieces, memoryd.search_with, memoryd.log_recall, memoryd.search_and_log
     to memoryd_service, memoryd_user, memoryd_admin;
-grant execute on function memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match
+grant execute on function
+    memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match,
+    memoryd.caller_or_401, memoryd.check_memory_type, memoryd.app_agent_id, memoryd.match_words
     to memoryd_service, memoryd_user;
 
 -- The functions of contexts that run with the caller's rights, and anchor_line(), which answers who works for

@@ -86,7 +86,7 @@ async def test_only_who_has_the_token_gets_in_and_only_from_this_machine(address
 
 async def test_a_user_has_a_users_tools(ann: Client) -> None:
     names = [tool.name for tool in (await ann.list_tools()).tools]
-    assert names == ["remember", "recall", "context", "forget", "explain"]
+    assert names == ["remember", "recall", "context", "feedback", "forget", "explain"]
     with pytest.raises(MCPError, match="no such tool"):
         await ann.call_tool("know", {"text": "x"})
 
@@ -101,6 +101,17 @@ async def test_a_user_finds_and_changes_only_what_is_theirs(ann: Client, db: asy
 
     found = await done(ann, "recall", query="zeppelin")
     assert [each["content"] for each in found["results"]] == ["the zeppelin of Ann"]
+    assert await done(ann, "feedback", recall_id=found["recall_id"], useful=True) == {"useful": True}
+    judged = await db.fetchrow(
+        "select user_id, useful from memory_queries where id = $1", uuid.UUID(found["recall_id"])
+    )
+    assert judged is not None
+    assert (judged["user_id"], judged["useful"]) == (ANN, True)
+    of_bobs = await db.fetchval(
+        "insert into memory_queries (agent_id, user_id) values ('helper', $1) returning id", BOB
+    )
+    for other in (of_bobs, uuid.uuid4()):
+        assert "no recall with this id" in await failed(ann, "feedback", recall_id=str(other), useful=True)
     assert "Bob" not in str(await done(ann, "explain", of="recall", text="zeppelin"))
     block = await done(ann, "context", message="paint the zeppelin")
     assert ("Ann" in block, "Bob" in block, "of the agent" in block) == (True, False, False)

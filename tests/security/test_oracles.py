@@ -73,7 +73,8 @@ async def told(connection: asyncpg.Connection, sql: str, key: UUID, *args: objec
 async def test_users_may_not_choose_ids(connection: asyncpg.Connection) -> None:
     assert await column(connection, GRANTED.format("a.attname = 'id'"), "insert") == []
     assert await column(connection, GRANTED.format("a.attname ~ '(^|_)id$'"), "update") == [
-        "agent_memory.session_id"
+        "agent_memory.session_id",
+        "memory_settings.user_id",
     ]
 
 
@@ -261,6 +262,10 @@ async def test_whether_another_user_has_settings_cannot_be_found_out(
     await connection.execute("insert into memory_settings (user_id) values ($1)", ANN)
     sql = f"insert into memory_settings (user_id) values ($1){also}"
     assert len({await told(connection, sql, user) for user in (ANN, uuid4())}) == 1
+    # Nor by giving one's own to them: PostgREST's upsert updates every column that it was given, the key too.
+    await connection.execute("insert into memory_settings (user_id) values ($1)", BOB)
+    given = "update memory_settings set user_id = $1"
+    assert len({await told(connection, given, user) for user in (ANN, uuid4())}) == 1
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "asks_unowned", "association", "check_min_score", "by_source", "check_match", "check_search",
+        "agent_id_fits", "asks_unowned", "association", "check_memory_type",
+        "check_min_score", "by_source", "check_match", "check_search",
         "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "json_fits", "keyword_part",
         "kind_weight", "memory_weight",
         "list_fits", "ms_since", "group_scope", "one_line", "recency", "refuse",
@@ -96,6 +97,13 @@ _CALLERS = ("memoryd.current_caller()", "row('<other>', false, false)", "row('<m
 
 CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "public.agent-memory-read": (
+            "select \"agent-memory-read\"('<words>', null, -1, 1000)",
+            "select \"agent-memory-read\"('<words>', 'task_memory', 0, 1000)",
+        ),
+        "public.agent-memory-write": (
+            "select \"agent-memory-write\"('<words>', 'task_memory') #> '{memory,user_id}'",
+        ),
         "public.build_context": tuple(
             f"select build_context('{agent}', '<words>')" for agent in ("alice", "_shared")
         ),
@@ -142,6 +150,21 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         + tuple(f"select forget(array[{user}]::uuid[], 'settings')" for user in _USERS),
         "public.index_state": ("select * from index_state(<agent_memory>) order by 1, 2",),
         "memoryd.states_of": ("select * from memoryd.states_of('memory', <agent_memory>) order by 1",),
+        "public.last_recall": tuple(
+            f"select last_recall() from (select set_config('memoryd.last_recall', q::text, true) from unnest({one}) q) s"
+            for one in ("<memory_queries>", "array['00000000-0000-0000-0000-0000000000ff']")
+        ),
+        "public.mark_useful": tuple(
+            f"select mark_useful({query}, {useful})::text"
+            for query in (
+                "(<memory_queries>)[1]",
+                "(<memory_queries>)[2]",
+                "(<memory_queries>)[3]",
+                "'00000000-0000-0000-0000-0000000000ff'",
+                "null",
+            )
+            for useful in _YES_NO
+        ),
         "public.load_context": _each("load_context(i.id, 100)", "conversation_sessions"),
         "public.match_memory": (
             "select * from match_memory(<vector>, -1, 100)",
@@ -194,6 +217,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.searched_dimensions": ("select memoryd.searched_dimensions()",),
         "memoryd.comparable": ("select memoryd.comparable(<vector>)::text",),
         "memoryd.anchor_line": ("select memoryd.anchor_line('alice')",),
+        "memoryd.app_agent_id": ("select memoryd.app_agent_id()",),
+        "memoryd.caller_or_401": ("select memoryd.caller_or_401()",),
+        "memoryd.match_words": tuple(
+            f"select * from memoryd.match_words({user}, '<words>', null, -1, 1000)" for user in _USERS
+        ),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),

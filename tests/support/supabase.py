@@ -78,3 +78,39 @@ class Project:
     def user(self, who: UUID) -> AbstractAsyncContextManager[asyncpg.Connection]:
         """A request of an end user."""
         return self.client("authenticated", {"sub": str(who)})
+
+
+_ARGUMENTS = """
+select coalesce(p.proargnames[:p.pronargs], '{}') as names, p.pronargs - p.pronargdefaults as needed, p.proretset as rows,
+       p.prorettype = 'void'::regtype as nothing,
+       array(select format_type(t, null) from unnest(p.proargtypes) t) as types
+from pg_proc p
+where p.pronamespace = 'public'::regnamespace and p.proname = $1
+"""
+
+
+async def rpc(client: asyncpg.Connection, name: str, body: dict[str, Any]) -> Any:
+    """What a POST to /rpc/NAME gives: PostgREST chooses a function by the names in the body, and passes these alone.
+
+    A value of JSON for a function that returns one; a list of rows, as JSON, for one that returns rows.
+    """
+    fitting = [
+        row
+        for row in await client.fetch(_ARGUMENTS, name)
+        if set(body) <= set(row["names"]) and set(row["names"][: row["needed"]]) <= set(body)
+    ]
+    # It refuses with 404 where none fits, and with 300 where more than one does.
+    assert len(fitting) == 1, (name, sorted(body), len(fitting))
+    types = dict(zip(fitting[0]["names"], fitting[0]["types"], strict=False))
+    record = ", ".join(f'"{one}" {types[one]}' for one in body) or '"_" text'
+    given = ", ".join(f'"{one}" := b."{one}"' for one in body)
+    fitted = fitting[0]
+    if fitted["rows"]:
+        shown, alias = "coalesce(json_agg(a), '[]')", "a"
+    else:
+        shown, alias = "null" if fitted["nothing"] else "to_json((array_agg(a.scalar))[1])", "a(scalar)"
+    said = await client.fetchval(
+        f'select {shown} from json_to_record($1::json) as b({record}), lateral public."{name}"({given}) as {alias}',
+        json.dumps(body),
+    )
+    return None if said is None else json.loads(said)

@@ -39,9 +39,33 @@ begin
 end
 $$;
 
+-- Of a retrieval that an end user writes it keeps only their own memories: ids of others' and of none are
+-- dropped alike. So no row of one user names a memory of another, and none that a user has locked by judging
+-- it is in the way of the other's erasure.
+create or replace function memoryd.keep_own_retrieved() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    select coalesce(array_agg(r.id order by r.place)
+                        filter (where r.place <= cardinality(new.retrieved_memory_ids)), '{}'),
+           coalesce(array_agg(r.score order by r.place)
+                        filter (where r.place <= cardinality(new.relevance_scores)), '{}')
+    into new.retrieved_memory_ids, new.relevance_scores
+    from unnest(new.retrieved_memory_ids, new.relevance_scores) with ordinality as r(id, score, place)
+    where exists (select from public.agent_memory m where m.id = r.id and m.user_id = new.user_id);
+    return new;
+end
+$$;
+
+-- With the caller's rights: behind a pooler the connection's last recall may have been somebody else's.
 create or replace function public.last_recall() returns uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
-as $$ select nullif(current_setting('memoryd.last_recall', true), '')::uuid $$;
+as $$
+    select q.id from public.memory_queries q
+    where q.id = nullif(current_setting('memoryd.last_recall', true), '')::uuid
+$$;
 comment on function public.last_recall is
-    'The row of memory_queries that the last recall of this connection has written, for mark_useful().';
+    'The row of memory_queries that the last recall of this connection has written, for mark_useful(); '
+    'null where the caller may not read it.';

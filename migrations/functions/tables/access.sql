@@ -121,8 +121,8 @@ create policy admin_read on public.memory_associations for select to memoryd_adm
         'memory_associations', (select m.user_id from public.agent_memory m where m.id = memory_id)));
 
 -- public.memory_queries
--- Users add retrievals, and do not change them: the service judges them. Whoever could update these rows
--- could lock them, and so delay an erasure.
+-- Users add retrievals, and do not change them but by mark_useful(), which locks rows of their own alone.
+-- Whoever could update these rows could lock them as well by statements of their own.
 grant select, insert, update, delete on public.memory_queries to memoryd_service;
 create policy service on public.memory_queries to memoryd_service using (true) with check (true);
 grant
@@ -381,7 +381,8 @@ create policy service on public.memory_settings to memoryd_service using (true) 
 grant
     select,
     insert (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes),
-    update (memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes)
+    -- The key too, which the policy keeps as it is: PostgREST's upsert sets every column that it was given.
+    update (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes)
     on public.memory_settings to memoryd_user;
 create policy own on public.memory_settings to memoryd_user
     using (user_id = (select memoryd.caller_id()))

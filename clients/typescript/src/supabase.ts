@@ -1,0 +1,36 @@
+// The part of a supabase client that is used here, so that a client of any version and any Database type fits.
+
+export interface Reply {
+  data: unknown;
+  error: { message: string } | null;
+}
+
+export interface Request extends PromiseLike<Reply> {
+  abortSignal(signal: AbortSignal): PromiseLike<Reply>;
+}
+
+export interface Channel {
+  on(type: "broadcast", filter: { event: string }, callback: (message: any) => void): unknown;
+  subscribe(callback: (status: any, error?: Error) => void): unknown;
+}
+
+/** What `createClient()` of @supabase/supabase-js returns. */
+export interface Supabase {
+  rpc(name: any, parameters?: any): any;
+  from(table: any): any;
+  channel(topic: string, options: { config: { private: boolean } }): any;
+  removeChannel(channel: any): Promise<unknown>;
+  realtime?: { setAuth(): Promise<unknown> };
+  auth: {
+    getSession(): Promise<{ data: { session: { user: { id: string } } | null }; error: Error | null }>;
+  };
+}
+
+/** The data of an answer; throws its error, or the reason of a signal that ended it. */
+export async function answer(request: Request, signal?: AbortSignal): Promise<unknown> {
+  signal?.throwIfAborted();
+  const { data, error } = await (signal ? request.abortSignal(signal) : request);
+  signal?.throwIfAborted();
+  if (error) throw error;
+  return data;
+}

@@ -1,0 +1,153 @@
+// What is remembered, by type, and what the functions take and give.
+
+/** Brand voice, messaging, guidelines. */
+export interface BrandMemoryMetadata {
+  brand_name?: string;
+  industry?: string;
+  target_audience?: string;
+  tone?: string[];
+  keywords?: string[];
+  competitors?: string[];
+  source?: "user_input" | "agent_inferred" | "uploaded_doc";
+}
+
+/** Preferred formats, actors, music, tone. */
+export interface UserPreferencesMetadata {
+  preference_type: "video_format" | "actor" | "music" | "tone" | "platform";
+  /** How certain it is. */
+  confidence_score: number;
+  last_updated: string;
+  source?: "explicit_choice" | "inferred_from_usage";
+}
+
+/** What competitors do, and what works for them. */
+export interface CompetitiveMemoryMetadata {
+  competitor_name?: string;
+  platform?: "meta" | "tiktok" | "youtube";
+  ad_id?: string;
+  performance_metrics?: { engagement_rate?: number; view_count?: number; share_count?: number };
+  date_captured?: string;
+  hook_type?: string;
+  cta_type?: string;
+}
+
+/** Past runs of agents, decisions, outcomes. Kept for 90 days, unless settings say otherwise. */
+export interface TaskMemoryMetadata {
+  session_id: string;
+  task_type: "full_agent_run" | "research_only" | "script_generation" | "video_generation";
+  outcome: "success" | "partial_success" | "failure";
+  user_feedback?: "positive" | "neutral" | "negative";
+  decisions_made?: string[];
+  tools_used?: string[];
+}
+
+/** How videos did, and what tests showed. */
+export interface PerformanceMemoryMetadata {
+  video_id: string;
+  platform?: string;
+  metrics?: { views?: number; engagement_rate?: number; conversion_rate?: number; ctr?: number };
+  campaign_context?: string;
+  what_worked?: string;
+  what_didnt_work?: string;
+}
+
+/** The metadata of each type of memory. An application may add fields: `declare module "memoryd-client"`. */
+export interface MetadataByType {
+  brand_memory: BrandMemoryMetadata;
+  user_preferences: UserPreferencesMetadata;
+  competitive_memory: CompetitiveMemoryMetadata;
+  task_memory: TaskMemoryMetadata;
+  performance_memory: PerformanceMemoryMetadata;
+}
+
+export type MemoryType = keyof MetadataByType;
+
+/** A memory that was found. Times are ISO 8601. */
+export interface MemoryResult<T extends MemoryType = MemoryType> {
+  id: string;
+  content: string;
+  /** -1 to 1. */
+  similarity: number;
+  /** As it was written: null and other shapes are possible if other programs write memories. */
+  metadata: Partial<MetadataByType[T]>;
+  created_at: string;
+}
+
+/** A memory that was written. Times are ISO 8601. */
+export interface Memory<T extends MemoryType = MemoryType> {
+  id: string;
+  user_id: string;
+  memory_type: T;
+  content: string;
+  metadata: Partial<MetadataByType[T]>;
+  created_at: string;
+  updated_at: string;
+  /** Null: never. */
+  expires_at: string | null;
+}
+
+/** A row that recall() found: of any source. */
+export interface Recalled {
+  source: "memory" | "conversation" | "document" | "knowledge" | "insight";
+  id: string;
+  content: string;
+  score: number;
+  similarity: number | null;
+  metadata: Record<string, unknown> | null;
+  created_at: string;
+}
+
+export interface Cancellable {
+  /** Ends the request; the promise is rejected with the signal's reason. */
+  signal?: AbortSignal;
+}
+
+export interface ReadOptions extends Cancellable {
+  /** Nothing less similar than this, -1 to 1; 0.7 unless given. */
+  match_threshold?: number;
+  /** At most so many; 5 unless given. */
+  match_count?: number;
+}
+
+export interface WriteOptions extends Cancellable {
+  /** When it is to be forgotten. */
+  expires_at?: Date | string;
+}
+
+export interface RecallOptions extends Cancellable {
+  /** At most so many; 10 unless given. */
+  match_count?: number;
+  /** What is searched; everything unless given. */
+  sources?: Recalled["source"][];
+  /** What the metadata must contain. */
+  filter?: Record<string, unknown>;
+}
+
+/** What forget() deletes by id. */
+export type ForgetSource = "memory" | "message" | "session" | "document" | "chunk";
+
+/** A user's settings; null is what the service has decided. */
+export interface MemorySettings {
+  /** False: nothing is remembered, and nothing is found. */
+  memory_enabled: boolean;
+  memory_ttl_hours: number | null;
+  task_memory_ttl_hours: number | null;
+  conversation_retention_minutes: number | null;
+}
+
+/** Everything about a user, as `memoryd import` takes it. */
+export interface MemoryExport {
+  format: "memoryd-export";
+  version: number;
+  user_id: string;
+  exported_at: string;
+  tables: Record<string, Record<string, unknown>[]>;
+}
+
+/** Memories changed: read again what you show. */
+export interface MemoryUpdate {
+  /** Null: of no type. */
+  memory_type: MemoryType | null;
+  operation: "INSERT" | "UPDATE" | "DELETE";
+  user_id?: string;
+}

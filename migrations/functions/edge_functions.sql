@@ -1,0 +1,159 @@
+-- What an application's edge functions did: agent-memory-read and agent-memory-write, with the bodies that
+-- these took and the answers that they gave, for the caller alone (docs/supabase.md). Both run with the
+-- caller's rights. Of errors the gateway makes HTTP: an error of code PT401 is status 401.
+
+-- Whose memory it is: the caller's own. Without a user it is refused as the edge functions refused it.
+create or replace function memoryd.caller_or_401() returns uuid
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    caller constant uuid := memoryd.caller_id();
+begin
+    if caller is null then
+        raise exception 'Unauthorized'
+            using errcode = 'PT401', hint = 'Sign in: the token must name a user (sub).';
+    end if;
+    return caller;
+end
+$$;
+
+-- Refuses a type of memory that there is not. Null is one only where p_any.
+create or replace function memoryd.check_memory_type(p_type text, p_any boolean) returns void
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if (p_type is null and not p_any)
+       or p_type not in ('brand_memory', 'user_preferences', 'competitive_memory', 'task_memory',
+                         'performance_memory') then
+        raise exception 'unknown memory_type %', coalesce(quote_literal(left(p_type, 100)), 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Types: brand_memory, user_preferences, competitive_memory, task_memory, '
+                         'performance_memory' || case when p_any then '; or null for all.' else '.' end;
+    end if;
+end
+$$;
+
+-- Which agent's memories are those that an application writes by agent-memory-write.
+create or replace function memoryd.app_agent_id() returns text
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce((select s.value #>> '{}' from memoryd.settings s where s.key = 'app_agent_id'), 'app')
+$$;
+
+-- A user's memories that have words of a question. similarity: the part of the question's keywords that a
+-- memory has, from 0 to 1.
+create or replace function memoryd.match_words(
+    p_user uuid, p_query text, p_type text, p_threshold double precision, p_count integer)
+returns table (id uuid, content text, similarity double precision, metadata jsonb, created_at timestamptz)
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    began constant timestamptz := clock_timestamp();
+    number bigint;
+begin
+    return query
+    select m.id, m.content, s.relevance, m.metadata, m.created_at
+    from memoryd.search_in_context(
+        null, p_query, null, p_user, null, greatest(100, p_count), '{memory}',
+        case when p_type is null then '{}' else jsonb_build_object('memory_type', p_type) end) s
+    join public.agent_memory m on m.id = s.id
+    where s.relevance > p_threshold
+    order by s.relevance desc, m.created_at desc, m.id
+    limit p_count;
+    get diagnostics number = row_count;
+    perform memoryd.note_read(p_user, null, 'match_memory', number::integer, memoryd.ms_since(began));
+end
+$$;
+
+create or replace function public."agent-memory-read"(
+    query text,
+    memory_type text default null,
+    match_threshold double precision default 0.7,
+    match_count integer default 5
+) returns jsonb
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    whose constant uuid := memoryd.caller_or_401();
+    found jsonb;
+begin
+    if coalesce(query, '') !~ '\S' then
+        raise exception 'query is %', case when query is null then 'null' else 'blank' end
+            using errcode = 'invalid_parameter_value', hint = 'Say what to look for.';
+    end if;
+    perform memoryd.check_memory_type(memory_type, true);
+    if match_threshold is null or not match_threshold between -1 and 1 then
+        raise exception 'match_threshold is %', coalesce(match_threshold::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give a similarity from -1 to 1, or leave it out for 0.7.';
+    end if;
+    if match_count is null or not match_count between 0 and 1000 then
+        raise exception 'match_count is %', coalesce(match_count::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give how many results you want, from 0 to 1000, or leave it out for 5.';
+    end if;
+    if memoryd.embed('') is not null then
+        select jsonb_agg(to_jsonb(r)) into found
+        from public.match_memory(
+            query => query, match_threshold => match_threshold, match_count => match_count,
+            memory_type => memory_type, filter_user_id => whose) r;
+    else
+        select jsonb_agg(to_jsonb(r)) into found
+        from memoryd.match_words(whose, query, memory_type, match_threshold, match_count) r;
+    end if;
+    return jsonb_build_object('results', coalesce(found, '[]'));
+end
+$$;
+comment on function public."agent-memory-read" is
+    'The caller''s memories that are near to a question, as {"results": [{id, content, similarity, metadata, '
+    'created_at}]}.';
+
+create or replace function public."agent-memory-write"(
+    content text,
+    memory_type text,
+    metadata jsonb default '{}',
+    expires_at timestamptz default null
+) returns jsonb
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    whose constant uuid := memoryd.caller_or_401();
+    stored public.agent_memory;
+begin
+    if content is null then
+        raise exception 'content is null'
+            using errcode = 'null_value_not_allowed', hint = 'Say what is to be remembered.';
+    end if;
+    perform memoryd.check_memory_type(memory_type, false);
+    if jsonb_typeof(metadata) not in ('object', 'null') then
+        raise exception 'metadata is of type %', jsonb_typeof(metadata)
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give an object, such as {"source": "user_input"}, or leave it out.';
+    end if;
+    if expires_at <= now() or expires_at > '9999-12-30 00:00+00' then
+        raise exception 'expires_at is %', expires_at
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give a time to come, before the year 10000, or leave it out.';
+    end if;
+    insert into public.agent_memory as m (agent_id, user_id, memory_type, content, metadata, expires_at)
+    values (memoryd.app_agent_id(), whose, memory_type, content, coalesce(nullif(metadata, 'null'), '{}'),
+            expires_at)
+    returning m.* into stored;
+    -- Nothing is stored of a user who has switched memory off.
+    return jsonb_build_object('memory', case when stored.id is not null then jsonb_build_object(
+        'id', stored.id, 'user_id', stored.user_id, 'memory_type', stored.memory_type,
+        'content', stored.content, 'metadata', stored.metadata, 'created_at', stored.created_at,
+        'updated_at', stored.updated_at, 'expires_at', stored.expires_at) end);
+end
+$$;
+comment on function public."agent-memory-write" is
+    'Remembers something of the caller, and returns it as {"memory": {id, user_id, memory_type, content, '
+    'metadata, created_at, updated_at, expires_at}}; null where they have switched memory off.';

@@ -1,0 +1,106 @@
+"""The TypeScript client, tested by its own tests: with the real supabase-js and the real React, over HTTP, on a real database.
+
+clients/typescript/test has the tests. They run on Node 20.14 or newer, with packages from npm; without those they are skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.support.postgrest_server import PostgrestServer
+from tests.support.postgrest_tokens import token
+from tests.support.repository import ROOT
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+
+INSTALL = (
+    "install",
+    "--no-audit",
+    "--no-fund",
+    "--no-package-lock",
+    "--prefer-offline",
+    "--loglevel=error",
+    "--fetch-retries=1",
+    "--fetch-retry-mintimeout=1000",
+    "--fetch-retry-maxtimeout=5000",
+)
+NODE = (20, 14)
+"""The first that ends with its tests, whatever supabase-js keeps open."""
+INSTALL_SECONDS, TEST_SECONDS = 240.0, 240.0
+
+
+@pytest.fixture(scope="module")
+def npm() -> str:
+    """The program."""
+    found = shutil.which("npm")
+    if found is None or shutil.which("node") is None:
+        pytest.skip("node and npm are not installed: the TypeScript client is not tested")
+    return found
+
+
+async def run(folder: Path, *command: str, seconds: float, **environment: str) -> tuple[int, str]:
+    """The exit code and what was written."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=os.environ | environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), seconds)
+    except TimeoutError:
+        os.killpg(process.pid, 9)
+        await process.wait()
+        raise
+    assert process.returncode is not None
+    return process.returncode, said.decode("utf-8", "replace")
+
+
+@pytest.fixture
+async def package(npm: str, tmp_path: Path) -> Path:
+    """A copy of the package with what it needs; in the checkout nothing is installed."""
+    folder = tmp_path / "typescript"
+    made = shutil.ignore_patterns("node_modules", "dist", "build", "examples")
+    shutil.copytree(ROOT / "clients/typescript", folder, ignore=made)
+    _, version = await run(folder, "node", "--version", seconds=60)
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < NODE:
+        pytest.skip(f"the tests of the TypeScript client need Node 20.14 or newer; this is {version.strip()}")
+    try:
+        code, said = await run(folder, npm, *INSTALL, seconds=INSTALL_SECONDS)
+    except TimeoutError:
+        pytest.skip("npm could not install the packages that the TypeScript client is tested with: no answer")
+    if code:
+        why = re.search(r"code (E\w+)", said)
+        assert why is None or why[1] not in ("EJSONPARSE", "ERESOLVE", "EINVALIDPACKAGENAME"), said
+        pytest.skip(
+            f"npm could not install the packages that the TypeScript client is tested with: {why and why[1]}"
+        )
+    return folder
+
+
+async def test_the_client_reads_writes_and_hears(npm: str, package: Path, postgrest: PostgrestServer) -> None:
+    users: dict[str, UUID] = {name: uuid4() for name in ("ann", "bob", "cat", "dan")}
+    given = {
+        "url": postgrest.base_url,
+        "anonKey": token("anon"),
+        "users": {
+            name: {"id": str(one), "token": token("authenticated", one)} for name, one in users.items()
+        },
+        "expired": token("authenticated", users["ann"], lives=-3600),
+    }
+    code, said = await run(package, npm, "test", seconds=TEST_SECONDS, MEMORYD_TEST=json.dumps(given))
+    assert code == 0, said
+    # The runner says how many it has run: an empty run is no success.
+    assert (ran := re.search(r"^. pass (\d+)$", said, re.MULTILINE)), said
+    assert int(ran[1]) >= 13, said
