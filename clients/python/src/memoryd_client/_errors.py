@@ -190,7 +190,7 @@ def _refused(error: asyncpg.PostgresError, payload: Sequence[str]) -> MemorydErr
         )
     if "set role" in words:
         hint = "Grant it to the login of the URL, or take other `rights`."
-    said = f"{words[:1].upper()}{words[1:]}." if words else f"The database refused this ({state})."
+    said = f"{words}." if words else f"The database refused this ({state})."
     return (NotFound if state == "P0002" else Refused)(said, sqlstate=state, hint=hint)
 
 

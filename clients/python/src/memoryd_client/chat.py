@@ -95,6 +95,10 @@ class ChatMemory:
         First what is remembered of other conversations, if anything fits: `count` pieces at most, none below `min_score`.
         Then the latest messages of this one, oldest first; the last is `text`.
         """
+        if self._who.rights == "service" and self._who.user is None and self._who.agent is None:
+            raise Refused(
+                "This would search what is remembered of everybody.", hint="Give ChatMemory a user."
+            )
         key = id_of(session)
         call = recall_call(text, self._who, exclude_session=key, around=2, min_score=min_score, count=count)
         rows = columns([{"role": "user", "content": text, "speaker": speaker}])

@@ -43,6 +43,8 @@ COMPLETE = "select complete_command($1, $2, $3)"
 LONGEST_OUTPUT = 250_000_000
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 FOREVER = float("inf")
+LAST_SECONDS = 5.0
+"""For writing the outcomes of what was cancelled."""
 
 log = logging.getLogger("memoryd_client")
 
@@ -73,7 +75,9 @@ class Executor:
         self._poll_seconds = poll_seconds
         self._database, self._owned = shared(database)
         self._threads = ThreadPoolExecutor(self._parallel, thread_name_prefix="memoryd-handler")
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[
+            asyncio.Task[None], asyncio.Task[tuple[str, int]]
+        ] = {}  # with what the handler does
         self._woken = asyncio.Event()
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -119,7 +123,11 @@ class Executor:
         claiming, *others = self._tasks
         await asyncio.wait([claiming])
         if self._running:
-            await asyncio.wait(self._running, timeout=timeout)
+            await asyncio.wait(list(self._running), timeout=timeout)
+        if self._running:
+            for handled in self._running.values():
+                handled.cancel()
+            await asyncio.wait(list(self._running), timeout=LAST_SECONDS)  # their outcomes are written
         for task in [*self._running, *others]:
             task.cancel()
         await asyncio.gather(*self._running, *others, return_exceptions=True)
@@ -147,12 +155,13 @@ class Executor:
             if command is None:
                 await self._rest(self._poll_seconds)
                 continue
-            task = asyncio.create_task(self._execute(command))
-            self._running.add(task)
+            handled = asyncio.create_task(self._handled(command))
+            task = asyncio.create_task(self._execute(command, handled))
+            self._running[task] = handled
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        del self._running[task]
         self._woken.set()
 
     async def _rest(self, seconds: float) -> None:
@@ -187,10 +196,9 @@ class Executor:
                 raise
         return None  # the agent is not known yet: it is from its first command on
 
-    async def _execute(self, command: Command) -> None:
-        work = asyncio.ensure_future(self._handled(command))
+    async def _execute(self, command: Command, handled: asyncio.Task[tuple[str, int]]) -> None:
         try:
-            output, exit_code = await work
+            output, exit_code = await handled
         except asyncio.CancelledError:
             output, exit_code = "The executor was stopped before this was done.", 1
         await self._complete(command.id, output, exit_code)

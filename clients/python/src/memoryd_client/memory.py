@@ -203,7 +203,11 @@ class Memory:
             await connection.execute(JUDGE, key, useful)
             return True
 
-        if not await self._database.read(self._who, work):
+        try:
+            judged = await self._database.read(self._who, work)
+        except NotFound:
+            judged = False
+        if not judged:
             raise NotFound("There is no such recall.", hint="Give what recall returned.")
 
     async def forget(self, ids: Iterable[UUID | str] | UUID | str) -> int:
