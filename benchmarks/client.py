@@ -4,8 +4,9 @@
     python -m benchmarks.client --install --python python3.10
 
 Without --install: `remember`, then `recall` until it brings that memory (at once, by its words), and until `wait_indexed`
-returns; among --memories, over one connection each. With --install: the wheel is built, and installed with asyncpg into new
-virtual environments of --python, with an empty cache of pip and with a filled one. That needs a package index.
+returns; among --memories, each after the last one is indexed, in turns with the same insert and recall in SQL. With
+--install: the wheel is built, and installed with asyncpg into new virtual environments of --python, with an empty cache of
+pip and with a filled one. That needs a package index.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from memoryd_client import Database, Memory  # noqa: E402 - it is not installed 
 MEMORIES = (
     "insert into agent_memory (agent_id, kind, content) select 'alice', 'note', t from unnest($1::text[]) t"
 )
+REMEMBER = "insert into agent_memory (agent_id, kind, content) values ('alice', 'fact', $1)"
+RECALL = "select * from recall_with('{}', $1, agent_id => 'alice', match_count => 3)"
 IDLE = "select not exists (select from memoryd.jobs)"
 WARM = 20
 """Samples that are not counted: they pay for what is made once."""
@@ -43,8 +46,10 @@ async def measure(url: str, memories: int, samples: int) -> dict[str, object]:
     stored: list[float] = []
     found: list[float] = []
     indexed: list[float] = []
+    in_sql: list[float] = []
     async with daemon(url), Database(url) as through:
         connection = await asyncpg.connect(url)
+        plain = await asyncpg.connect(url, server_settings={"jit": "off", "role": "memoryd_service"})
         await connection.execute(MEMORIES, [text(12) for _ in range(memories)])
         await wait_for(connection, IDLE, pause=0.05)
         await connection.execute("analyze")
@@ -64,11 +69,20 @@ async def measure(url: str, memories: int, samples: int) -> dict[str, object]:
                 found.append(there - began)
                 indexed.append(ended - began)
             await wait_for(connection, IDLE)
+            content = f"{text(12)} sign{number:05}"
+            began = time.perf_counter()
+            await plain.execute(REMEMBER, content)
+            assert content in [r["content"] for r in await plain.fetch(RECALL, f"sign{number:05}")]
+            if number >= WARM:
+                in_sql.append(time.perf_counter() - began)
+            await wait_for(connection, IDLE)
+        await plain.close()
         await connection.close()
     return {
         "memories": memories,
         "samples": samples,
         **{f"remember_{k}": v for k, v in percentiles(stored).items()},
+        **{f"sql_found_{k}": v for k, v in percentiles(in_sql).items()},
         **{f"found_{k}": v for k, v in percentiles(found).items()},
         **{f"indexed_{k}": v for k, v in percentiles(indexed).items()},
     }
@@ -102,30 +116,30 @@ def install(python: str) -> dict[str, object]:
         subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", name, str(CLIENT)], check=True)
         built = time.perf_counter() - began
         [wheel] = folder.glob("*.whl")
-        seconds: dict[str, float] = {}
-        for what in ("cold", "warm"):
-            environment = folder / what
-            subprocess.run([python, "-m", "venv", str(environment)], check=True)
-            before = _bytes(environment)
-            began = time.perf_counter()
-            subprocess.run(
-                [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet",
-                 "install", str(wheel)],
-                check=True,
-                env=os.environ | {"PIP_CACHE_DIR": str(folder / "cache")},
-            )  # fmt: skip
-            seconds[what] = round(time.perf_counter() - began, 2)
-            total = _bytes(environment) - before
+        cold, _ = _installed(python, wheel, folder / "cold")
+        warm, environment = _installed(python, wheel, folder / "warm")
         [packages] = environment.glob("lib/python*/site-packages")
-        sizes = {package: _bytes(packages / package) for package in ("memoryd_client", "asyncpg")}
         return {
             "build_s": round(built, 2),
             "wheel_kb": round(wheel.stat().st_size / 1000, 1),
-            "install_cold_s": seconds["cold"],
-            "install_warm_s": seconds["warm"],
-            "installed_mb": round(total / 1e6, 1),
-            **{f"{package}_mb": round(size / 1e6, 2) for package, size in sizes.items()},
+            "install_cold_s": cold,
+            "install_warm_s": warm,
+            "asyncpg_mb": round(_bytes(packages / "asyncpg") / 1e6, 2),
+            "memoryd_client_mb": round(_bytes(packages / "memoryd_client") / 1e6, 2),
         }
+
+
+def _installed(python: str, wheel: Path, environment: Path) -> tuple[float, Path]:
+    """Installs into a new environment, with a cache beside it; seconds of pip."""
+    subprocess.run([python, "-m", "venv", str(environment)], check=True)
+    pip = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    began = time.perf_counter()
+    subprocess.run(
+        [*pip, "install", str(wheel)],
+        check=True,
+        env=os.environ | {"PIP_CACHE_DIR": str(environment.parent / "cache")},
+    )
+    return round(time.perf_counter() - began, 2), environment
 
 
 def _bytes(folder: Path) -> int:
