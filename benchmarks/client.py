@@ -132,7 +132,7 @@ def install(python: str) -> dict[str, object]:
 def _installed(python: str, wheel: Path, environment: Path) -> tuple[float, Path]:
     """Installs into a new environment, with a cache beside it; seconds of pip."""
     subprocess.run([python, "-m", "venv", str(environment)], check=True)
-    pip = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
     began = time.perf_counter()
     subprocess.run(
         [*pip, "install", str(wheel)],

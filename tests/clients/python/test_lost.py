@@ -153,6 +153,9 @@ async def test_a_call_that_takes_too_long_ends_and_changes_nothing(
             await owner.execute("select 1 from agent_memory where id = $1 for update", stored.id)
             with pytest.raises(TimedOut, match=r"did not answer within 0.3 seconds; nothing was changed"):
                 await memory.forget(stored.id)
+            both = [asyncio.create_task(memory.forget(stored.id)) for _ in range(2)]
+            said = sorted(str(e) for e in await asyncio.gather(*both, return_exceptions=True))
+        assert said[0].startswith("All 1 connections were in use for 0.3 seconds; nothing was changed."), said
         assert await memory.forget(stored.id) == 1
 
 

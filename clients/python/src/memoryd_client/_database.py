@@ -18,9 +18,11 @@ from uuid import UUID
 import asyncpg
 
 from memoryd_client._errors import (
+    TIMEOUTS,
     MemorydError,
     OutcomeUnknown,
     Refused,
+    TimedOut,
     Unavailable,
     is_lost,
     may_pass,
@@ -192,6 +194,8 @@ class Database:
             if attempt.stage != "done":
                 lost = is_lost(error)
                 attempt.failure = told(error, payload, seconds=self.time_limit)
+                if isinstance(error, TIMEOUTS) and pool is not None and attempt.stage == "entering":
+                    attempt.failure = self._late(pool)
                 attempt.again = may_pass(error) or (
                     lost and attempt.stage != "committing" and isinstance(attempt.failure, Unavailable)
                 )
@@ -202,6 +206,17 @@ class Database:
                     with suppress(Exception):
                         await pool.expire_connections()
         return attempt
+
+    def _late(self, pool: Pool) -> TimedOut:
+        if pool.get_size() == self._size and not pool.get_idle_size():
+            return TimedOut(
+                f"All {self._size} connections were in use for {self.time_limit:g} seconds; nothing was changed.",
+                hint="Give Database a greater size.",
+            )
+        return TimedOut(
+            f"The database let nobody in within {self.time_limit:g} seconds; nothing was changed.",
+            hint="Check the URL and the server.",
+        )
 
     async def _settled(self, who: Identity, written: Written[Any], seconds: float) -> bool:
         """Whether a transaction was committed whose commit was not answered. Raises OutcomeUnknown."""

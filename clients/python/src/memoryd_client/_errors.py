@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memoryd_client._types import IndexState
 
 SHOWN_IDS = 5
+SHORTEST_QUOTE = 4
 
 
 class MemorydError(Exception):
@@ -121,8 +122,8 @@ def is_lost(error: BaseException) -> bool:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same statement may succeed at once: a deadlock, or a conflict with another transaction."""
-    return isinstance(error, asyncpg.TransactionRollbackError)
+    """Whether the same statement may succeed at once: a deadlock, a conflict, a plan from before an upgrade."""
+    return isinstance(error, asyncpg.TransactionRollbackError | asyncpg.InvalidCachedStatementError)
 
 
 def told(error: BaseException, payload: Sequence[str], *, seconds: float) -> MemorydError:
@@ -181,7 +182,8 @@ def _refused(error: asyncpg.PostgresError, payload: Sequence[str]) -> MemorydErr
         )
     # The words and the hint only: the detail, the context and the query quote rows.
     words = _unquoted(str(error.args[0]), payload) if state in TELLING and error.args else ""
-    hint = _unquoted(str(error.hint), payload) if state in TELLING and getattr(error, "hint", None) else None
+    told_hint = getattr(error, "hint", None) if state in TELLING else None
+    hint = _unquoted(str(told_hint), payload) or None if told_hint else None
     if state == "25006":
         return Unavailable(
             "This server only reads; nothing was changed.",
@@ -195,10 +197,16 @@ def _refused(error: asyncpg.PostgresError, payload: Sequence[str]) -> MemorydErr
 
 
 def _unquoted(text: str, payload: Sequence[str]) -> str:
-    """Without quotations of what was given."""
+    """The text without what was given; empty if three words of it in a row were given."""
+    given = [each.strip() for each in payload if each.strip()]
+    for each in given:
+        if len(each) >= SHORTEST_QUOTE:
+            text = text.replace(each, "...")
 
     def kept(found: re.Match[str]) -> str:
         inside = found[0][1:-1]
-        return "'...'" if inside and any(inside in given for given in payload) else found[0]
+        return "'...'" if inside and any(inside in each for each in given) else found[0]
 
-    return re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"", kept, text)
+    text = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"", kept, text)
+    phrases = re.findall(r"(?<!\S)(?=(\S+\s+\S+\s+\S+))", text)
+    return "" if any(phrase in each for phrase in phrases for each in given) else text

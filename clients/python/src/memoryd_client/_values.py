@@ -151,3 +151,8 @@ def options(**given: object) -> str:
     """The options of recall_with() and build_context_with() as JSON, without those that are None."""
     left = {name: value for name, value in given.items() if value is not None}
     return json.dumps({n: v.isoformat() if isinstance(v, datetime) else v for n, v in left.items()})
+
+
+def strings(given: Iterable[object]) -> list[str]:
+    """Those of the arguments of a statement that are texts."""
+    return [each for each in given if isinstance(each, str)]

@@ -115,7 +115,7 @@ class ChatMemory:
                 said.insert(0, {"role": "system", "content": REMEMBERED.format(pieces)})
             return Written(said, stored.transaction, stored.proof, stored.arguments, stored.ids)
 
-        return await self._database.write(self._who, work, payload=[text, speaker or ""])
+        return await self._database.write(self._who, work, payload=[*values.strings(call), speaker or ""])
 
     async def add_user_message(
         self,
@@ -153,10 +153,10 @@ class ChatMemory:
         key, rows = id_of(session), columns(messages)
         if not messages:
             return []
-        payload = [str(each.get("content")) for each in messages]
-        payload += [each["speaker"] for each in messages if each.get("speaker")]
         return await self._database.write(
-            self._who, lambda connection: added(connection, self._who, key, rows), payload=payload
+            self._who,
+            lambda connection: added(connection, self._who, key, rows),
+            payload=values.strings(value for column in rows[1:] for value in column),
         )
 
     def ai_message(self, session: UUID | str, *, metadata: Mapping[str, Any] | None = None) -> AiMessage:

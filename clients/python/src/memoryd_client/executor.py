@@ -22,6 +22,7 @@ from memoryd_client._database import Database, Written, shared
 from memoryd_client._errors import MemorydError, NotFound, OutcomeUnknown, Refused, TimedOut, Unavailable
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
+from memoryd_client._outcomes import failure, outcome
 from memoryd_client._types import Command
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ CLAIMED = (
 )
 COMPLETE = "select complete_command($1, $2, $3)"
 
-LONGEST_OUTPUT = 250_000_000
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 FOREVER = float("inf")
 LAST_SECONDS = 5.0
@@ -74,7 +74,7 @@ class Executor:
         self._parallel = values.number("parallel", parallel, 1, 1000)
         self._poll_seconds = poll_seconds
         self._database, self._owned = shared(database)
-        self._threads = ThreadPoolExecutor(self._parallel, thread_name_prefix="memoryd-handler")
+        self._threads: ThreadPoolExecutor | None = None
         self._running: dict[
             asyncio.Task[None], asyncio.Task[tuple[str, int]]
         ] = {}  # with what the handler does
@@ -83,6 +83,10 @@ class Executor:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Executor:
+        if self._tasks:
+            raise Refused("This executor runs already.")
+        self._stopping = False
+        self._threads = ThreadPoolExecutor(self._parallel, thread_name_prefix="memoryd-handler")
         self._tasks = [asyncio.create_task(self._claim_all())]
         if not self._database.transaction_pooler:
             self._tasks.append(asyncio.create_task(self._listen()))
@@ -120,22 +124,27 @@ class Executor:
         self.stop_soon()
         if not self._tasks:
             return
+        loop = asyncio.get_running_loop()
+        until = None if timeout is None else loop.time() + timeout
         claiming, *others = self._tasks
-        await asyncio.wait([claiming])
+        await asyncio.wait([claiming], timeout=timeout)
+        claiming.cancel()  # if the database is away
         if self._running:
-            await asyncio.wait(list(self._running), timeout=timeout)
+            await asyncio.wait(list(self._running), timeout=until and max(0.0, until - loop.time()))
         if self._running:
             for handled in self._running.values():
                 handled.cancel()
             await asyncio.wait(list(self._running), timeout=LAST_SECONDS)  # their outcomes are written
         for task in [*self._running, *others]:
             task.cancel()
-        await asyncio.gather(*self._running, *others, return_exceptions=True)
+        await asyncio.gather(*self._running, *others, claiming, return_exceptions=True)
         self._tasks = []
-        self._threads.shutdown(wait=False)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
         if self._owned:
             await self._database.close()
-        claiming.result()
+        if not claiming.cancelled():
+            claiming.result()
 
     async def _claim_all(self) -> None:
         pause = FIRST_PAUSE
@@ -217,8 +226,8 @@ class Executor:
                 if inspect.isawaitable(returned):
                     returned = await returned
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the command failed, the executor did not
-            return _words(error), 1
-        return _outcome(returned)
+            return failure(error), 1
+        return outcome(returned)
 
     async def _complete(self, command: UUID, output: str, exit_code: int) -> None:
         """Writes an outcome. The work is done: it is tried until the row says so, or is gone."""
@@ -267,29 +276,3 @@ class Executor:
         with suppress(ValueError, AttributeError):
             if json.loads(payload).get("agent_id") == self._who.agent:
                 self._woken.set()
-
-
-def _words(error: BaseException) -> str:
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - an exception that cannot say what it is
-        said = ""
-    return values.storable(f"{type(error).__name__}: {said}" if said else type(error).__name__)
-
-
-def _outcome(returned: Any) -> tuple[str, int]:
-    output, exit_code = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 0)
-    output = "" if output is None else output
-    if (
-        not isinstance(output, str)
-        or not isinstance(exit_code, int)
-        or not -(2**31) <= int(exit_code) < 2**31
-    ):
-        return (
-            f"TypeError: the handler returned {type(returned).__name__}, not a text or (text, exit code)",
-            1,
-        )
-    output = values.storable(output)
-    if len(output) > LONGEST_OUTPUT:
-        return f"ValueError: the output has {len(output):,} characters, more than {LONGEST_OUTPUT:,}", 1
-    return output, int(exit_code)

@@ -121,7 +121,7 @@ class Memory:
             stored = Remembered(id_of(row["id"]), row["expires_at"])
             return Written(stored, row["transaction"], STORED, [stored.id], [stored.id])
 
-        stored = await self._database.write(self._who, work, payload=[text])
+        stored = await self._database.write(self._who, work, payload=values.strings(arguments[3:]))
         if stored is None:
             raise Refused(OFF)
         return stored
@@ -165,7 +165,7 @@ class Memory:
             exclude_last=exclude_last,
             context=context,
         )
-        return await self._database.read(self._who, lambda c: recalled(c, call), payload=[query])
+        return await self._database.read(self._who, lambda c: recalled(c, call), payload=values.strings(call))
 
     async def context(
         self,
@@ -186,7 +186,7 @@ class Memory:
         async def work(connection: Connection) -> str:
             return await connection.fetchval(CONTEXT, *arguments) or ""
 
-        return await self._database.read(self._who, work, payload=[message])
+        return await self._database.read(self._who, work, payload=[options, message])
 
     async def feedback(self, recall: Recall | UUID | str, useful: bool = True) -> None:
         """Says whether a recall helped. Raises NotFound for one that is not this identity's."""
