@@ -279,13 +279,6 @@ class Database:
         )
 
 
-def shared(database: Database | str | None) -> tuple[Database, bool]:
-    """A Database, and whether it was made here, from a URL, and is to be closed here."""
-    if isinstance(database, Database):
-        return database, False
-    return Database(database), True
-
-
 def _value(attempt: _Attempt[T]) -> T:
     if attempt.failure is not None:
         raise attempt.failure

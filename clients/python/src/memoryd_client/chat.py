@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from memoryd_client import _values as values
-from memoryd_client._database import Database, Written, shared
+from memoryd_client._connected import Connected
+from memoryd_client._database import Database, Written
 from memoryd_client._errors import Refused
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -49,7 +50,7 @@ REMEMBERED = (
 )
 
 
-class ChatMemory:
+class ChatMemory(Connected):
     """The conversations of a chatbot, with `user` those of one user.
 
     A session is a UUID, or a name such as "telegram:42" (see `id_of`), which has to be unique among all users. The service
@@ -66,19 +67,7 @@ class ChatMemory:
         rights: Rights = "service",
         org: UUID | str | None = None,
     ) -> None:
-        self._who = identity(rights, agent, user, org)
-        self._database, self._owned = shared(database)
-
-    async def __aenter__(self) -> ChatMemory:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Closes the connections, if they were opened here."""
-        if self._owned:
-            await self._database.close()
+        super().__init__(database, identity(rights, agent, user, org))
 
     async def prompt(
         self,

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from memoryd_client import _values as values
-from memoryd_client._database import Database, Written, shared
+from memoryd_client._connected import Connected
+from memoryd_client._database import Database, Written
 from memoryd_client._errors import MemorydError, NotFound, OutcomeUnknown, Refused, TimedOut, Unavailable
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -49,7 +50,7 @@ LAST_SECONDS = 5.0
 log = logging.getLogger("memoryd_client")
 
 
-class Executor:
+class Executor(Connected):
     """Runs an agent's commands by `handler(context, message, command)`, which returns the output, or (output, exit_code).
 
     An exit code of 0 is success. What the handler raises is a failure, whose output is the exception's type and words. A
@@ -69,11 +70,10 @@ class Executor:
         poll_seconds: float = 5.0,
         rights: Rights = "service",
     ) -> None:
-        self._who = identity(rights, agent)
+        super().__init__(database, identity(rights, agent))
         self._handler = handler
         self._parallel = values.number("parallel", parallel, 1, 1000)
         self._poll_seconds = poll_seconds
-        self._database, self._owned = shared(database)
         self._threads: ThreadPoolExecutor | None = None
         self._running: dict[
             asyncio.Task[None], asyncio.Task[tuple[str, int]]
@@ -141,8 +141,7 @@ class Executor:
         self._tasks = []
         if self._threads is not None:
             self._threads.shutdown(wait=False)
-        if self._owned:
-            await self._database.close()
+        await self.close()
         if not claiming.cancelled():
             claiming.result()
 

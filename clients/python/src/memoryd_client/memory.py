@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from memoryd_client import _values as values
-from memoryd_client._database import Database, Written, shared
+from memoryd_client._connected import Connected
+from memoryd_client._database import Database, Written
 from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unavailable
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -53,7 +54,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
 DEFAULT: Literal["default"] = "default"
 
 
-class Memory:
+class Memory(Connected):
     """What an agent remembers, or with `user` what is remembered of an end user.
 
     - `database`: a Database, or a URL; then `close()` (or `async with`) closes the connections.
@@ -72,19 +73,9 @@ class Memory:
         rights: Rights | None = None,
         org: UUID | str | None = None,
     ) -> None:
-        self._who = identity(rights or ("service" if user is None else "user"), agent, user, org)
-        self._database, self._owned = shared(database)
-
-    async def __aenter__(self) -> Memory:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Closes the connections, if they were opened here."""
-        if self._owned:
-            await self._database.close()
+        super().__init__(
+            database, identity(rights or ("service" if user is None else "user"), agent, user, org)
+        )
 
     async def remember(
         self,

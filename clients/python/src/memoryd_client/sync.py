@@ -82,7 +82,23 @@ def _waits(
     return call
 
 
-class Database:
+class _Closing:
+    """What stands for an async object that is closed."""
+
+    _async: Any
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections, if they were opened here."""
+        _LOOP.run(self._async.close())
+
+
+class Database(_Closing):
     """As memoryd_client.Database."""
 
     def __init__(
@@ -97,16 +113,8 @@ class Database:
             url, size=size, time_limit=time_limit, transaction_pooler=transaction_pooler
         )
 
-    def __enter__(self) -> Database:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    close = _waits(aio.Database.close)
-
-
-class Memory:
+class Memory(_Closing):
     """As memoryd_client.Memory."""
 
     def __init__(
@@ -120,13 +128,6 @@ class Memory:
     ) -> None:
         self._async = aio.Memory(_async_of(database), agent=agent, user=user, rights=rights, org=org)
 
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    close = _waits(aio.Memory.close)
     remember = _waits(aio.Memory.remember)
     recall = _waits(aio.Memory.recall)
     context = _waits(aio.Memory.context)
@@ -136,7 +137,7 @@ class Memory:
     wait_indexed = _waits(aio.Memory.wait_indexed)
 
 
-class ChatMemory:
+class ChatMemory(_Closing):
     """As memoryd_client.ChatMemory."""
 
     def __init__(
@@ -150,13 +151,6 @@ class ChatMemory:
     ) -> None:
         self._async = aio.ChatMemory(_async_of(database), user=user, agent=agent, rights=rights, org=org)
 
-    def __enter__(self) -> ChatMemory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    close = _waits(aio.ChatMemory.close)
     prompt = _waits(aio.ChatMemory.prompt)
     add_user_message = _waits(aio.ChatMemory.add_user_message)
     add_ai_message = _waits(aio.ChatMemory.add_ai_message)
@@ -201,7 +195,7 @@ class AiMessage:
         return self._async.id
 
 
-class Executor:
+class Executor(_Closing):
     """As memoryd_client.Executor: `with Executor(...)` runs it beside the block, `run()` until SIGTERM or Ctrl-C."""
 
     def __init__(
