@@ -28,11 +28,16 @@ class CutWire:
         """While it is closed every connection is refused."""
         self._at: bytes | None = None
         self._after = self._close = False
+        self._mute_at: bytes | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
     def cut(self, at: bytes, *, after: bool, close: bool = False) -> None:
         """Cuts the next connection on which this is said, once; with `close` none is let through from then on."""
         self._at, self._after, self._close = at, after, close
+
+    def mute(self, at: bytes) -> None:
+        """Lets nothing more come back from the server, once it has answered the next one who says this."""
+        self._mute_at = at
 
     def end_all(self, *, close: bool) -> None:
         """Cuts every connection; with `close` none is let through from then on."""
@@ -57,9 +62,14 @@ class CutWire:
             return
         server_reader, server = await self._connected()
         self._open |= {writer, server}
-        back = asyncio.create_task(self._copy(server_reader, writer))
+        muted = asyncio.Event()
+        back = asyncio.create_task(self._copy(server_reader, writer, muted))
         with suppress(OSError):
             while said := await reader.read(1 << 16):
+                if self._mute_at is not None and self._mute_at in said:
+                    self._mute_at = None
+                    self.cuts += 1
+                    muted.set()
                 cut = self._at is not None and self._at in said
                 if cut:
                     back.cancel()
@@ -77,11 +87,16 @@ class CutWire:
         writer.close()
         server.close()
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, muted: asyncio.Event
+    ) -> None:
         with suppress(OSError):
             while said := await reader.read(1 << 16):
+                last = muted.is_set()
                 writer.write(said)
                 await writer.drain()
+                if last:
+                    return
             writer.close()
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

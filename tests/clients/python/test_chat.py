@@ -168,9 +168,38 @@ async def test_an_end_user_with_rights_of_their_own_begins_a_conversation_and_en
     with pytest.raises(Refused):
         await ann.add_system_message(mine, SECRET)
     assert contents(await ann.get_messages(mine)) == ["I keep bees"]
-    # The service, too, cannot put one user's words into another's conversation.
-    with pytest.raises(Refused, match="another user's"):
-        await ChatMemory(db, user=uuid4()).add_user_message(mine, SECRET)
+
+
+async def test_what_the_service_does_for_one_user_reaches_no_conversation_of_another(
+    db: Database, owner: asyncpg.Connection, user: UUID, session: str
+) -> None:
+    ann, bob = ChatMemory(db, user=user), ChatMemory(db, user=uuid4())
+    await ann.add_user_message(session, "I keep bees")
+    for call in (bob.add_user_message, bob.prompt):
+        with pytest.raises(Refused, match="another user's"):
+            await call(session, SECRET)
+    assert await bob.get_messages(session) == []
+    assert await bob.load_context(session) == []
+    assert await bob.reset(session) == 0
+    assert await bob.delete_expired(0, session=session) == 0
+    assert contents(await ann.get_messages(session)) == ["I keep bees"]
+
+    # In a group chat members see what others say, and delete only what they said.
+    chat, group = uuid4(), uuid4()
+    await owner.execute(
+        "insert into chat_groups (id, platform, group_name) values ($1, 'telegram', 'bees')", chat
+    )
+    await owner.execute("insert into chat_group_members (chat_id, user_id) values ($1, $2)", chat, user)
+    await owner.execute(
+        "insert into conversation_messages (session_id, chat_id, user_id, role, content) "
+        "select $1, $2, u, r, c from (values ($3::uuid, 'user', 'I keep bees'), ($4, 'user', 'I, too'), "
+        "(null, 'assistant', 'Noted')) as m(u, r, c)",
+        group, chat, user, uuid4(),
+    )  # fmt: skip
+    assert contents(await ann.load_context(group)) == ["I keep bees", "I, too", "Noted"]
+    assert await bob.load_context(group) == []
+    assert await ann.reset(group) == 1
+    assert contents(await ann.get_messages(group)) == ["I, too", "Noted"]
 
 
 async def test_a_user_who_has_switched_memory_off_still_gets_answers(

@@ -65,6 +65,23 @@ async def test_announced_commands_are_done_by_a_handler_of_either_kind(
         assert await outcome(owner, second) == ("completed", "DEPLOY THE SERVER", 0)
 
 
+async def test_commands_are_found_though_the_connection_that_listens_has_gone_silent(
+    client_url: str, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str
+) -> None:
+    async def work(_context: str, message: str, _command: Command) -> str:
+        return message
+
+    with tempfile.TemporaryDirectory() as folder:
+        async with CutWire(client_url, folder) as wire, Database(wire.url) as database:
+            wire.mute(b"LISTEN")
+            async with Executor(database, agent, work, poll_seconds=0.05):
+                await until(owner, LISTENING)
+                for message in ("one", "two"):
+                    key = await ask(owner, message, agent_id=agent)
+                    assert await outcome(owner, key) == ("completed", message, 0)
+            assert wire.cuts == 1
+
+
 class UnspeakableError(Exception):
     """It cannot say what it is."""
 

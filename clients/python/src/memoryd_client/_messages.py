@@ -25,20 +25,27 @@ order by m.place
 returning id, message_index, pg_current_xact_id()::text as transaction
 """
 ADDED = "select exists (select from conversation_messages where id = $1)"
-LOAD = """
-select m.id, c.role, c.speaker, c.content, c.message_index, c.created_at, c.metadata
-from load_context($1, $2) c
-join conversation_messages m on m.session_id = $1 and m.message_index = c.message_index
-order by c.message_index
+# The service sees every conversation: where it asks for a user, it gets what that user may see. For others row-level security
+# decides.
+VISIBLE = """
+($2::uuid is null or m.user_id = $2
+ or m.chat_id = any(array(select g.chat_id from chat_group_members g where g.user_id = $2)))
 """
-GET = """
+LOAD = f"""
+select m.id, c.role, c.speaker, c.content, c.message_index, c.created_at, c.metadata
+from load_context($1, $3) c
+join conversation_messages m on m.session_id = $1 and m.message_index = c.message_index
+where {VISIBLE}
+order by c.message_index
+"""  # noqa: S608 - of constants
+GET = f"""
 select m.id, m.role, m.speaker, m.content, m.message_index, m.created_at, m.metadata
 from conversation_messages m
-where m.session_id = $1 and ($2::timestamptz is null or m.created_at >= $2)
+where m.session_id = $1 and {VISIBLE} and ($4::timestamptz is null or m.created_at >= $4)
   and not exists (select from memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
 order by m.message_index
 limit $3
-"""
+"""  # noqa: S608
 
 
 def columns(messages: Sequence[Mapping[str, Any]]) -> list[list[str | None]]:
@@ -58,9 +65,9 @@ def columns(messages: Sequence[Mapping[str, Any]]) -> list[list[str | None]]:
     return [roles, speakers, contents, metadata]
 
 
-async def loaded(connection: Connection, session: UUID, latest: int) -> list[Message]:
+async def loaded(connection: Connection, who: Identity, session: UUID, latest: int) -> list[Message]:
     """The latest messages of a session, oldest first."""
-    return [message(row) for row in await connection.fetch(LOAD, session, latest)]
+    return [message(row) for row in await connection.fetch(LOAD, session, who.named_user, latest)]
 
 
 def message(row: Any) -> Message:

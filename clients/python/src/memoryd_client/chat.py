@@ -30,6 +30,9 @@ returning id, pg_current_xact_id()::text as transaction
 """
 BEGUN = "select exists (select from conversation_sessions where id = $1)"
 RESET = "select reset_session($1)"
+RESET_FOR = """
+select forget(array(select m.id from conversation_messages m where m.session_id = $1 and m.user_id = $2), 'message')
+"""
 EXPIRE = """
 select forget(array(select m.id from conversation_messages m
                     where m.created_at < now() - make_interval(mins => $1)
@@ -55,7 +58,8 @@ class ChatMemory(Connected):
 
     A session is a UUID, or a name such as "telegram:42" (see `id_of`), which has to be unique among all users. The service
     begins a session by adding a message to it. With `rights="user"` or `"login"` row-level security applies, and a session
-    is begun by `begin_session`. `database` and `rights`: see Memory.
+    is begun by `begin_session`. Sessions of other users are like sessions that do not exist. `database` and `rights`: see
+    Memory.
     """
 
     def __init__(
@@ -96,7 +100,10 @@ class ChatMemory(Connected):
         async def work(connection: Connection) -> Written[list[dict[str, str]]]:
             found = await recalled(connection, call)
             stored = await added(connection, self._who, key, rows)
-            said = [{"role": m.role, "content": m.content} for m in await loaded(connection, key, latest)]
+            said = [
+                {"role": m.role, "content": m.content}
+                for m in await loaded(connection, self._who, key, latest)
+            ]
             if not stored.value:
                 said = [{"role": "user", "content": text}]  # the user has switched memory off
             if found:
@@ -177,7 +184,9 @@ class ChatMemory(Connected):
         most = None if limit is None else values.number("limit", limit, 0)
 
         async def work(connection: Connection) -> list[Message]:
-            return [message(row) for row in await connection.fetch(GET, key, time, most)]
+            return [
+                message(row) for row in await connection.fetch(GET, key, self._who.named_user, most, time)
+            ]
 
         return await self._database.read(self._who, work)
 
@@ -185,19 +194,22 @@ class ChatMemory(Connected):
         """The latest messages of a session, oldest first."""
         key = id_of(session)
         latest = values.number("max_messages", max_messages, 0)
-        return await self._database.read(self._who, lambda connection: loaded(connection, key, latest))
+        return await self._database.read(
+            self._who, lambda connection: loaded(connection, self._who, key, latest)
+        )
 
     async def reset(self, session: UUID | str) -> int:
-        """Deletes the messages of a session, and returns how many went: of end users their own."""
-        return await self._deleted(RESET, id_of(session))
+        """Deletes the messages of a session, of a user their own, and returns how many went."""
+        if self._who.named_user is None:
+            return await self._deleted(RESET, id_of(session))
+        return await self._deleted(RESET_FOR, id_of(session), self._who.named_user)
 
     async def delete_expired(
         self, retention_minutes: int = 60, *, session: UUID | str | None = None, everybody: bool = False
     ) -> int:
         """Deletes messages that are older than this, and returns how many went: the user's, or those of `session`.
 
-        Without a user and a session, `everybody=True` says that all conversations are meant. Facts go with their last
-        message. What has to go by itself: see set_retention, and MEMORYD_CONVERSATION_RETENTION_MINUTES of the daemon.
+        Without a user and a session, `everybody=True` says that all conversations are meant. Facts go with their last message.
         """
         minutes = values.number("retention_minutes", retention_minutes, 0, LONGEST_RETENTION)
         if self._who.rights == "service" and self._who.user is None and session is None and not everybody:
