@@ -66,7 +66,7 @@ class OutcomeUnknown(MemorydError):  # noqa: N818
     def __init__(self, ids: Sequence[UUID] = ()) -> None:
         super().__init__(
             "The connection was lost while the database committed this, and whether it did is not known.",
-            hint=f"Look before you repeat it{_listed(ids, ': if it did, there is ')}.",
+            hint=f"Look before you repeat it{listed(ids, ': if it did, there is ')}.",
         )
         self.ids = tuple(ids)
 
@@ -84,7 +84,8 @@ class NotIndexed(MemorydError):  # noqa: N818
         self.states = tuple(states)
 
 
-def _listed(ids: Sequence[UUID], before: str) -> str:
+def listed(ids: Sequence[UUID], before: str) -> str:
+    """Ids for an error, the first few of them; empty where there are none."""
     if not ids:
         return ""
     shown = ", ".join(str(i) for i in ids[:SHOWN_IDS])

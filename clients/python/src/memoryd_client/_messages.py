@@ -41,7 +41,7 @@ order by c.message_index
 GET = f"""
 select m.id, m.role, m.speaker, m.content, m.message_index, m.created_at, m.metadata
 from conversation_messages m
-where m.session_id = $1 and {VISIBLE} and ($4::timestamptz is null or m.created_at >= $4)
+where m.session_id = $1 and {VISIBLE} and m.created_at >= coalesce($4::timestamptz, '-infinity')
   and not exists (select from memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
 order by m.message_index
 limit $3

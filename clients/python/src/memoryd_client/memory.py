@@ -15,7 +15,7 @@ from uuid import UUID
 from memoryd_client import _values as values
 from memoryd_client._connected import Connected
 from memoryd_client._database import Database, Written
-from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unavailable
+from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unavailable, listed
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
 from memoryd_client._recalling import recall_call, recalled
@@ -260,10 +260,10 @@ class Memory(Connected):
 
 
 def _all_indexed(states: Sequence[IndexState], keys: Sequence[UUID]) -> bool:
-    missing = len(keys) - len({s.id for s in states})
-    if missing:
+    there = {s.id for s in states}
+    if missing := [key for key in keys if key not in there]:
         raise NotFound(
-            f"{missing} of {len(keys)} rows are not there, or not yours.",
+            f"{len(missing)} of {len(keys)} rows are not there, or not yours{listed(missing, ': ')}.",
             hint="Give ids that were just returned, of rows that are not forgotten.",
         )
     if failed := [s for s in states if s.state == "failed"]:
