@@ -48,6 +48,7 @@ check: $(TEST_READY) ## lint, format, types, import contracts
 	$(VENV)/bin/ruff check . || failed=1; \
 	$(VENV)/bin/ruff format --check . || failed=1; \
 	$(VENV)/bin/mypy || failed=1; \
+	$(VENV)/bin/mypy --python-version 3.10 clients/python/src || failed=1; \
 	$(VENV)/bin/lint-imports || failed=1; \
 	exit $$failed
 

@@ -1,0 +1,30 @@
+"""What Memory, ChatMemory and Executor have in common: a database, and an identity."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from memoryd_client._database import Database
+from memoryd_client._identity import Identity
+
+C = TypeVar("C", bound="Connected")
+
+
+class Connected:
+    """What asks a database as one identity. It closes the connections if it was given a URL."""
+
+    def __init__(self, database: Database | str | None, who: Identity) -> None:
+        self._who = who
+        self._owned = not isinstance(database, Database)
+        self._database = database if isinstance(database, Database) else Database(database)
+
+    async def __aenter__(self: C) -> C:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections, if they were opened here."""
+        if self._owned:
+            await self._database.close()

@@ -1,0 +1,285 @@
+"""The way to the database: a pool, transactions with an identity, and what happens when a connection is lost.
+
+Promise: each call is one transaction. A call whose connection was lost before it could be committed is made once more, on a
+new connection. One whose connection was lost while it was committed is never repeated blindly: first the database is asked
+whether it was committed, and if that cannot be found out, the call ends with OutcomeUnknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from uuid import UUID
+
+import asyncpg
+
+from memoryd_client._errors import (
+    TIMEOUTS,
+    MemorydError,
+    OutcomeUnknown,
+    Refused,
+    TimedOut,
+    Unavailable,
+    is_lost,
+    may_pass,
+    told,
+)
+from memoryd_client._identity import Identity
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = PoolConnectionProxy[asyncpg.Record]
+    Pool = asyncpg.Pool[asyncpg.Record]
+
+T = TypeVar("T")
+Work = Callable[["Connection"], Awaitable[T]]
+
+GRACE = 2.0
+"""Seconds after a statement's time limit in which the database may still say so itself."""
+SETTLE_SECONDS = 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+STATUS = "select pg_xact_status($1::text::xid8)"
+
+
+@dataclass(frozen=True)
+class Written(Generic[T]):
+    """What a write has done before it is committed: `value` is its result, `transaction` its pg_current_xact_id().
+
+    `proof` is a query, with its arguments, that is true where the write is there; `ids` are those of its rows.
+    """
+
+    value: T
+    transaction: str
+    proof: str
+    arguments: Sequence[object]
+    ids: Sequence[UUID] = ()
+
+
+@dataclass
+class _Attempt(Generic[T]):
+    value: T | None = None
+    failure: MemorydError | None = None
+    stage: Literal["entering", "working", "committing", "done"] = "entering"
+    again: bool = False
+    """It failed in a way in which the same call may succeed at once on another connection."""
+
+
+class _Session(asyncpg.Connection):
+    """A connection whose transactions leave nothing behind, so that giving it back costs no round trip."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class Database:
+    """A database with memoryd's schema. Make one a process and event loop, and share it; it connects when it is first used.
+
+    - `url`: `postgresql://...`; None takes what PGHOST, PGUSER and so on say.
+    - `size`: connections at most.
+    - `time_limit`: seconds that a statement may take, and that connecting may take.
+    - `transaction_pooler`: the URL leads to one (PgBouncer in transaction mode, Supabase's port 6543), where nothing of a
+      session stays between two transactions, and LISTEN does not work.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        size: int = 10,
+        time_limit: float = 30.0,
+        transaction_pooler: bool = False,
+    ) -> None:
+        self.time_limit = time_limit
+        self.transaction_pooler = transaction_pooler
+        self._url = url
+        self._size = size
+        self._pool: Pool | None = None
+        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
+        self._left: list[Pool] = []
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    async def __aenter__(self) -> Database:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Waits for calls that run, for 5 seconds at most, and closes the connections. Calls fail from then on."""
+        self._closed = True
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        try:
+            await asyncio.wait_for(pool.close(), 5.0)
+        except Exception:  # noqa: BLE001 - whatever it is, they are ended
+            pool.terminate()
+
+    async def read(self, who: Identity, work: Work[T], *, payload: Sequence[str] = ()) -> T:
+        """Does `work` in a transaction of its own; what may be done twice. Raises MemorydError."""
+        attempt = await self._attempt(who, work, payload)
+        if attempt.failure is not None and (attempt.again or attempt.stage == "committing"):
+            attempt = await self._attempt(who, work, payload)
+        return _value(attempt)
+
+    async def write(
+        self,
+        who: Identity,
+        work: Work[Written[T]],
+        *,
+        payload: Sequence[str] = (),
+        settle_seconds: float | None = None,
+    ) -> T:
+        """Does `work` in a transaction of its own, once. Raises MemorydError."""
+        if settle_seconds is None:
+            settle_seconds = min(SETTLE_SECONDS, self.time_limit)
+        attempt = await self._write_once(who, work, payload, settle_seconds)
+        if attempt.failure is not None and attempt.again:
+            attempt = await self._write_once(who, work, payload, settle_seconds)
+        return _value(attempt).value
+
+    async def _write_once(
+        self, who: Identity, work: Work[Written[T]], payload: Sequence[str], settle_seconds: float
+    ) -> _Attempt[Written[T]]:
+        attempt = await self._attempt(who, work, payload)
+        if attempt.stage == "committing" and attempt.failure is not None:
+            assert attempt.value is not None
+            if await self._settled(who, attempt.value, settle_seconds):
+                attempt.failure = None
+            attempt.again = True  # if it failed still: it was rolled back
+        return attempt
+
+    async def listen(self, channel: str, heard: Callable[[str], None], ended: Callable[[], None]) -> Any:
+        """A connection of its own that listens; close it. Raises MemorydError."""
+        try:
+            connection = await asyncpg.connect(self._url, timeout=self.time_limit, command_timeout=30.0)
+        except Exception as error:  # noqa: BLE001 - told() knows
+            failure = told(error, (), seconds=self.time_limit)
+        else:
+            try:
+                connection.add_termination_listener(lambda _: ended())
+                await connection.add_listener(channel, lambda _c, _p, _n, payload: heard(str(payload)))
+                return connection
+            except Exception as error:  # noqa: BLE001
+                connection.terminate()
+                failure = told(error, (), seconds=self.time_limit)
+        raise failure
+
+    async def _attempt(self, who: Identity, work: Work[T], payload: Sequence[str]) -> _Attempt[T]:
+        attempt: _Attempt[T] = _Attempt()
+        pool: Pool | None = None
+        try:
+            pool = await self._opened()
+            # What an error of the driver carries must not be the context of ours: so none is raised in here.
+            async with pool.acquire(timeout=self.time_limit) as connection:
+                try:
+                    await connection.execute(who.enter(self.time_limit))
+                    attempt.stage = "working"
+                    attempt.value = await work(connection)
+                    attempt.stage = "committing"
+                    await connection.execute("commit")
+                    attempt.stage = "done"
+                finally:
+                    if attempt.stage in ("entering", "working") and not connection.is_closed():
+                        with suppress(Exception):
+                            await connection.execute("rollback")
+        except Exception as error:  # noqa: BLE001 - told() knows
+            if attempt.stage != "done":
+                lost = is_lost(error)
+                attempt.failure = told(error, payload, seconds=self.time_limit)
+                if isinstance(error, TIMEOUTS) and pool is not None and attempt.stage == "entering":
+                    attempt.failure = self._late(pool)
+                attempt.again = may_pass(error) or (
+                    lost and attempt.stage != "committing" and isinstance(attempt.failure, Unavailable)
+                )
+                if attempt.stage == "committing" and not lost:
+                    attempt.stage = "working"  # the server refused the commit
+                if attempt.again and lost and pool is not None:
+                    # The others may have died with it.
+                    with suppress(Exception):
+                        await pool.expire_connections()
+        return attempt
+
+    def _late(self, pool: Pool) -> TimedOut:
+        if pool.get_size() == self._size and not pool.get_idle_size():
+            return TimedOut(
+                f"All {self._size} connections were in use for {self.time_limit:g} seconds; nothing was changed.",
+                hint="Give Database a greater size.",
+            )
+        return TimedOut(
+            f"The database let nobody in within {self.time_limit:g} seconds; nothing was changed.",
+            hint="Check the URL and the server.",
+        )
+
+    async def _settled(self, who: Identity, written: Written[Any], seconds: float) -> bool:
+        """Whether a transaction was committed whose commit was not answered. Raises OutcomeUnknown."""
+
+        async def look(connection: Connection) -> tuple[object, object]:
+            # In this order: a transaction that has committed by the first query is seen by the second.
+            status = await connection.fetchval(STATUS, written.transaction)
+            return status, await connection.fetchval(written.proof, *written.arguments)
+
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + seconds, FIRST_PAUSE
+        while True:
+            attempt = await self._attempt(who, look, ())
+            status, there = (None, False) if attempt.value is None else attempt.value
+            if there:
+                return True
+            if status == "aborted":
+                return False
+            # After a crash the number may belong to another transaction: that alone proves nothing.
+            gone = isinstance(attempt.failure, Refused) or (
+                attempt.failure is None and status != "in progress"
+            )
+            if gone or loop.time() >= until:
+                raise OutcomeUnknown(written.ids)
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+    async def _opened(self) -> Pool:
+        here = (os.getpid(), asyncio.get_running_loop())
+        if self._closed:
+            raise Refused("This Database is closed.", hint="Make a new one.")
+        if self._pool is not None and self._home != here:
+            assert self._home is not None
+            if self._home[0] == here[0] and not self._home[1].is_closed():
+                raise Refused("This Database is used by another event loop.", hint="Make one for each loop.")
+            # After a fork the connections are the parent's. They are kept, since to drop them would close them.
+            self._left.append(self._pool)
+            self._pool, self._opening = None, asyncio.Lock()
+        if self._pool is None:
+            async with self._opening:
+                if self._pool is None:
+                    self._home = here
+                    self._pool = await self._connected()
+        return self._pool
+
+    async def _connected(self) -> Pool:
+        options: dict[str, Any] = {}
+        if self.transaction_pooler:
+            options["statement_cache_size"] = 0
+        else:
+            options["server_settings"] = {"application_name": "memoryd-client", "jit": "off"}
+        return await asyncpg.create_pool(
+            self._url,
+            min_size=0,
+            max_size=self._size,
+            timeout=self.time_limit,
+            command_timeout=self.time_limit + GRACE,
+            connection_class=_Session,
+            **options,
+        )
+
+
+def _value(attempt: _Attempt[T]) -> T:
+    if attempt.failure is not None:
+        raise attempt.failure
+    return attempt.value  # type: ignore[return-value]  # a T, which may be None

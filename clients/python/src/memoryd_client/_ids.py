@@ -1,0 +1,40 @@
+"""Ids: a UUID is taken as it is, every other string is a name, and each name has one UUID.
+
+The same name is the same UUID in every process and language: it is the name-based UUID (version 5, RFC 9562) of the name's
+UTF-8 bytes in NAMESPACE.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from uuid import UUID, uuid5
+
+from memoryd_client._errors import Refused
+
+NAMESPACE: Final = UUID("9b1f2c86-5a1e-4c1b-8f0e-2d7c5e43a6b0")
+"""A random constant."""
+
+LONGEST_NAME = 10_000
+LOOKS_LIKE_A_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def id_of(name: UUID | str) -> UUID:
+    """The UUID of a name; a UUID, or a string that is written as one (8-4-4-4-12), is that UUID.
+
+    >>> id_of("telegram:42")
+    UUID('...')
+
+    Raises Refused for an empty name, one of more than 10,000 characters, and one that is no Unicode text.
+    """
+    if isinstance(name, UUID):
+        return UUID(bytes=name.bytes)  # asyncpg's own subclass becomes a plain one
+    if not isinstance(name, str):
+        raise Refused("An id is a UUID or a string.")
+    if LOOKS_LIKE_A_UUID.fullmatch(name):
+        return UUID(name)
+    if not name or len(name) > LONGEST_NAME:
+        raise Refused("An id that is a name has 1 to 10,000 characters.")
+    if any("\ud800" <= each <= "\udfff" for each in name):
+        raise Refused("An id has a lone surrogate (U+D800 to U+DFFF), so it is no text.")
+    return uuid5(NAMESPACE, name)

@@ -1,0 +1,74 @@
+"""What a recall asks, and what it answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from memoryd_client import _values as values
+from memoryd_client._errors import Refused
+from memoryd_client._identity import Identity
+from memoryd_client._ids import id_of
+from memoryd_client._types import Found, Recall, Role, Source
+
+if TYPE_CHECKING:
+    from memoryd_client._database import Connection
+
+RECALL = """
+select source, id, content, score, metadata, created_at
+from recall_with($1::jsonb, $2, agent_id => $3, user_id => $4, match_count => $5, sources => $6, filter => $7::jsonb)
+"""
+RECALLED = "select last_recall()"
+
+
+def recall_call(query: str, who: Identity, **given: Any) -> tuple[object, ...]:
+    """The arguments of RECALL, checked. Raises Refused."""
+    speakers = given.get("speakers")
+    if isinstance(speakers, str):
+        raise Refused("speakers is no list.", hint="Give a list of strings.")
+    session = given.get("exclude_session")
+
+    def whole(name: str, least: int, most: int) -> int | None:
+        return None if given.get(name) is None else values.number(name, given[name], least, most)
+
+    options = values.options(
+        min_score=values.share("min_score", given.get("min_score")),
+        since=values.moment("since", given.get("since")),
+        until=values.moment("until", given.get("until")),
+        as_of=values.moment("as_of", given.get("as_of")),
+        roles=values.list_of("roles", given.get("roles"), Role),
+        speakers=None if speakers is None else [values.plain("A speaker", s) for s in speakers],
+        around=whole("around", 0, 10),
+        exclude_session=None if session is None else str(id_of(session)),
+        exclude_last=whole("exclude_last", 1, 2**31 - 1),
+        context=None if given.get("context") is None else values.plain("context", given["context"]),
+    )
+    return (
+        options,
+        values.plain("query", query),
+        who.agent,
+        who.named_user,
+        values.number("count", given.get("count", 10), 0),
+        values.list_of("sources", given.get("sources"), Source),
+        values.in_json("filter", given.get("filter")),
+    )
+
+
+async def recalled(connection: Connection, call: Sequence[object]) -> Recall:
+    """A recall, in a transaction that has begun."""
+    rows = await connection.fetch(RECALL, *call)
+    return Recall(
+        await connection.fetchval(RECALLED),
+        tuple(
+            Found(
+                r["source"],
+                id_of(r["id"]),
+                r["content"],
+                r["score"],
+                json.loads(r["metadata"]),
+                r["created_at"],
+            )
+            for r in rows
+        ),
+    )

@@ -1,0 +1,97 @@
+"""What calls return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, overload
+from uuid import UUID
+
+Kind = Literal["observation", "outcome", "fact", "error", "goal", "note"]
+Source = Literal["memory", "conversation", "document", "knowledge", "insight"]
+Role = Literal["user", "assistant", "system"]
+State = Literal["indexed", "words", "waiting", "failed"]
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A memory that was stored. `expires_at` is None for one that stays."""
+
+    id: UUID
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A result of a recall. `score` is from 0 to 1; `metadata` is what the row has, and what recall says of it."""
+
+    source: Source
+    id: UUID
+    content: str
+    score: float
+    metadata: Mapping[str, Any]
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Recall(Sequence[Found]):
+    """The results of a recall, the best first. `id` is for feedback; None where the database logged nothing."""
+
+    id: UUID | None
+    results: tuple[Found, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> Found: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Found, ...]: ...
+    def __getitem__(self, index: int | slice) -> Found | tuple[Found, ...]:
+        return self.results[index]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Found]:
+        return iter(self.results)
+
+
+@dataclass(frozen=True)
+class IndexState:
+    """Whether recall finds a row.
+
+    `indexed`: by words and by meaning; `words`: by its words, its embedding waits; `waiting`: by the words it begins with, a
+    daemon comes to it; `failed`: it was given up, and `reason` says why.
+    """
+
+    source: Source
+    id: UUID
+    state: State
+    reason: str | None
+    since: datetime
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message of a conversation. `index` counts from 0 within its session."""
+
+    id: UUID
+    role: Role
+    content: str
+    speaker: str | None
+    index: int
+    created_at: datetime
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that an executor has claimed."""
+
+    id: UUID
+    agent_id: str
+    message: str
+    context: str
+    user_id: UUID | None
+    session_id: UUID | None
+    metadata: Mapping[str, Any]
+    created_at: datetime

@@ -1,0 +1,158 @@
+"""What is checked before the database is asked, so that an error can name the argument without quoting it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, get_args
+from uuid import UUID
+
+from memoryd_client._errors import Refused
+from memoryd_client._ids import id_of
+
+LONGEST_TEXT = 10_000_000
+DEEPEST = 64
+"""Levels of metadata."""
+
+
+def plain(name: str, text: object, *, longest: int = LONGEST_TEXT, blank: bool = False) -> str:
+    """A text that the database can store. `name` is the argument's, for the error."""
+    if not isinstance(text, str):
+        raise Refused(f"{name} is no text: give a str.")
+    if len(text) > longest:
+        raise Refused(
+            f"{name} has {len(text):,} characters; at most {longest:,} are allowed.",
+            hint="Divide it, or store it as a document.",
+        )
+    if "\0" in text:
+        raise Refused(
+            f"{name} has the character NUL (U+0000), which Postgres cannot store.", hint="Remove it first."
+        )
+    if not is_unicode(text):
+        raise Refused(
+            f"{name} has a lone surrogate (U+D800 to U+DFFF), so it is no Unicode text.",
+            hint="Decode it with errors='replace', or remove it.",
+        )
+    if not blank and not text.strip():
+        raise Refused(f"{name} is blank.", hint="Give a text with more than white space.")
+    return text
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8. The error of encode() would carry the text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def storable(text: str) -> str:
+    """The text with U+FFFD in place of what cannot be stored."""
+    text = text.replace("\0", "\ufffd")
+    return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def one_of(name: str, value: object, allowed: Any) -> str:
+    """One of the values of a Literal."""
+    if value not in get_args(allowed) or not isinstance(value, str):
+        raise Refused(f"{name} is none that there is.", hint=f"Allowed: {', '.join(get_args(allowed))}.")
+    return value
+
+
+def list_of(name: str, values: object, allowed: Any) -> list[str] | None:
+    """Some of the values of a Literal, or None."""
+    if values is None:
+        return None
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise Refused(f"{name} is no list.", hint="Give a list of strings.")
+    return [one_of(name, value, allowed) for value in values]
+
+
+def number(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
+    """A whole number in a range."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise Refused(f"{name} is no whole number from {least:,} to {most:,}.")
+    return value
+
+
+def share(name: str, value: object) -> float | None:
+    """A number from 0 to 1, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise Refused(f"{name} is no number from 0 to 1.")
+    return float(value)
+
+
+def moment(name: str, value: object) -> datetime | None:
+    """A time that says where on Earth it is meant, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        raise Refused(f"{name} is no time.", hint="Give a datetime with a time zone.")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise Refused(f"{name} has no time zone.", hint="Such as datetime.now(timezone.utc).")
+    return value
+
+
+def in_json(name: str, value: object) -> str:
+    """A mapping as JSON that the database can store."""
+    if value is not None and not isinstance(value, Mapping):
+        raise Refused(f"{name} is no mapping.", hint='Give a dict, such as {"channel": "web"}.')
+    try:
+        _check(name, value or {}, DEEPEST)
+        text: str | None = json.dumps(dict(value or {}), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        text = None  # raised below, so that no error that may quote a value hangs on ours
+    if text is None:
+        raise Refused(
+            f"{name} cannot be written as JSON.",
+            hint="It may have dicts with string keys, lists, strings, finite numbers, booleans and None.",
+        )
+    return text
+
+
+def _check(name: str, value: object, levels: int) -> None:
+    if levels == 0:
+        raise Refused(f"{name} is more than {DEEPEST} levels deep.")
+    if isinstance(value, str):
+        plain(f"A string in {name}", value, blank=True)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError
+            _check(name, key, levels)
+            _check(name, inner, levels - 1)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check(name, inner, levels - 1)
+
+
+def ids_of(ids: Iterable[UUID | str] | UUID | str) -> list[UUID]:
+    """UUIDs, each once, in their order. A string that is none is refused: rows have no names."""
+    found: dict[UUID, None] = {}
+    for each in (ids,) if isinstance(ids, (UUID, str)) else ids:
+        if isinstance(each, str):
+            try:
+                made: UUID | None = UUID(each)
+            except ValueError:
+                made = None
+            if made is None:
+                raise Refused("An id is no UUID.", hint="Give the id that remember or recall returned.")
+            found[made] = None
+        else:
+            found[id_of(each)] = None
+    return list(found)
+
+
+def options(**given: object) -> str:
+    """The options of recall_with() and build_context_with() as JSON, without those that are None."""
+    left = {name: value for name, value in given.items() if value is not None}
+    return json.dumps({n: v.isoformat() if isinstance(v, datetime) else v for n, v in left.items()})
+
+
+def strings(given: Iterable[object]) -> list[str]:
+    """Those of the arguments of a statement that are texts."""
+    return [each for each in given if isinstance(each, str)]

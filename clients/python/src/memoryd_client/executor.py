@@ -1,0 +1,277 @@
+"""Executor: claims the commands of an agent, has a handler do them, and writes the outcomes.
+
+Promise: a command that was claimed here is completed here, also after the database was away and when the executor is
+stopped. A process that is killed leaves its commands running: the database fails them after MEMORYD_COMMAND_HOURS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from memoryd_client import _values as values
+from memoryd_client._connected import Connected
+from memoryd_client._database import Database, Written
+from memoryd_client._errors import MemorydError, NotFound, OutcomeUnknown, Refused, TimedOut, Unavailable
+from memoryd_client._identity import Rights, identity
+from memoryd_client._ids import id_of
+from memoryd_client._outcomes import failure, outcome
+from memoryd_client._types import Command
+
+if TYPE_CHECKING:
+    from memoryd_client._database import Connection
+
+Outcome = str | None | tuple[str | None, int]
+Handler = Callable[[str, str, Command], Outcome | Awaitable[Outcome]]
+
+CLAIM = """
+select id, agent_id, message, context, user_id, session_id, metadata, created_at, started_at,
+       pg_current_xact_id()::text as transaction
+from claim_command($1)
+"""
+CLAIMED = (
+    "select exists (select from agent_commands where id = $1 and status = 'running' and started_at = $2)"
+)
+COMPLETE = "select complete_command($1, $2, $3)"
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+FOREVER = float("inf")
+LAST_SECONDS = 5.0
+"""For writing the outcomes of what was cancelled."""
+
+log = logging.getLogger("memoryd_client")
+
+
+class Executor(Connected):
+    """Runs an agent's commands by `handler(context, message, command)`, which returns the output, or (output, exit_code).
+
+    An exit code of 0 is success. What the handler raises is a failure, whose output is the exception's type and words. A
+    handler without async runs in a thread. At most `parallel` commands run at once here. `poll_seconds`: how often it looks for
+    commands although none was announced. `database` and `rights`: see Memory.
+
+    `async with Executor(...)` runs it for the block; `await Executor(...).run()` until SIGTERM, SIGINT or stop().
+    """
+
+    def __init__(
+        self,
+        database: Database | str | None,
+        agent: str,
+        handler: Handler,
+        *,
+        parallel: int = 1,
+        poll_seconds: float = 5.0,
+        rights: Rights = "service",
+    ) -> None:
+        super().__init__(database, identity(rights, agent))
+        self._handler = handler
+        self._parallel = values.number("parallel", parallel, 1, 1000)
+        self._poll_seconds = poll_seconds
+        self._threads: ThreadPoolExecutor | None = None
+        self._running: dict[
+            asyncio.Task[None], asyncio.Task[tuple[str, int]]
+        ] = {}  # with what the handler does
+        self._woken = asyncio.Event()
+        self._stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Executor:
+        if self._tasks:
+            raise Refused("This executor runs already.")
+        self._stopping = False
+        self._threads = ThreadPoolExecutor(self._parallel, thread_name_prefix="memoryd-handler")
+        self._tasks = [asyncio.create_task(self._claim_all())]
+        if not self._database.transaction_pooler:
+            self._tasks.append(asyncio.create_task(self._listen()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def run(self) -> None:
+        """Runs until SIGTERM, SIGINT (in the main thread), stop(), or an error that no waiting mends, which is raised."""
+        loop = asyncio.get_running_loop()
+        caught = []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.add_signal_handler(number, self.stop_soon)
+                caught.append(number)
+        try:
+            async with self:
+                await asyncio.shield(self._tasks[0])
+        finally:
+            for number in caught:
+                loop.remove_signal_handler(number)
+
+    def stop_soon(self) -> None:
+        """Claims nothing more; what runs is finished by stop()."""
+        self._stopping = True
+        self._woken.set()
+
+    async def stop(self, timeout: float | None = None) -> None:
+        """Claims nothing more, and returns once all that runs is finished and written.
+
+        What still runs after `timeout` seconds is cancelled and completed as failed; a handler in a thread cannot be
+        cancelled and goes on without an effect. Raises what ended the loop before, if something did.
+        """
+        self.stop_soon()
+        if not self._tasks:
+            return
+        loop = asyncio.get_running_loop()
+        until = None if timeout is None else loop.time() + timeout
+        claiming, *others = self._tasks
+        await asyncio.wait([claiming], timeout=timeout)
+        claiming.cancel()  # if the database is away
+        if self._running:
+            await asyncio.wait(list(self._running), timeout=until and max(0.0, until - loop.time()))
+        if self._running:
+            for handled in self._running.values():
+                handled.cancel()
+            await asyncio.wait(list(self._running), timeout=LAST_SECONDS)  # their outcomes are written
+        for task in [*self._running, *others]:
+            task.cancel()
+        await asyncio.gather(*self._running, *others, claiming, return_exceptions=True)
+        self._tasks = []
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+        await self.close()
+        if not claiming.cancelled():
+            claiming.result()
+
+    async def _claim_all(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._stopping:
+            self._woken.clear()
+            if len(self._running) >= self._parallel:
+                await self._woken.wait()
+                continue
+            try:
+                command = await self._claim()
+            except (Unavailable, TimedOut, OutcomeUnknown) as error:
+                log.warning("No command could be claimed for %s: %s", self._who.agent, error)
+                await self._rest(pause)
+                pause = min(LONGEST_PAUSE, 2 * pause)
+                continue
+            pause = FIRST_PAUSE
+            if command is None:
+                await self._rest(self._poll_seconds)
+                continue
+            handled = asyncio.create_task(self._handled(command))
+            task = asyncio.create_task(self._execute(command, handled))
+            self._running[task] = handled
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        self._woken.set()
+
+    async def _rest(self, seconds: float) -> None:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), seconds)
+
+    async def _claim(self) -> Command | None:
+        async def work(connection: Connection) -> Written[Command | None]:
+            row = await connection.fetchrow(CLAIM, self._who.agent)
+            if row is None:
+                return Written(None, "0", "select true", ())
+            command = Command(
+                id_of(row["id"]),
+                row["agent_id"],
+                row["message"],
+                row["context"] or "",
+                None if row["user_id"] is None else id_of(row["user_id"]),
+                None if row["session_id"] is None else id_of(row["session_id"]),
+                json.loads(row["metadata"] or "{}"),
+                row["created_at"],
+            )
+            # started_at is the moment of this claim: nobody else's has it.
+            return Written(
+                command, row["transaction"], CLAIMED, [command.id, row["started_at"]], [command.id]
+            )
+
+        try:
+            # A claim that is not known to be rolled back may have left a command running with nobody to do it.
+            return await self._database.write(self._who, work, settle_seconds=FOREVER)
+        except Refused as error:
+            if error.sqlstate != "22023":
+                raise
+        return None  # the agent is not known yet: it is from its first command on
+
+    async def _execute(self, command: Command, handled: asyncio.Task[tuple[str, int]]) -> None:
+        try:
+            output, exit_code = await handled
+        except asyncio.CancelledError:
+            output, exit_code = "The executor was stopped before this was done.", 1
+        await self._complete(command.id, output, exit_code)
+
+    async def _handled(self, command: Command) -> tuple[str, int]:
+        """The outcome. Whatever a handler does is one."""
+        try:
+            if inspect.iscoroutinefunction(self._handler):
+                returned: Any = await self._handler(command.context, command.message, command)
+            else:
+                loop = asyncio.get_running_loop()
+                call = loop.run_in_executor(
+                    self._threads, self._handler, command.context, command.message, command
+                )
+                returned = await call
+                if inspect.isawaitable(returned):
+                    returned = await returned
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the command failed, the executor did not
+            return failure(error), 1
+        return outcome(returned)
+
+    async def _complete(self, command: UUID, output: str, exit_code: int) -> None:
+        """Writes an outcome. The work is done: it is tried until the row says so, or is gone."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self._database.read(
+                    self._who, lambda c: c.execute(COMPLETE, command, output, exit_code), payload=[output]
+                )
+                return
+            except (Unavailable, TimedOut) as error:
+                log.warning("The outcome of %s waits for the database: %s", command, error)
+            except (Refused, NotFound) as error:
+                # It is deleted, was completed by a try whose answer was lost, or ran for too long.
+                log.log(
+                    logging.INFO if error.sqlstate == "55000" else logging.ERROR,
+                    "Command %s is not running any more: %s",
+                    command,
+                    error,
+                )
+                return
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+    async def _listen(self) -> None:
+        """Wakes the loop when a command of the agent is announced. Without it the loop still polls."""
+        pause = FIRST_PAUSE
+        while True:
+            lost = asyncio.Event()
+            try:
+                connection = await self._database.listen("command_ready", self._heard, lost.set)
+            except MemorydError as error:
+                log.debug("No connection listens for %s: %s", self._who.agent, error)
+            else:
+                pause = FIRST_PAUSE
+                self._woken.set()  # what came while nobody listened
+                try:
+                    await lost.wait()
+                finally:
+                    connection.terminate()
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+    def _heard(self, payload: str) -> None:
+        # Anybody can say anything there: it only means that it is worth asking.
+        with suppress(ValueError, AttributeError):
+            if json.loads(payload).get("agent_id") == self._who.agent:
+                self._woken.set()

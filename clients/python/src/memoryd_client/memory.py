@@ -1,0 +1,271 @@
+"""Memory: what an agent, or an end user of an agent, remembers.
+
+Promise: what `remember` returned is stored, once, and found by its words at once; nothing of another identity is read or
+changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
+
+from memoryd_client import _values as values
+from memoryd_client._connected import Connected
+from memoryd_client._database import Database, Written
+from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unavailable, listed
+from memoryd_client._identity import Rights, identity
+from memoryd_client._ids import id_of
+from memoryd_client._recalling import recall_call, recalled
+from memoryd_client._types import IndexState, Kind, Recall, Remembered, Role, Source
+
+if TYPE_CHECKING:
+    from memoryd_client._database import Connection
+
+REMEMBER = """
+insert into agent_memory (agent_id, user_id, kind, content, metadata)
+values ($1, coalesce($2, memoryd.caller_id()), $3, $4, $5::jsonb)
+returning id, expires_at, pg_current_xact_id()::text as transaction
+"""
+REMEMBER_FOR = """
+insert into agent_memory (agent_id, user_id, kind, content, metadata, ttl_hours)
+values ($1, coalesce($2, memoryd.caller_id()), $3, $4, $5::jsonb, $6)
+returning id, expires_at, pg_current_xact_id()::text as transaction
+"""
+STORED = "select exists (select from agent_memory where id = $1)"
+CONTEXT = "select build_context_with($1::jsonb, $2, $3)"
+JUDGE = "select mark_useful($1, $2)"
+JUDGE_AS_SERVICE = """
+select mark_useful(q.id, $2)
+from memory_queries q
+where q.id = $1 and q.agent_id is not distinct from $3 and q.user_id is not distinct from $4
+"""
+FORGET = """
+select forget(array(select m.id from agent_memory m
+                    where m.id = any($1::uuid[]) and m.user_id is not distinct from coalesce($3, memoryd.caller_id())
+                      and (m.user_id is not null or m.agent_id = $2)))
+"""
+STATES = "select source, id, state, reason, since from index_state($1::uuid[])"
+
+OFF = "Nothing was stored: this user has switched memory off."
+FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
+DEFAULT: Literal["default"] = "default"
+
+
+class Memory(Connected):
+    """What an agent remembers, or with `user` what is remembered of an end user.
+
+    - `database`: a Database, or a URL; then `close()` (or `async with`) closes the connections.
+    - `user`: a UUID, or a name (see `id_of`). Its calls are made as this user, by role memoryd_user and the user's claims,
+      so the login has to be a gateway's, which may take that role.
+    - `rights`: see Identity. With `user` and `rights="service"` the service asks and writes for the user.
+    - `org`: the organisation whose knowledge is searched.
+    """
+
+    def __init__(
+        self,
+        database: Database | str | None = None,
+        *,
+        agent: str,
+        user: UUID | str | None = None,
+        rights: Rights | None = None,
+        org: UUID | str | None = None,
+    ) -> None:
+        super().__init__(
+            database, identity(rights or ("service" if user is None else "user"), agent, user, org)
+        )
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        kind: Kind = "fact",
+        ttl_hours: int | Literal["default"] | None = DEFAULT,
+        context: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Remembered:
+        """Stores a memory. `ttl_hours`: hours until it is forgotten, None for never; left out, what its kind has.
+
+        `context` is the project or channel that it belongs to. Raises MemorydError; Refused also if the user has switched
+        memory off.
+        """
+        values.plain("text", text)
+        given = dict(metadata or {})
+        if context is not None:
+            given["context"] = values.plain("context", context, longest=10_000)
+        arguments: list[object] = [
+            self._who.agent,
+            self._who.named_user,
+            values.one_of("kind", kind, Kind),
+            text,
+            values.in_json("metadata", metadata if context is None else given),
+        ]
+        if ttl_hours != DEFAULT:
+            arguments.append(None if ttl_hours is None else values.number("ttl_hours", ttl_hours, 1))
+
+        async def work(connection: Connection) -> Written[Remembered | None]:
+            row = await connection.fetchrow(REMEMBER if ttl_hours == DEFAULT else REMEMBER_FOR, *arguments)
+            if row is None:
+                return Written(None, "0", "select true", ())
+            stored = Remembered(id_of(row["id"]), row["expires_at"])
+            return Written(stored, row["transaction"], STORED, [stored.id], [stored.id])
+
+        stored = await self._database.write(self._who, work, payload=values.strings(arguments[3:]))
+        if stored is None:
+            raise Refused(OFF)
+        return stored
+
+    async def recall(  # noqa: PLR0913 - the options, each by its name
+        self,
+        query: str,
+        *,
+        count: int = 10,
+        sources: Sequence[Source] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in SQL
+        min_score: float | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        as_of: datetime | None = None,
+        roles: Sequence[Role] | None = None,
+        speakers: Sequence[str] | None = None,
+        around: int | None = None,
+        exclude_session: UUID | str | None = None,
+        exclude_last: int | None = None,
+        context: str | None = None,
+    ) -> Recall:
+        """Searches what is remembered; at most `count` results, the best first.
+
+        The other arguments are the options of recall_with(). Raises MemorydError.
+        """
+        call = recall_call(
+            query,
+            self._who,
+            count=count,
+            sources=sources,
+            filter=filter,
+            min_score=min_score,
+            since=since,
+            until=until,
+            as_of=as_of,
+            roles=roles,
+            speakers=speakers,
+            around=around,
+            exclude_session=exclude_session,
+            exclude_last=exclude_last,
+            context=context,
+        )
+        return await self._database.read(self._who, lambda c: recalled(c, call), payload=values.strings(call))
+
+    async def context(
+        self,
+        message: str,
+        *,
+        context: str | None = None,
+        exclude_session: UUID | str | None = None,
+        exclude_last: int | None = None,
+    ) -> str:
+        """What to know before a task, as one block of text; empty where nothing fits, and for small talk."""
+        options = values.options(
+            context=None if context is None else values.plain("context", context),
+            exclude_session=None if exclude_session is None else str(id_of(exclude_session)),
+            exclude_last=None if exclude_last is None else values.number("exclude_last", exclude_last, 1),
+        )
+        arguments = (options, self._who.agent, values.plain("message", message))
+
+        async def work(connection: Connection) -> str:
+            return await connection.fetchval(CONTEXT, *arguments) or ""
+
+        return await self._database.read(self._who, work, payload=[options, message])
+
+    async def feedback(self, recall: Recall | UUID | str, useful: bool = True) -> None:
+        """Says whether a recall helped. Raises NotFound for one that is not this identity's."""
+        key = recall.id if isinstance(recall, Recall) else values.ids_of(recall)[0]
+        if key is None:
+            raise Refused("This recall was not logged, so there is nothing to judge.")
+
+        async def work(connection: Connection) -> bool:
+            if self._who.rights == "service":
+                found = await connection.fetch(
+                    JUDGE_AS_SERVICE, key, useful, self._who.agent, self._who.named_user
+                )
+                return bool(found)
+            await connection.execute(JUDGE, key, useful)
+            return True
+
+        try:
+            judged = await self._database.read(self._who, work)
+        except NotFound:
+            judged = False
+        if not judged:
+            raise NotFound("There is no such recall.", hint="Give what recall returned.")
+
+    async def forget(self, ids: Iterable[UUID | str] | UUID | str) -> int:
+        """Deletes memories for ever and returns how many went; ids of others are treated like ids that do not exist."""
+        keys = values.ids_of(ids)
+        most = 0
+
+        async def work(connection: Connection) -> int:
+            nonlocal most
+            count: int = await connection.fetchval(FORGET, keys, self._who.agent, self._who.named_user)
+            most = max(most, count)  # a second try finds nothing where the first one was committed
+            return most
+
+        return await self._database.read(self._who, work)
+
+    async def index_state(self, ids: Iterable[UUID | str] | UUID | str) -> list[IndexState]:
+        """Whether recall finds these rows; those that are not there, or not yours, are left out."""
+        keys = values.ids_of(ids)
+
+        async def work(connection: Connection) -> list[IndexState]:
+            return [
+                IndexState(r["source"], id_of(r["id"]), r["state"], r["reason"], r["since"])
+                for r in await connection.fetch(STATES, keys)
+            ]
+
+        return await self._database.read(self._who, work)
+
+    async def wait_indexed(
+        self, ids: Iterable[UUID | str] | UUID | str, timeout: float = 10.0
+    ) -> list[IndexState]:
+        """Returns once all these rows are found by words and by meaning.
+
+        Raises NotIndexed when rows failed, NotFound when rows are not there, TimedOut after `timeout` seconds; a database
+        that is away meanwhile is waited for.
+        """
+        keys = values.ids_of(ids)
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + timeout, FIRST_PAUSE
+        states: list[IndexState] = []
+        away: Unavailable | None = None
+        while True:
+            try:
+                states, away = await self.index_state(keys), None
+            except Unavailable as error:
+                away = error
+            if away is None and _all_indexed(states, keys):
+                return states
+            left = until - loop.time()
+            if left <= 0:
+                break
+            await asyncio.sleep(min(pause, left))
+            pause = min(LONGEST_PAUSE, 2 * pause)
+        waiting = [s for s in states if s.state != "indexed"]
+        why = "the database cannot be reached" if away else "is a daemon running (`memoryd status`)?"
+        raise TimedOut(
+            f"{len(waiting) if states else len(keys)} of {len(keys)} rows are not indexed after {timeout:g} seconds: {why}",
+            states=states,
+        )
+
+
+def _all_indexed(states: Sequence[IndexState], keys: Sequence[UUID]) -> bool:
+    there = {s.id for s in states}
+    if missing := [key for key in keys if key not in there]:
+        raise NotFound(
+            f"{len(missing)} of {len(keys)} rows are not there, or not yours{listed(missing, ': ')}.",
+            hint="Give ids that were just returned, of rows that are not forgotten.",
+        )
+    if failed := [s for s in states if s.state == "failed"]:
+        raise NotIndexed(failed)
+    return all(s.state == "indexed" for s in states)

@@ -1,0 +1,240 @@
+"""The same classes without async: each call is made by an event loop in a thread of its own, one for the process.
+
+They may be used by many threads at once, and after a fork. Arguments, results and errors are those of the async classes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from types import FrameType, TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from uuid import UUID
+
+import memoryd_client as aio
+from memoryd_client import chat as aio_chat
+from memoryd_client._identity import Rights
+from memoryd_client.executor import Handler
+
+__all__ = ["ChatMemory", "Database", "Executor", "Memory"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class _Loop:
+    """The event loop of this process, in a thread that ends with it."""
+
+    def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Also after a fork, in the child, which has not got the thread."""
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Waits for the end of `work`. An exception in the waiting thread, such as KeyboardInterrupt, cancels it."""
+        loop = self._running()
+        try:
+            inside: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            inside = None
+        if inside is loop:
+            work.close()
+            raise RuntimeError("This would wait for itself: in async code use the classes of memoryd_client.")
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="memoryd-client", daemon=True).start()
+            return self._loop
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Calls `work` in the loop, without waiting for it."""
+        self._running().call_soon_threadsafe(work)
+
+
+_LOOP = _Loop()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_LOOP.begin_anew)
+
+
+def _waits(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], R]:
+    @functools.wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return _LOOP.run(method(self._async, *args, **kwargs))
+
+    return call
+
+
+class _Closing:
+    """What stands for an async object that is closed."""
+
+    _async: Any
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections, if they were opened here."""
+        _LOOP.run(self._async.close())
+
+
+class Database(_Closing):
+    """As memoryd_client.Database."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        size: int = 10,
+        time_limit: float = 30.0,
+        transaction_pooler: bool = False,
+    ) -> None:
+        self._async = aio.Database(
+            url, size=size, time_limit=time_limit, transaction_pooler=transaction_pooler
+        )
+
+
+class Memory(_Closing):
+    """As memoryd_client.Memory."""
+
+    def __init__(
+        self,
+        database: Database | str | None = None,
+        *,
+        agent: str,
+        user: UUID | str | None = None,
+        rights: Rights | None = None,
+        org: UUID | str | None = None,
+    ) -> None:
+        self._async = aio.Memory(_async_of(database), agent=agent, user=user, rights=rights, org=org)
+
+    remember = _waits(aio.Memory.remember)
+    recall = _waits(aio.Memory.recall)
+    context = _waits(aio.Memory.context)
+    feedback = _waits(aio.Memory.feedback)
+    forget = _waits(aio.Memory.forget)
+    index_state = _waits(aio.Memory.index_state)
+    wait_indexed = _waits(aio.Memory.wait_indexed)
+
+
+class ChatMemory(_Closing):
+    """As memoryd_client.ChatMemory."""
+
+    def __init__(
+        self,
+        database: Database | str | None = None,
+        *,
+        user: UUID | str | None = None,
+        agent: str | None = None,
+        rights: Rights = "service",
+        org: UUID | str | None = None,
+    ) -> None:
+        self._async = aio.ChatMemory(_async_of(database), user=user, agent=agent, rights=rights, org=org)
+
+    prompt = _waits(aio.ChatMemory.prompt)
+    add_user_message = _waits(aio.ChatMemory.add_user_message)
+    add_ai_message = _waits(aio.ChatMemory.add_ai_message)
+    add_system_message = _waits(aio.ChatMemory.add_system_message)
+    add_messages = _waits(aio.ChatMemory.add_messages)
+    begin_session = _waits(aio.ChatMemory.begin_session)
+    get_messages = _waits(aio.ChatMemory.get_messages)
+    load_context = _waits(aio.ChatMemory.load_context)
+    reset = _waits(aio.ChatMemory.reset)
+    delete_expired = _waits(aio.ChatMemory.delete_expired)
+    set_retention = _waits(aio.ChatMemory.set_retention)
+    retention = _waits(aio.ChatMemory.retention)
+
+    def ai_message(self, session: UUID | str, *, metadata: Mapping[str, Any] | None = None) -> AiMessage:
+        """An answer that comes in pieces: `with chat.ai_message(session) as said: said.add(piece)`."""
+        return AiMessage(self._async.ai_message(session, metadata=metadata))
+
+
+class AiMessage:
+    """As memoryd_client's: `with chat.ai_message(session) as said: said.add(piece)`."""
+
+    def __init__(self, message: aio_chat.AiMessage) -> None:
+        self._async = message
+        self.add = message.add
+
+    def __enter__(self) -> AiMessage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        _LOOP.run(self._async.__aexit__(kind, error, at))
+
+    @property
+    def text(self) -> str:
+        """What has come so far."""
+        return self._async.text
+
+    @property
+    def id(self) -> UUID | None:
+        """That of the message, once it is written."""
+        return self._async.id
+
+
+class Executor(_Closing):
+    """As memoryd_client.Executor: `with Executor(...)` runs it beside the block, `run()` until SIGTERM or Ctrl-C."""
+
+    def __init__(
+        self,
+        database: Database | str | None,
+        agent: str,
+        handler: Handler,
+        *,
+        parallel: int = 1,
+        poll_seconds: float = 5.0,
+        rights: Rights = "service",
+    ) -> None:
+        self._async = aio.Executor(
+            _async_of(database), agent, handler, parallel=parallel, poll_seconds=poll_seconds, rights=rights
+        )
+
+    def __enter__(self) -> Executor:
+        _LOOP.run(self._async.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    stop = _waits(aio.Executor.stop)
+
+    def run(self) -> None:
+        """Runs until SIGTERM, Ctrl-C or stop(), and finishes what runs."""
+
+        main = threading.current_thread() is threading.main_thread()
+        before = {n: signal.signal(n, self._signalled) for n in (signal.SIGTERM, signal.SIGINT) if main}
+        try:
+            _LOOP.run(self._async.run())
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
+        _LOOP.soon(self._async.stop_soon)
+
+
+def _async_of(database: Database | str | None) -> aio.Database | str | None:
+    return database._async if isinstance(database, Database) else database  # noqa: SLF001 - what it stands for

@@ -1,0 +1,79 @@
+"""A database with a running daemon that all tests of the Python client share. Each has agents, users and sessions of its own.
+
+Such a file says `pytestmark = pytest.mark.asyncio(loop_scope="session")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from memoryd_client import Database
+
+from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.schemas import connected
+from tests.support.servers import Server
+from tests.support.templates import copied
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def client_url(server: Server, template: str) -> AsyncIterator[str]:
+    """A migrated database for all tests of the client."""
+    async with copied(server, template) as url:
+        async with connected(url) as connection:
+            await let_users_judge(connection)
+        yield url
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def client_daemon(
+    client_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[DaemonProcess]:
+    """A daemon on it."""
+    started = Daemons(client_url, tmp_path_factory.mktemp("daemon"))
+    yield await started.start()
+    await started.kill_all()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def db(client_url: str) -> AsyncIterator[Database]:
+    """The client's way to it."""
+    async with Database(client_url) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def owner(client_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to it as its owner."""
+    async with connected(client_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def agent() -> str:
+    """An agent of the test's own."""
+    return f"agent-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def user() -> UUID:
+    """An end user of the test's own."""
+    return uuid4()
+
+
+async def let_users_judge(connection: asyncpg.Connection) -> None:
+    """TO BE DELETED once end users may call mark_useful() and last_recall(): grants it in a test's own database."""
+    if await connection.fetchval(
+        "select has_function_privilege('memoryd_user', 'mark_useful(uuid, boolean)', 'execute')"
+    ):
+        return
+    await connection.execute(
+        """
+        grant execute on function mark_useful(uuid, boolean), last_recall() to memoryd_user;
+        grant update (useful, reinforced) on memory_queries to memoryd_user;
+        grant update (strength, updated_at) on memory_associations to memoryd_user;
+        """
+    )

@@ -1,0 +1,286 @@
+"""Executor of memoryd_client: each command is done once and completed, whatever happens around it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+from uuid import UUID
+
+import asyncpg
+import pytest
+from memoryd_client import Command, Database, Executor, Refused
+
+from tests.support.cut_wire import CutWire
+from tests.support.daemons import DaemonProcess
+from tests.support.repository import ROOT
+from tests.support.rows import ask
+from tests.support.waiting import FINISHED, READY, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+NEVER = 3600.0
+"""Seconds between two polls: only what was announced is found."""
+OUTCOME = "select status, output, exit_code from agent_commands where id = $1"
+LISTENING = "select exists (select from pg_stat_activity where query ilike 'listen \"command_ready\"%' and state = 'idle')"
+
+
+async def outcome(owner: asyncpg.Connection, command: UUID) -> tuple[str, str, int]:
+    """What became of a command, once it has ended."""
+    await until(owner, FINISHED, command)
+    row = await owner.fetchrow(OUTCOME, command)
+    assert row is not None
+    return row["status"], row["output"], row["exit_code"]
+
+
+async def test_announced_commands_are_done_by_a_handler_of_either_kind(
+    db: Database, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str, user: UUID
+) -> None:
+    seen: list[tuple[str, Command]] = []
+
+    async def answer(context: str, message: str, command: Command) -> tuple[str, int]:
+        seen.append((context, command))
+        return f"{message}? no", 3
+
+    def shout(context: str, message: str, command: Command) -> str:
+        assert threading.current_thread() is not threading.main_thread()
+        return message.upper()
+
+    async with Executor(db, agent, answer, poll_seconds=NEVER):
+        await until(owner, LISTENING)
+        # The agent is known from this first command on.
+        first = await ask(owner, "deploy the server", agent_id=agent, user_id=user, metadata='{"by": "cron"}')
+        assert await outcome(owner, first) == ("failed", "deploy the server? no", 3)
+    [(context, command)] = seen
+    assert (command.id, command.agent_id, command.user_id) == (first, agent, user)
+    assert (command.message, command.context) == ("deploy the server", context)
+    assert command.metadata == {"by": "cron"}
+
+    async with Executor(db, agent, shout, poll_seconds=NEVER):
+        second = await ask(owner, "deploy the server", agent_id=agent)
+        assert await outcome(owner, second) == ("completed", "DEPLOY THE SERVER", 0)
+
+
+async def test_commands_are_found_though_the_connection_that_listens_has_gone_silent(
+    client_url: str, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str
+) -> None:
+    async def work(_context: str, message: str, _command: Command) -> str:
+        return message
+
+    with tempfile.TemporaryDirectory() as folder:
+        async with CutWire(client_url, folder) as wire, Database(wire.url) as database:
+            wire.mute(b"LISTEN")
+            async with Executor(database, agent, work, poll_seconds=0.05):
+                await until(owner, LISTENING)
+                for message in ("one", "two"):
+                    key = await ask(owner, message, agent_id=agent)
+                    assert await outcome(owner, key) == ("completed", message, 0)
+            assert wire.cuts == 1
+
+
+class UnspeakableError(Exception):
+    """It cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+async def test_whatever_a_handler_does_is_an_outcome(
+    db: Database, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str
+) -> None:
+    def work(_context: str, message: str, _command: Command) -> object:
+        match message:
+            case "raise":
+                raise LookupError("no \0 server \ud800")
+            case "exit":
+                sys.exit(4)
+            case "unspeakable":
+                raise UnspeakableError
+            case "nothing":
+                return None
+            case "number":
+                return 5
+            case "NUL":
+                return "a\0b\udc80"
+            case "big code":
+                return ("x", 2**40)
+        return asyncio.sleep(0, "awaited")
+
+    expected = {
+        "raise": ("failed", "LookupError: no \ufffd server \ufffd", 1),
+        "exit": ("failed", "SystemExit: 4", 1),
+        "unspeakable": ("failed", "UnspeakableError", 1),
+        "nothing": ("completed", "", 0),
+        "number": ("failed", "TypeError: the handler returned int, not a text or (text, exit code)", 1),
+        "NUL": ("completed", "a\ufffdb\ufffd", 0),
+        "big code": ("failed", "TypeError: the handler returned tuple, not a text or (text, exit code)", 1),
+        "later": ("completed", "awaited", 0),
+    }
+    ids = {message: await ask(owner, message, agent_id=agent) for message in expected}
+    async with Executor(db, agent, work, parallel=3):  # type: ignore[arg-type]  # on purpose
+        for message, key in ids.items():
+            assert await outcome(owner, key) == expected[message]
+
+
+async def test_no_more_than_so_many_run_at_once_and_stop_lets_them_finish(
+    db: Database, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str
+) -> None:
+    running, most, go = 0, 0, asyncio.Event()
+
+    async def work(_context: str, message: str, _command: Command) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await go.wait()
+        running -= 1
+        return message
+
+    ids = [await ask(owner, f"task {n}", agent_id=agent) for n in range(4)]
+    for key in ids:
+        await until(owner, READY, key)
+    executor = Executor(db, agent, work, parallel=2)
+    async with executor:
+        while running < 2:
+            await asyncio.sleep(0)
+        stopping = asyncio.create_task(executor.stop())
+        await asyncio.sleep(0)
+        go.set()
+        await stopping
+    states = [
+        r["status"] for r in await owner.fetch("select status from agent_commands where agent_id = $1", agent)
+    ]
+    assert sorted(states) == ["completed", "completed", "ready", "ready"]
+    assert most == 2
+
+    # It can be run again. One that does not end in time is cancelled, and its command says so.
+    go.clear()
+    async with executor as late:
+        while running < 2:
+            await asyncio.sleep(0)
+        with pytest.raises(Refused, match="runs already"):
+            await executor.__aenter__()
+        await late.stop(timeout=0.01)
+    states = [
+        r["status"] for r in await owner.fetch("select status from agent_commands where agent_id = $1", agent)
+    ]
+    assert sorted(states) == ["completed", "completed", "failed", "failed"]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", ["claim_command", "complete_command"])
+async def test_a_command_is_done_once_though_the_connection_is_cut(
+    client_url: str, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str, at: str, after: bool
+) -> None:
+    done: list[UUID] = []
+
+    async def work(_context: str, message: str, command: Command) -> str:
+        if at == "complete_command":
+            wire.cut(b"commit", after=after)
+        done.append(command.id)
+        return message
+
+    with tempfile.TemporaryDirectory() as folder:
+        async with CutWire(client_url, folder) as wire, Database(wire.url) as database:
+            key = await ask(owner, "deploy the server", agent_id=agent)
+            await until(owner, READY, key)
+            if at == "claim_command":
+                wire.cut(b"commit", after=after)
+            async with Executor(database, agent, work, poll_seconds=NEVER):
+                assert await outcome(owner, key) == ("completed", "deploy the server", 0)
+            assert wire.cuts == 1
+    assert done == [key]
+
+
+async def test_an_executor_survives_an_outage_and_hears_of_commands_again(
+    client_url: str,
+    owner: asyncpg.Connection,
+    client_daemon: DaemonProcess,
+    agent: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def work(_context: str, message: str, _command: Command) -> str:
+        return message
+
+    with tempfile.TemporaryDirectory() as folder, caplog.at_level(logging.DEBUG, "memoryd_client"):
+        async with (
+            CutWire(client_url, folder) as wire,
+            Database(wire.url) as database,
+            Executor(database, agent, work, poll_seconds=NEVER),
+        ):
+            assert (await outcome(owner, await ask(owner, "one", agent_id=agent)))[0] == "completed"
+            wire.end_all(close=True)
+            key = await ask(owner, "a secret", agent_id=agent)
+            await until(owner, READY, key)
+            wire.closed = False
+            assert (await outcome(owner, key))[0] == "completed"
+    assert "secret" not in caplog.text
+
+
+async def test_an_error_that_no_waiting_mends_ends_it(agent: str) -> None:
+    executor = Executor(Database("mysql://nowhere/none"), agent, lambda _c, _m, _k: None)
+    with pytest.raises(Refused, match="The URL of the database cannot be read"):
+        await executor.run()
+
+
+PROGRAM = """
+import sys
+from memoryd_client.sync import Executor
+
+def work(context, message, command):
+    print("begun", flush=True)
+    if message == "wait":
+        sys.stdin.readline()
+    return sys.argv[3]
+
+Executor(sys.argv[1], sys.argv[2], work).run()
+"""
+
+
+async def program(url: str, agent: str, name: str) -> asyncio.subprocess.Process:
+    """An executor in a process of its own. It says "begun" for each command; its output is the name."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, url, agent, name,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "clients/python/src")},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+async def test_a_program_that_is_told_to_end_finishes_first_and_one_that_is_killed_leaves_its_command_running(
+    client_url: str, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str, end: signal.Signals
+) -> None:
+    key = await ask(owner, "wait", agent_id=agent)
+    process = await program(client_url, agent, "done")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert await process.stdout.readline() == b"begun\n"
+    process.send_signal(end)
+    process.stdin.write(b"\n")
+    assert await process.wait() == (-end if end == signal.SIGKILL else 0)
+    status = await owner.fetchval("select status from agent_commands where id = $1", key)
+    assert status == ("running" if end == signal.SIGKILL else "completed")
+
+
+async def test_two_processes_do_each_command_once(
+    client_url: str, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str
+) -> None:
+    both = [await program(client_url, agent, name) for name in ("one", "other")]
+    waits = [await ask(owner, "wait", agent_id=agent) for _ in both]
+    for process in both:
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"begun\n"  # each has one of the two, so both work
+    ids = [await ask(owner, f"task {n}", agent_id=agent) for n in range(10)]
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+    for key in [*waits, *ids]:
+        assert (await outcome(owner, key))[0] == "completed"
+    for process in both:
+        process.send_signal(signal.SIGTERM)
+    said = [(await process.communicate())[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert b"".join(said).count(b"begun") == len(ids)  # beside the two that were read

@@ -1,0 +1,185 @@
+"""A connection that is lost: nothing is stored twice, nothing that was reported is missing, and the next call works."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from uuid import uuid4
+
+import asyncpg
+import pytest
+from memoryd_client import (
+    ChatMemory,
+    Database,
+    Memory,
+    OutcomeUnknown,
+    Refused,
+    TimedOut,
+    Unavailable,
+)
+
+from tests.support.cut_wire import CutWire
+from tests.support.daemons import DaemonProcess
+from tests.support.rows import column
+from tests.support.transaction_pooler import TransactionPooler
+from tests.support.waiting import BLOCKED, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+IDS = "select id from agent_memory where agent_id = $1"
+STORED = "select count(*) from agent_memory where agent_id = $1"
+END_ALL = """
+select count(pg_terminate_backend(pid)) from pg_stat_activity
+where application_name = 'memoryd-client' and datname = current_database()
+"""
+
+
+@asynccontextmanager
+async def wired(url: str, *, time_limit: float = 20.0) -> AsyncIterator[tuple[CutWire, Database]]:
+    """A wire to the database that can be cut, and a client's way through it, with one connection that is open."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            CutWire(url, folder) as wire,
+            Database(wire.url, size=1, time_limit=time_limit) as database,
+        ):
+            await Memory(database, agent="nobody").forget(uuid4())
+            yield wire, database
+
+
+@pytest.mark.parametrize(
+    ("at", "after"),
+    [(b"begin", False), (b"insert", False), (b"insert", True), (b"commit", False), (b"commit", True)],
+)
+async def test_a_memory_whose_connection_is_cut_is_stored_once(
+    client_url: str, owner: asyncpg.Connection, agent: str, at: bytes, after: bool
+) -> None:
+    async with wired(client_url) as (wire, database):
+        wire.cut(at, after=after)
+        stored = await Memory(database, agent=agent).remember("The heron built a nest")
+        assert wire.cuts == 1
+    assert await column(owner, IDS, agent) == [stored.id]
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_turn_whose_commit_is_cut_is_said_once(client_url: str, after: bool) -> None:
+    session = uuid4()
+    async with wired(client_url) as (wire, database):
+        chat = ChatMemory(database, user=uuid4())
+        wire.cut(b"commit", after=after)
+        assert [m["content"] for m in await chat.prompt(session, "Hello heron")] == ["Hello heron"]
+        assert wire.cuts == 1
+        assert [m.content for m in await chat.get_messages(session)] == ["Hello heron"]
+        wire.cut(b"commit", after=after)
+        assert await chat.reset(session) == 1
+        assert wire.cuts == 2
+
+
+async def test_what_cannot_be_found_out_is_said_to_be_unknown(
+    client_url: str, owner: asyncpg.Connection, agent: str
+) -> None:
+    async with wired(client_url, time_limit=0.2) as (wire, database):
+        memory = Memory(database, agent=agent)
+        wire.cut(b"commit", after=True, close=True)
+        with pytest.raises(OutcomeUnknown, match="Look before you repeat it") as caught:
+            await memory.remember("The heron built a nest")
+        assert caught.value.__context__ is None
+        # As it says: if it was committed, that row is there.
+        assert list(caught.value.ids) == await column(owner, IDS, agent)
+        with pytest.raises(Unavailable, match="cannot be reached; nothing was changed"):
+            await memory.remember("The otter swims")
+        wire.closed = False
+        await memory.remember("The otter swims")
+    assert await owner.fetchval(STORED, agent) == 2
+
+
+async def test_calls_go_on_after_all_their_connections_were_ended(
+    client_url: str, owner: asyncpg.Connection, agent: str
+) -> None:
+    async with Database(client_url, size=4) as database:
+        memory = Memory(database, agent=agent)
+        await asyncio.gather(*(memory.remember(f"heron {n}") for n in range(8)))
+        assert await owner.fetchval(END_ALL) >= 1
+        await asyncio.gather(*(memory.remember(f"otter {n}") for n in range(8)))
+    assert await owner.fetchval(STORED, agent) == 16
+
+
+async def test_waiting_goes_on_over_a_lost_connection(
+    client_url: str, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str
+) -> None:
+    async with wired(client_url) as (wire, database):
+        memory = Memory(database, agent=agent)
+        async with owner.transaction():
+            key = await owner.fetchval(
+                "insert into agent_memory (agent_id, content) values ($1, 'bees') returning id", agent
+            )
+            jobs = await owner.fetch("delete from memoryd.jobs where ref = $1 returning topic", key)
+        wire.cut(b"index_state", after=False, close=True)
+        waiting = asyncio.create_task(memory.wait_indexed([key], timeout=60))
+        while not wire.cuts:
+            await asyncio.sleep(0)
+        wire.closed = False
+        for job in jobs:
+            await owner.execute("insert into memoryd.jobs (topic, ref) values ($1, $2)", job["topic"], key)
+        await owner.execute("select memoryd.wake('index')")
+        assert [s.state for s in await waiting] == ["indexed"]
+
+
+async def test_a_cancelled_call_changes_nothing_and_leaves_its_connection_fit(
+    client_url: str, owner: asyncpg.Connection, agent: str
+) -> None:
+    async with Database(client_url, size=1) as database:
+        memory = Memory(database, agent=agent)
+        stored = await memory.remember("The heron built a nest")
+        async with owner.transaction():
+            await owner.execute("select 1 from agent_memory where id = $1 for update", stored.id)
+            call = asyncio.create_task(memory.forget(stored.id))
+            await until(owner, BLOCKED)
+            call.cancel()
+            with suppress(asyncio.CancelledError):
+                await call
+            assert call.cancelled()
+        assert [f.id for f in await memory.recall("heron")] == [stored.id]
+
+
+async def test_a_call_that_takes_too_long_ends_and_changes_nothing(
+    client_url: str, owner: asyncpg.Connection, agent: str
+) -> None:
+    async with Database(client_url, size=1, time_limit=0.3) as database:
+        memory = Memory(database, agent=agent)
+        stored = await memory.remember("The heron built a nest")
+        async with owner.transaction():
+            await owner.execute("select 1 from agent_memory where id = $1 for update", stored.id)
+            with pytest.raises(TimedOut, match=r"did not answer within 0.3 seconds; nothing was changed"):
+                await memory.forget(stored.id)
+            both = [asyncio.create_task(memory.forget(stored.id)) for _ in range(2)]
+            said = sorted(str(e) for e in await asyncio.gather(*both, return_exceptions=True))
+        assert said[0].startswith("All 1 connections were in use for 0.3 seconds; nothing was changed."), said
+        assert await memory.forget(stored.id) == 1
+
+
+async def test_it_works_behind_a_transaction_pooler(client_url: str, agent: str) -> None:
+    async with (
+        TransactionPooler(client_url) as pooler,
+        Database(pooler.url, transaction_pooler=True) as database,
+    ):
+        memory = Memory(database, agent=agent, user="ann")
+        await asyncio.gather(*(memory.remember(f"heron {n}") for n in range(6)))
+        found = await memory.recall("heron")
+        assert len(found) == 6
+        await memory.feedback(found)
+
+
+async def test_who_cannot_be_let_in_is_told_what_to_check(client_url: str, agent: str) -> None:
+    async with Memory("postgresql://nobody@127.0.0.1:1/none", agent=agent) as memory:
+        with pytest.raises(Unavailable, match="check the URL and the server"):
+            await memory.recall("heron")
+    async with Memory("mysql://secret@host/x", agent=agent) as memory:
+        with pytest.raises(Refused, match="The URL of the database cannot be read") as caught:
+            await memory.recall("heron")
+        assert "secret" not in str(caught.value)
+    database = Database(client_url)
+    await database.close()
+    with pytest.raises(Refused, match="is closed"):
+        await Memory(database, agent=agent).recall("heron")
