@@ -28,7 +28,7 @@ MAX_FILE = 100_000
 _END = b"-----END PRIVATE KEY-----"
 
 
-class NotDecrypted(ValueError):  # noqa: N818 - a verdict on the value
+class NotDecrypted(ValueError):
     """A value cannot be decrypted; the message says why."""
 
 

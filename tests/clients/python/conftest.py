@@ -23,8 +23,6 @@ from tests.support.templates import copied
 async def client_url(server: Server, template: str) -> AsyncIterator[str]:
     """A migrated database for all tests of the client."""
     async with copied(server, template) as url:
-        async with connected(url) as connection:
-            await let_users_judge(connection)
         yield url
 
 
@@ -62,18 +60,3 @@ def agent() -> str:
 def user() -> UUID:
     """An end user of the test's own."""
     return uuid4()
-
-
-async def let_users_judge(connection: asyncpg.Connection) -> None:
-    """TO BE DELETED once end users may call mark_useful() and last_recall(): grants it in a test's own database."""
-    if await connection.fetchval(
-        "select has_function_privilege('memoryd_user', 'mark_useful(uuid, boolean)', 'execute')"
-    ):
-        return
-    await connection.execute(
-        """
-        grant execute on function mark_useful(uuid, boolean), last_recall() to memoryd_user;
-        grant update (useful, reinforced) on memory_queries to memoryd_user;
-        grant update (strength, updated_at) on memory_associations to memoryd_user;
-        """
-    )

@@ -30,19 +30,19 @@ class MemorydError(Exception):
         self.hint = hint
 
 
-class Refused(MemorydError):  # noqa: N818 - reads as what happened to the call
+class Refused(MemorydError):
     """The call was wrong, or is not allowed: nothing was changed, and the same call will be refused again."""
 
 
-class NotFound(MemorydError):  # noqa: N818
+class NotFound(MemorydError):
     """There is no such row, or it is not yours."""
 
 
-class Unavailable(MemorydError):  # noqa: N818
+class Unavailable(MemorydError):
     """The database cannot be reached or cannot work now: nothing was changed, try again in a moment."""
 
 
-class TimedOut(MemorydError):  # noqa: N818
+class TimedOut(MemorydError):
     """It took too long: nothing was changed. Of wait_indexed, `states` says how far the rows are."""
 
     def __init__(
@@ -57,7 +57,7 @@ class TimedOut(MemorydError):  # noqa: N818
         self.states = tuple(states)
 
 
-class OutcomeUnknown(MemorydError):  # noqa: N818
+class OutcomeUnknown(MemorydError):
     """The connection was lost while a write was committed, and whether it was cannot be found out.
 
     `ids` are those of the rows that are there if it was. Look for them before you repeat the call.
@@ -71,7 +71,7 @@ class OutcomeUnknown(MemorydError):  # noqa: N818
         self.ids = tuple(ids)
 
 
-class NotIndexed(MemorydError):  # noqa: N818
+class NotIndexed(MemorydError):
     """Rows could not be indexed: `states` are those that failed, each with its reason. They are stored all the same."""
 
     def __init__(self, states: Sequence[IndexState]) -> None:
