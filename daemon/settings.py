@@ -311,6 +311,23 @@ class Settings(BaseSettings):
     app_agent_id: Annotated[str, AfterValidator(_agent_of_users)] = Field(
         "app", description="agent_id of the memories that agent-memory-write stores. docs/supabase.md"
     )
+    metadata_schemas: Literal["off", "warn", "refuse"] = Field(
+        "warn",
+        description="What happens to a memory whose metadata are not as those of its memory_type. docs/supabase.md",
+    )
+    broadcast: Literal["private", "public", "off"] = Field(
+        "private",
+        description="Who may hear memory_updated on Supabase's topic agent-memory: signed-in users, everybody, or nobody. "
+        "docs/supabase.md",
+    )
+    admin_roles: str = Field(
+        "",
+        description="Roles of the database that are granted memoryd_admin, separated by commas: support, who reads every row "
+        "on record. docs/supabase.md",
+    )
+    erase_accounts: bool = Field(
+        True, description="Whether the memory of an account that is deleted from auth.users is erased."
+    )
 
     ledgers: Annotated[str, AfterValidator(_known_ledgers)] = Field(
         "",

@@ -39,6 +39,7 @@ async def migrate_database(settings: Settings, url: str, *, dry_run: bool = Fals
     from daemon.db.models import Model, model_to_use, read_models
     from daemon.db.pool import connect
     from daemon.db.tokens import load_tokens, tokens_are_missing
+    from daemon.settings import split_list
 
     embedder = embedder_of(settings)
     model = Model(embedder.name, embedder.dimensions)
@@ -47,7 +48,13 @@ async def migrate_database(settings: Settings, url: str, *, dry_run: bool = Fals
     try:
         if not dry_run:
             model = model_to_use(model, await read_models(connection), chosen=chosen(settings))
-        done = await apply(connection, dimensions=model.dimensions, embedder=model.embedder, dry_run=dry_run)
+        done = await apply(
+            connection,
+            dimensions=model.dimensions,
+            embedder=model.embedder,
+            dry_run=dry_run,
+            admin_roles=split_list(settings.admin_roles),
+        )
         tokens = await (tokens_are_missing if dry_run else load_tokens)(connection)
         return replace(done, tokens=tokens)
     finally:

@@ -73,6 +73,8 @@ async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, 
                 files=len(upgrade.functions),
                 dropped=len(upgrade.dropped),
             )
+        for part, statement in upgrade.left:
+            log.warning("rights_missing", part=part, statement=statement)
     await Daemon(
         settings,
         url,

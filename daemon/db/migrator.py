@@ -12,7 +12,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -29,6 +29,7 @@ from daemon.db.apply import (
     lock_tables,
 )
 from daemon.db.functions import read_applied
+from daemon.db.joining import join
 from daemon.db.migration_files import CARRIED_TO, MigrationFiles, load_files
 from daemon.db.models import Model, read_models, refuse_model
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
@@ -88,6 +89,7 @@ async def migrate(
     embedder: str,
     dry_run: bool = False,
     files: MigrationFiles | None = None,
+    admin_roles: Sequence[str] = (),
 ) -> Upgrade:
     """Brings the schema up to date; returns what was applied (with dry_run: what would be). Raises MigrationError.
 
@@ -121,7 +123,7 @@ async def migrate(
             continue
         await _validate_checks(connection)
         await check_dimensions(connection, dimensions=dimensions, embedder=embedder)
-        return done
+        return replace(done, left=await join(connection, admin_roles))
 
 
 async def _upgrade(

@@ -31,6 +31,8 @@ class Upgrade:
     tokens: bool = False
     """Whether the local embedder's tokens were loaded (daemon/db/tokens.py)."""
     dropped: tuple[str, ...] = field(default=(), compare=False)
+    left: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """What needs more rights than the role has: what each is for, and the statement."""
 
     def __bool__(self) -> bool:
         return bool(self.carried_over or self.schema or self.functions or self.gone or self.tokens)
@@ -127,6 +129,7 @@ def describe(upgrade: Upgrade, *, does: str) -> list[str]:
     lines += [f"{does} the removal of functions/{name}" for name in upgrade.gone]
     lines += [f"{does} the tokens of local/wordllama-256"] * upgrade.tokens
     lines += [f"dropped {one}" for one in upgrade.dropped]
+    lines += [f"left to a role with more rights ({part}): {statement};" for part, statement in upgrade.left]
     return lines
 
 

@@ -6,7 +6,7 @@ Promise: pure functions from facts to findings; every finding that is not ok say
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from daemon.health.check import Check, Facts
 
@@ -82,6 +82,19 @@ def check_rights(server: Facts) -> Check:
         advice += " (then its rights by column again, as the migrations grant them)"
     found = f"These may lock and write whole tables, past row-level security: {rights}."
     return Check("table rights", "problem", found, f"Run: {advice}")
+
+
+def check_joined(left: Sequence[Mapping[str, str]]) -> Check:
+    """Whether memoryd follows what a Supabase project has: its accounts, its publication, Broadcast."""
+    if not left:
+        return Check(
+            "supabase", "ok", "Accounts, publication and Broadcast are joined, where they are there."
+        )
+    parts = ", ".join(sorted({one["part"] for one in left}))
+    advice = "; ".join(one["statement"] for one in left)
+    return Check(
+        "supabase", "warning", f"Not joined: {parts}.", f"memoryd migrate, or as a role that may: {advice}"
+    )
 
 
 def check_logins(logins: Sequence[str]) -> Check:

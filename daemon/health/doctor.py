@@ -93,6 +93,8 @@ where r.rolcanlogin and not r.rolsuper
 """
 
 
+READ_LEFT = "select part, statement from memoryd.parts_to_join()"
+
 READ_MEMORY = """
 select json_build_object(
     'without_embedding', (select count(*) from memoryd.unindexed)
@@ -134,6 +136,7 @@ async def examine(
                 yield access_checks.check_row_security(server)
                 yield access_checks.check_schemas(server)
                 yield access_checks.check_rights(server)
+                yield access_checks.check_joined([dict(row) for row in await connection.fetch(READ_LEFT)])
                 yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
         yield checks.check_schema(server, status, trouble)
         models = Models() if memory is None else await read_models(connection)

@@ -4,17 +4,21 @@ its own, and an owner that is no superuser.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 import asyncpg
 
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.acting import becoming
-from tests.support.schemas import connected
+from tests.support.schemas import apply, connected
 
 CLIENTS = "anon, authenticated, service_role"
 ROLES = [
@@ -22,9 +26,12 @@ ROLES = [
     "create role authenticated nologin noinherit",
     "create role service_role nologin noinherit bypassrls",
     "create role authenticator login noinherit",
+    "create role supabase_auth_admin login noinherit createrole",
+    "create role supabase_realtime_admin nologin noinherit",
     f"grant {CLIENTS} to authenticator",
     "create role project_owner login createrole createdb bypassrls",
     f"grant {CLIENTS} to project_owner with admin option",
+    "grant supabase_realtime_admin to project_owner",
 ]
 DATABASE = [
     "create schema extensions authorization project_owner",
@@ -32,8 +39,8 @@ DATABASE = [
     f"grant usage on schema extensions to project_owner, {CLIENTS}",
     f"grant usage on schema public to {CLIENTS}",
     "grant all on schema public to project_owner",
-    "create schema auth",
-    f"grant usage on schema auth to {CLIENTS}",
+    "create schema auth authorization supabase_auth_admin",
+    f"grant usage on schema auth to project_owner, {CLIENTS}",
     (
         "create function auth.uid() returns uuid language sql stable "
         "as $$ select (current_setting('request.jwt.claims', true)::jsonb ->> 'sub')::uuid $$"
@@ -44,6 +51,55 @@ DATABASE = [
         for where in ("in schema public", "")
     ),
 ]
+
+PUBLICATION = [
+    "create publication supabase_realtime",
+    "alter publication supabase_realtime owner to project_owner",
+]
+ACCOUNTS = [
+    "create table auth.users (id uuid primary key, email text)",
+    "alter table auth.users owner to supabase_auth_admin",
+    "grant all on auth.users to project_owner",
+]
+"""Its accounts: as there, the owner of the project may put a trigger on them."""
+BROADCAST = [
+    "create schema realtime",
+    f"grant usage on schema realtime to project_owner, {CLIENTS}",
+    (
+        "create table realtime.messages (topic text not null, extension text not null, payload jsonb, event text, "
+        "private boolean default false, updated_at timestamp not null default now(), "
+        "inserted_at timestamp not null default now(), id uuid not null default gen_random_uuid(), "
+        "primary key (id, inserted_at)) partition by range (inserted_at)"
+    ),
+    "create table realtime.messages_all partition of realtime.messages default",
+    "alter table realtime.messages owner to supabase_realtime_admin",
+    "alter table realtime.messages enable row level security",
+    "grant all on realtime.messages to project_owner",
+    f"grant select, insert, update on realtime.messages to {CLIENTS}",
+    (
+        "create function realtime.topic() returns text language sql stable "
+        "as $$ select nullif(current_setting('realtime.topic', true), '')::text $$"
+    ),
+    # Written anew after the signature and the behaviour of Supabase's own.
+    """
+    create function realtime.send(payload jsonb, event text, topic text, private boolean default true) returns void
+    language plpgsql as $$
+    declare
+        number uuid := gen_random_uuid();
+    begin
+        begin
+            execute format('set local realtime.topic to %L', topic);
+            insert into realtime.messages (id, payload, event, topic, private, extension)
+            values (number, case when payload ? 'id' then payload else payload || jsonb_build_object('id', number) end,
+                    event, topic, private, 'broadcast');
+        exception when others then
+            raise warning 'ErrorSendingBroadcastMessage: %', sqlerrm;
+        end;
+    end
+    $$
+    """,
+]
+"""Broadcast: whoever listens to a topic gets the messages of realtime.messages."""
 
 
 class Project:
@@ -78,6 +134,31 @@ class Project:
     def user(self, who: UUID) -> AbstractAsyncContextManager[asyncpg.Connection]:
         """A request of an end user."""
         return self.client("authenticated", {"sub": str(who)})
+
+
+@contextmanager
+def a_project() -> Iterator[Project]:
+    """A project that memoryd has been added to by its owner, with accounts, a publication and Broadcast."""
+    # pytest's own folders are too long for a socket, and it closes them to other users with each new session.
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+        options = {"fsync": "off", "shared_buffers": "32MB", "wal_level": "logical"}
+        postgres = EmbeddedPostgres(Path(folder) / "data", options=options)
+        postgres.start()
+        made = Project(postgres.socket_url)
+
+        async def build() -> None:
+            async with connected(postgres.socket_url) as admin:
+                for statement in ROLES:
+                    await admin.execute(statement)
+            await made.make("app", *PUBLICATION, *ACCOUNTS, *BROADCAST)
+            upgrade = await apply(made.url())
+            assert upgrade.left == ()
+
+        try:
+            asyncio.run(build())
+            yield made
+        finally:
+            postgres.stop()
 
 
 _ARGUMENTS = """

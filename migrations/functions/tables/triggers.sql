@@ -80,6 +80,15 @@ create or replace trigger drop_when_off before insert on public.agent_execution_
 create or replace trigger check_embedding before insert or update on public.agent_memory
     for each row when (new.embedding is not null)
     execute function memoryd.check_embedding('embedding', 'memory');
+create or replace trigger check_metadata_insert before insert on public.agent_memory
+    for each row when (new.metadata <> '{}' and new.memory_type is not null
+                       and new.source is distinct from 'conversation')
+    execute function memoryd.check_metadata();
+create or replace trigger check_metadata_update before update on public.agent_memory
+    for each row when (new.metadata <> '{}' and new.memory_type is not null
+                       and new.source is distinct from 'conversation'
+                       and (new.metadata, new.memory_type) is distinct from (old.metadata, old.memory_type))
+    execute function memoryd.check_metadata();
 create or replace trigger check_superseded_insert before insert on public.agent_memory
     for each row when (new.superseded_by is not null)
     execute function memoryd.check_superseded();

@@ -221,12 +221,32 @@ begin
 end
 $$;
 
-create or replace function public.erase_user_memory(user_id uuid) returns jsonb
-language plpgsql volatile security definer
+-- If the user has switched memory off, it stays off: of their settings only this is kept. Of a deleted
+-- account nothing is.
+create or replace function memoryd.erase_settings(p_user uuid) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from memoryd.deleted_accounts a where a.user_id = p_user;
+    if found then
+        delete from public.memory_settings s where s.user_id = p_user;
+    else
+        update public.memory_settings s
+        set memory_ttl_hours = null, task_memory_ttl_hours = null, conversation_retention_minutes = null
+        where s.user_id = p_user;
+    end if;
+end
+$$;
+
+-- Erases a user, whoever asks: who may is checked before. p_patience: how long it waits for what is being
+-- written about the user. Returns how many rows of each table went, and the replica's files.
+create or replace function memoryd.erase_user(p_user uuid, p_patience interval) returns jsonb
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    whose constant uuid := erase_user_memory.user_id;
+    whose constant uuid := p_user;
     agents text[];
     lanes text[];
     own_sessions uuid[];
@@ -241,7 +261,6 @@ declare
     counts jsonb;
     org_before constant text := coalesce(current_setting('memoryd.org_id', true), '');
 begin
-    perform memoryd.check_own(whose, 'erase');
     -- All that the user wrote into the team's knowledge, for whichever organisation.
     perform set_config('memoryd.org_id', 'all', true);
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -252,7 +271,7 @@ begin
     perform memoryd.lock(memoryd.user_lock(whose));
     agents := memoryd.agents_of(whose);
     lanes := memoryd.lanes_of(whose);
-    perform memoryd.take_jobs(whose, agents || lanes);
+    perform memoryd.take_jobs(whose, agents || lanes, p_patience);
 
     -- What cannot be found any more once the rows are deleted.
     own_sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
@@ -276,10 +295,7 @@ begin
     anchors := memoryd.erase_references(whose, memories);
     rows_deleted := memoryd.erase_rows(whose);
     sessions_deleted := memoryd.erase_sessions(own_sessions, ownerless_sessions);
-    -- If the user has switched memory off, it stays off: of their settings only this is kept.
-    update public.memory_settings s
-    set memory_ttl_hours = null, task_memory_ttl_hours = null, conversation_retention_minutes = null
-    where s.user_id = whose;
+    perform memoryd.erase_settings(whose);
     row_ids := array(select distinct r from unnest(row_ids || sessions_deleted.ids || rows_deleted.ids) r);
     perform memoryd.delete_jobs_about(whose, row_ids);
     perform memoryd.erase_agents(whose, agents, lanes);
@@ -296,6 +312,16 @@ begin
     values ('erase', 'memory_write', counts);
     perform set_config('memoryd.org_id', org_before, true);
     return counts || jsonb_build_object('replica_paths', paths);
+end
+$$;
+
+create or replace function public.erase_user_memory(user_id uuid) returns jsonb
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.check_own(erase_user_memory.user_id, 'erase');
+    return memoryd.erase_user(erase_user_memory.user_id, '30 seconds');
 end
 $$;
 comment on function public.erase_user_memory is

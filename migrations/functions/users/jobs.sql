@@ -36,12 +36,13 @@ $$;
 -- end, then the lanes and the jobs, which it deletes. What a daemon was working on is then never written,
 -- because its job is gone. A job that is being completed is waited for without any of these locks; what it
 -- wrote is committed then, and erased with the rest.
-create or replace function memoryd.take_jobs(p_user uuid, p_lanes text[] default '{}') returns void
+create or replace function memoryd.take_jobs(
+    p_user uuid, p_lanes text[] default '{}', p_patience interval default '30 seconds') returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    until constant timestamptz := clock_timestamp() + interval '30 seconds';
+    until constant timestamptz := clock_timestamp() + p_patience;
 begin
     loop
         -- An exception in this block releases the locks that it has taken.
@@ -52,7 +53,8 @@ begin
             exit;
         exception when lock_not_available then
             if clock_timestamp() > until then
-                raise exception 'somebody has been writing about this user for half a minute'
+                raise exception 'somebody has been writing about this user for % seconds',
+                                extract(epoch from p_patience)::integer
                     using errcode = 'lock_not_available',
                           hint = 'Nothing was erased. Try again in a moment; '
                                  'a transaction that was left open must end first.';

@@ -160,6 +160,7 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
             "memoryd.memory_uses": [],
             "memoryd.model_calls": [],
             "memoryd.drop_folders": [],
+            "memoryd.deleted_accounts": [],
         }
         assert after == before | replica | made
         assert await catalog(connection) == await catalog(new)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
+import pytest
 import pytest_asyncio
 
 from tests.support.place import Place, open_place
+from tests.support.supabase import Project, a_project
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(shared_url: str) -> AsyncIterator[Place]:
     """The world of tests/support/isolation.py, and a caller in it."""
     async with open_place(shared_url) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def project() -> Iterator[Project]:
+    """A Supabase project with memoryd in it, for all files: each test minds its own users, or cleans up before."""
+    with a_project() as made:
         yield made

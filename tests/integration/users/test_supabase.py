@@ -5,28 +5,21 @@ of its own, a publication; and memoryd's owner is no superuser.
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
-from daemon.embedded.server import EmbeddedPostgres
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.index import UNINDEXED
 from tests.support.refusals import refused
 from tests.support.rows import column, embedding, insert, one_row, remember
 from tests.support.schemas import apply, connected, lives
-from tests.support.supabase import ROLES, Project
+from tests.support.supabase import PUBLICATION, Project
 from tests.support.waiting import IDLE, until
 
-PUBLICATION = [
-    "create publication supabase_realtime",
-    "alter publication supabase_realtime owner to project_owner",
-]
 PUBLISHED = "select tablename::text from pg_publication_tables where pubname = 'supabase_realtime' order by 1"
 WATCHED = [
     "agent_commands",
@@ -34,6 +27,7 @@ WATCHED = [
     "agent_memory",
     "agent_sessions",
     "conversation_messages",
+    "memory_requests",
 ]
 
 RELATIONS = """
@@ -44,30 +38,6 @@ FUNCTIONS = """
 select p.oid::regprocedure::text from pg_proc p
 where p.pronamespace in ('public'::regnamespace, 'memoryd'::regnamespace) order by 1
 """
-
-
-@pytest.fixture(scope="module")
-def project() -> Iterator[Project]:
-    """A project that memoryd has been added to by its owner."""
-    # pytest's own folders are too long for a socket, and it closes them to other users with each new session.
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        options = {"fsync": "off", "shared_buffers": "32MB", "wal_level": "logical"}
-        postgres = EmbeddedPostgres(Path(folder) / "data", options=options)
-        postgres.start()
-        made = Project(postgres.socket_url)
-
-        async def build() -> None:
-            async with connected(postgres.socket_url) as admin:
-                for statement in ROLES:
-                    await admin.execute(statement)
-            await made.make("app", *PUBLICATION)
-            await apply(made.url())
-
-        try:
-            asyncio.run(build())
-            yield made
-        finally:
-            postgres.stop()
 
 
 async def rows_of(connection: asyncpg.Connection, user: UUID | None) -> dict[str, UUID]:

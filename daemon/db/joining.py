@@ -1,0 +1,40 @@
+"""Joining what an application has beside memoryd: a Supabase project's accounts, its publication, Broadcast, its support.
+
+Promise: nothing of it keeps memoryd from starting. What needs more rights than this role has is returned as a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from daemon.db.plan import MigrationError
+
+_ARE_USERS = """
+select min(r.rolname) from pg_roles r
+where r.rolname = any($1::text[]) and (pg_has_role(r.oid, 'memoryd_user', 'usage') or r.rolname = 'anon') and not r.rolsuper
+"""
+_WRITE_ADMIN_ROLES = """
+with unset as (delete from memoryd.settings where key = 'admin_roles' and $1::text[] = '{}')
+insert into memoryd.settings (key, value)
+select 'admin_roles', to_jsonb($1::text[]) where $1::text[] <> '{}'
+on conflict (key) do update set value = excluded.value, updated_at = now()
+"""
+_JOIN = "select part, statement from memoryd.join_supabase()"
+
+
+async def join(connection: asyncpg.Connection, admin_roles: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Joins what is there; returns what is left, as part and statement.
+
+    Raises MigrationError where a role of end users is to be one of support.
+    """
+    users = await connection.fetchval(_ARE_USERS, list(admin_roles))
+    if users is not None:
+        raise MigrationError(
+            f"MEMORYD_ADMIN_ROLES names {users}, a role of end users: each of them would read everybody's memory. "
+            "Name the role of your support."
+        )
+    async with connection.transaction():
+        await connection.execute(_WRITE_ADMIN_ROLES, list(admin_roles))
+        return tuple((row["part"], row["statement"]) for row in await connection.fetch(_JOIN))

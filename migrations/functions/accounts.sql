@@ -1,0 +1,88 @@
+-- Who deletes an account deletes its memory: a trigger on the application's table of accounts (auth.users),
+-- which supabase.sql makes where it may. The erasure belongs to the transaction that deletes the account:
+-- they are committed together, or neither is.
+
+-- Those of these users about whom anything is kept.
+create or replace function memoryd.known_users(p_users uuid[]) returns setof uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select u.id from unnest(p_users) as u(id)
+    where exists (select from public.agent_memory t where t.user_id = u.id)
+       or exists (select from public.conversation_sessions t where t.user_id = u.id)
+       or exists (select from public.conversation_messages t where t.user_id = u.id)
+       or exists (select from public.agent_execution_logs t where t.user_id = u.id)
+       or exists (select from public.memory_queries t where t.user_id = u.id)
+       or exists (select from public.memory_requests t where t.user_id = u.id)
+       or exists (select from public.memory_settings t where t.user_id = u.id)
+       or exists (select from public.agent_commands t where t.user_id = u.id)
+       or exists (select from public.agent_sessions t where t.user_id = u.id)
+       or exists (select from public.dream_insights t where t.user_id = u.id)
+       or exists (select from public.documents t where t.user_id = u.id)
+       or exists (select from public.memory_chunks t where t.user_id = u.id)
+       or exists (select from public.user_memory_access t where t.user_id = u.id)
+       or exists (select from public.chat_group_members t where t.user_id = u.id)
+       or exists (select from public.shared_knowledge t where t.created_by = u.id::text)
+       or exists (select from memoryd.trail_leaves t where t.user_id = u.id)
+       or exists (select from memoryd.replica_collections t where t.user_id = u.id)
+       or exists (select from memoryd.replica_buried t where t.user_id = u.id)
+       or exists (select from memoryd.replica_left_out t where t.user_id = u.id)
+       or exists (select from memoryd.replica_section_conflicts t where t.user_id = u.id)
+$$;
+
+-- Erases one user now, and returns whether it did. It waits for nobody longer than two seconds: what is in
+-- the way, and a user with more than a few thousand rows, is left to the daemon.
+create or replace function memoryd.erased_at_once(p_user uuid) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if (select count(*) from (select from memoryd.row_ids_of(p_user) limit 2001) r) > 2000 then
+        return false;
+    end if;
+    -- Errors undo what it has done, and release its locks.
+    perform memoryd.erase_user(p_user, '2 seconds');
+    return true;
+exception when others then
+    raise log 'memoryd: the memory of a deleted account is erased later (%)', sqlstate;
+    return false;
+end
+$$;
+
+-- After accounts were deleted. What cannot be erased at once, because many accounts were deleted, because
+-- somebody is in the way, or in a transaction that does not see what others commit, is queued: as a request
+-- to erase, which the daemon carries out as soon as the deletion is committed.
+create or replace function memoryd.account_deleted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '2s'
+as $$
+declare
+    -- In one order, so that two transactions that delete the same accounts do not wait for each other.
+    users constant uuid[] := array(
+        select k.id from memoryd.known_users(array(select g.id from gone g)) as k(id)
+        order by memoryd.user_lock(k.id));
+    at_once boolean :=
+        cardinality(users) <= 20 and current_setting('transaction_isolation') = 'read committed';
+    whose uuid;
+    later uuid[] := '{}';
+begin
+    if users = '{}'
+       or exists (select from memoryd.settings s where s.key = 'erase_accounts' and s.value = 'false') then
+        return null;
+    end if;
+    insert into memoryd.deleted_accounts (user_id) select u.id from unnest(users) as u(id)
+    on conflict (user_id) do nothing;
+    foreach whose in array users loop
+        if not at_once or not memoryd.erased_at_once(whose) then
+            -- Who is in the way of one may be in the way of all: it waits once.
+            at_once := false;
+            later := later || whose;
+        end if;
+    end loop;
+    if later <> '{}' then
+        insert into public.memory_requests (kind, user_id) select 'erase', u.id from unnest(later) as u(id);
+    end if;
+    return null;
+end
+$$;
