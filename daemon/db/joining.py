@@ -1,6 +1,6 @@
 """Joining what an application has beside memoryd: a Supabase project's accounts, its publication, Broadcast, its support.
 
-Promise: nothing of it keeps memoryd from starting. What needs more rights than this role has is returned as a statement.
+Promise: what needs more rights than this role has, or is locked, is returned as a statement, and does not stop the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ with unset as (delete from memoryd.settings where key = 'admin_roles' and $1::te
 insert into memoryd.settings (key, value)
 select 'admin_roles', to_jsonb($1::text[]) where $1::text[] <> '{}'
 on conflict (key) do update set value = excluded.value, updated_at = now()
+where settings.value <> excluded.value
 """
+_CAN_JOIN = "select to_regprocedure('memoryd.join_supabase()') is not null"
 _JOIN = "select part, statement from memoryd.join_supabase()"
 
 
@@ -29,6 +31,8 @@ async def join(connection: asyncpg.Connection, admin_roles: Sequence[str]) -> tu
 
     Raises MigrationError where a role of end users is to be one of support.
     """
+    if not await connection.fetchval(_CAN_JOIN):
+        return ()
     users = await connection.fetchval(_ARE_USERS, list(admin_roles))
     if users is not None:
         raise MigrationError(

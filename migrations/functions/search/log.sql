@@ -47,6 +47,10 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    -- Lists that are too long are refused by their checks.
+    if greatest(cardinality(new.retrieved_memory_ids), cardinality(new.relevance_scores)) > 1000 then
+        return new;
+    end if;
     select coalesce(array_agg(r.id order by r.place)
                         filter (where r.place <= cardinality(new.retrieved_memory_ids)), '{}'),
            coalesce(array_agg(r.score order by r.place)
