@@ -24,7 +24,7 @@ EMBED = "update agent_memory set embedding = memoryd.embed(content) where embedd
 LOGS = """
 select user_id, step_name, action_type, input_data ->> 'caller' as caller, input_data ->> 'count' as count,
        output_data ->> 'found' as found
-from agent_execution_logs order by created_at, id
+from agent_execution_logs order by action_type desc
 """
 
 
