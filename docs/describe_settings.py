@@ -1,6 +1,6 @@
-"""Writes docs/settings.md and .env.example from daemon/settings.py: each setting's name, default, allowed values and meaning.
+"""Writes docs/settings.md and .env.example from daemon/settings/: each setting's name, default, allowed values and meaning.
 
-Promise: what a setting means is said only in settings.py; tests/unit/test_settings_document.py fails where one of the two
+Promise: what a setting means is said only there; tests/unit/test_settings_document.py fails where one of the two
 files says something else.
 
     python -m docs.describe_settings      writes both files
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import AliasChoices, SecretStr
 
-from daemon.settings import GROUPS, PREFIX, Settings, allowed_values
+from daemon.settings import PREFIX, SECTIONS, Settings, allowed_values
 
 DOCUMENT = Path(__file__).with_name("settings.md")
 EXAMPLE = Path(__file__).parents[1] / ".env.example"
@@ -22,7 +22,7 @@ EXAMPLE = Path(__file__).parents[1] / ".env.example"
 BEFORE = """\
 # Settings
 
-Written from `daemon/settings.py` by `python -m docs.describe_settings`.
+Written from `daemon/settings` by `python -m docs.describe_settings`.
 
 memoryd reads its settings from the environment, or from a `.env` file in the working directory. The file is read only if it
 belongs to the user that memoryd runs as, or to root: a file of another user could name a program for memoryd to run. A wrong
@@ -60,14 +60,8 @@ def write_example() -> str:
 
 
 def _groups() -> Iterator[tuple[str, list[str]]]:
-    title, names = "", list[str]()
-    for name in Settings.model_fields:
-        if name in GROUPS:
-            if names:
-                yield title, names
-            title, names = GROUPS[name], []
-        names.append(name)
-    yield title, names
+    for section in SECTIONS:
+        yield section.heading, list(section.model_fields)
 
 
 def _row(name: str) -> str:

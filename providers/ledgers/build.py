@@ -27,7 +27,7 @@ PACKAGES = {"evm": "memoryd[evm]", "rfc3161": "memoryd[timestamps]", "witness": 
 
 
 class LedgerSettings(Protocol):
-    """The settings that ledgers have; daemon/settings.py says what each means."""
+    """The settings that ledgers have; daemon/settings says what each means."""
 
     @property
     def ledgers(self) -> str: ...

@@ -1,0 +1,137 @@
+"""The settings of one process, from the environment or a .env file.
+
+Promise: a wrong value stops the program with one sentence that names the variable, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from difflib import get_close_matches
+
+from dotenv import dotenv_values
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from daemon.settings.process import Database, Executor, Log, Mcp, Queue
+from daemon.settings.remembering import Documents, Limits, Models, Replica, SecretFields, Supabase, Upkeep
+from daemon.settings.trail import Ledgers, Trail
+
+PREFIX = "MEMORYD_"
+NO_SETTINGS = frozenset(PREFIX + name for name in ("COMMAND_ID", "AGENT_ID", "SESSION_ID", "TEST_POSTGRES"))
+"""Variables that the built-in executor sets for its programs, and one that the tests read."""
+OF_KUBERNETES = (PREFIX + "SERVICE_", PREFIX + "PORT")
+"""Prefixes of the variables that Kubernetes sets in every container when there is a service named memoryd."""
+ENV_FILE, ENV_FILE_ENCODING = ".env", "utf-8-sig"
+
+
+class SettingsError(Exception):
+    """A setting has a value that is not allowed; the message is for the person who set it."""
+
+
+# The fields of the last base come first.
+class Settings(
+    Log, Mcp, Upkeep, Ledgers, Supabase, Limits, Executor, Trail, SecretFields, Replica, Documents, Models, Queue, Database,
+    BaseSettings,
+):  # fmt: skip
+    """The settings of one process. Units are in the names."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_file=ENV_FILE,
+        env_file_encoding=ENV_FILE_ENCODING,
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+    )
+
+
+SECTIONS = (
+    Database, Queue, Models, Documents, Replica, SecretFields, Trail, Executor, Limits, Supabase, Ledgers, Upkeep, Mcp, Log,
+)  # fmt: skip
+"""In the order of the documents."""
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Reads the environment and .env; `overrides` by field name win.
+
+    Raises SettingsError: one line per wrong variable.
+    """
+    try:
+        given = {k: v for k, v in overrides.items() if v is not None}
+        return Settings(**{"_env_file": _env_file(), **given})  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise SettingsError("\n".join(_sentence(dict(e)) for e in error.errors())) from None
+    except UnicodeDecodeError:
+        raise SettingsError("The file .env is not UTF-8. Save it as UTF-8.") from None
+    except OSError as error:
+        raise SettingsError(f"The file .env cannot be read: {error.strerror}.") from None
+
+
+def foreign_env_file() -> int | None:
+    """The user id that .env, or the link of that name, belongs to, if that is neither this process's nor root's.
+
+    Such a file is not read: any user who may put a file into the working directory could name a program for memoryd to run.
+    """
+    ours = (os.geteuid(), 0)
+    for look in (os.lstat, os.stat):
+        with suppress(OSError):
+            owner = look(ENV_FILE).st_uid
+            if owner not in ours:
+                return owner
+    return None
+
+
+def _env_file() -> str | None:
+    return ENV_FILE if foreign_env_file() is None else None
+
+
+def _variables_of_file() -> dict[str, str | None]:
+    path = _env_file()
+    return {} if path is None else dotenv_values(path, encoding=ENV_FILE_ENCODING)
+
+
+def unknown_settings() -> dict[str, str | None]:
+    """Variables named like settings that are none, most likely misspelt; each with the setting of the nearest name."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    # Upper and lower case are one to us, as they are to Settings.
+    given = {name.upper() for name in (*os.environ, *_variables_of_file())}
+    unknown = sorted(
+        name
+        for name in given - known - NO_SETTINGS
+        if name.startswith(PREFIX) and not name.startswith(OF_KUBERNETES)
+    )
+    return {
+        name: next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.9)), None) for name in unknown
+    }
+
+
+def _sentence(error: dict[str, object]) -> str:
+    location = error["loc"]
+    name = str(location[0]) if isinstance(location, tuple) and location else "?"
+    variable = name if name.isupper() else PREFIX + name.upper()
+    shown = (
+        "a secret value"
+        if any(word in name.lower() for word in ("key", "url", "jwt", "token"))
+        else repr(error.get("input"))
+    )
+    field = Settings.model_fields.get(name)
+    about = f" {field.description}" if field is not None and field.description else ""
+    return f"{variable} is {shown}; it must be {allowed_values(name) or error['msg']}.{about}"
+
+
+def allowed_values(name: str) -> str | None:
+    """What the setting of this field name may be, in words; None where any text is allowed."""
+    schema = Settings.model_json_schema(by_alias=False)["properties"].get(name, {})
+    schema = next((one for one in schema.get("anyOf", ()) if one["type"] != "null"), schema)
+    if values := schema.get("enum"):
+        return f"{', '.join(values[:-1])} or {values[-1]}"
+    kind = {"boolean": "true or false", "integer": "a whole number", "number": "a number"}.get(
+        schema.get("type", "")
+    )
+    if kind is None or "maximum" not in schema:
+        return kind
+    if "minimum" in schema:
+        return f"{kind} from {schema['minimum']} to {schema['maximum']}"
+    return f"{kind} above {schema['exclusiveMinimum']} and up to {schema['maximum']}"

@@ -1,0 +1,116 @@
+"""What one process is: the database that it uses, its queue, its executor, its log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AliasChoices, BaseModel, Field, SecretStr
+
+from daemon.settings.values import A_CENTURY
+
+
+class Database(BaseModel):
+    heading: ClassVar = "Database"
+
+    database_url: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("MEMORYD_DATABASE_URL", "DATABASE_URL"),
+        description="Postgres to use. Empty: the embedded one in the data folder.",
+    )
+    data_dir: Path = Field(Path(".memoryd"), description="Folder of the embedded Postgres.")
+    postgres_port: Annotated[int, Field(ge=1024, le=65535)] | None = Field(
+        None, description="Port of the embedded Postgres. Empty: 54329, or a free one."
+    )
+    pool: Literal["auto", "direct", "transaction"] = Field(
+        "auto", description="Whether DATABASE_URL leads to a transaction pooler. auto: found out at start."
+    )
+    pool_size: Annotated[int, Field(ge=3, le=100)] = Field(
+        10, description="Maximum number of connections, not counting the one that listens."
+    )
+
+
+class Queue(BaseModel):
+    heading: ClassVar = "Queue"
+
+    wake_up: Literal["auto", "listen", "poll"] = Field(
+        "auto",
+        description="How the daemon learns of work. poll works without LISTEN, behind a transaction pooler.",
+    )
+    poll_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
+        5.0, description="Pause between two polls for work. They go on beside LISTEN too."
+    )
+    claim_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        30.0, description="How long a claim is valid without being renewed."
+    )
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
+        15, description="Attempts before a job is discarded."
+    )
+    retry_max_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        300.0,
+        description="Maximum pause between two attempts. The first pause is a second, each next one twice as long.",
+    )
+    start_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        10.0, description="How long a start waits for a database that does not answer or is starting up."
+    )
+    shutdown_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        10.0, description="How long running batches may take to finish after SIGTERM."
+    )
+
+
+class Executor(BaseModel):
+    heading: ClassVar = "Built-in executor"
+
+    executor_command: str | None = Field(
+        None,
+        description="Program that runs commands. It reads context and message from stdin. Empty: no built-in executor.",
+    )
+    executor_timeout_seconds: Annotated[float, Field(gt=0, le=31_536_000)] = Field(
+        600.0, description="Time limit of one command."
+    )
+    executor_parallel: Annotated[int, Field(ge=1, le=1000)] = Field(
+        2, description="Maximum number of commands that run at once for one agent."
+    )
+    executor_total: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        16, description="Maximum number of commands that run at once in this daemon, of all agents."
+    )
+    executor_output_bytes: Annotated[int, Field(ge=1000, le=200_000_000)] = Field(
+        16_000_000,
+        description="Maximum output that is kept of one command. Of longer output the middle is left out.",
+    )
+    executor_user: str | None = Field(
+        None,
+        description="System user that commands run as; needs root. Empty: the daemon's user, which then must not be root.",
+    )
+    executor_dir: Path | None = Field(
+        None,
+        description="Folder where commands run. Empty: a private one for each command, removed afterwards.",
+    )
+    executor_environment: str = Field(
+        "", description="Names of variables that commands see beside the usual ones, separated by commas."
+    )
+    command_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+        24.0, description="A command that runs for longer than this has failed."
+    )
+
+
+class Mcp(BaseModel):
+    heading: ClassVar = "MCP server"
+
+    mcp_token: SecretStr | None = Field(
+        None, description="Token of `memoryd mcp --http`, 32 characters or more. docs/mcp.md"
+    )
+    mcp_token_file: Path | None = Field(
+        None, description="File that contains this token instead, readable by its owner only (mode 0600)."
+    )
+
+
+class Log(BaseModel):
+    heading: ClassVar = "Log"
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Events below this level are not logged."
+    )
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console on a terminal, else JSON."
+    )

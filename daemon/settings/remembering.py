@@ -1,0 +1,197 @@
+"""What memoryd does with what it is told: models, documents, the replica, secrets, limits, expiry, dreams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, SecretStr
+
+from daemon.settings.values import A_CENTURY, agent_name, known_languages, secret_names
+
+
+class Models(BaseModel):
+    heading: ClassVar = "Embedder and language model"
+
+    embedder: str = Field(
+        "local/wordllama-256",
+        description="Model that embeds texts: local/wordllama-256 or openai/<model>. A database is changed to another one by "
+        "memoryd reembed.",
+    )
+    embedding_dimensions: Annotated[int, Field(ge=1, le=16000)] | None = Field(
+        None, description="Dimensions, where the embedder offers several. Changed by memoryd reembed."
+    )
+    languages: Annotated[str, AfterValidator(known_languages)] = Field(
+        "",
+        description="Languages of the texts, separated by commas, the usual one first, as in german,english. Their words are "
+        "found in all their forms. Empty: recognised, text by text. docs/languages.md has the names.",
+    )
+    language_model: str | None = Field(
+        None,
+        description="Model that writes insights, says where chunks of documents stand, and finds facts if MEMORYD_FACTS is "
+        "model: openai/<model>. Empty: rules do.",
+    )
+    language_model_calls: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        120,
+        description="Maximum number of calls of the language model in an hour, of all daemons. Empty: no limit.",
+    )
+    language_model_tokens: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
+        500_000,
+        description="Tokens after which the language model is not called for the rest of an hour. Empty: no limit.",
+    )
+    openai_api_key: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY"),
+        description="Key of the OpenAI or compatible server. Many local ones need none.",
+    )
+    openai_base_url: str | None = Field(
+        None, description="Address of a server with OpenAI's protocol. Empty: OpenAI's own."
+    )
+    provider_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        30.0, description="Time limit of one call to a provider."
+    )
+
+    facts: Literal["rules", "model", "off"] = Field(
+        "rules",
+        description="What finds facts that users say of themselves in new messages, to remember them: rules (patterns, "
+        "most of them English), or model (rules, and the language model, which then reads what users say of themselves). "
+        "docs/facts.md",
+    )
+
+
+class Documents(BaseModel):
+    heading: ClassVar = "Documents"
+
+    drop: Path | None = Field(
+        None,
+        description="Drop folder: files that a person puts there become documents, and are moved to taken/ in it. A path, or "
+        "gdrive: and the id of a folder in Google Drive. Empty: none. docs/documents.md",
+    )
+    drop_settle_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        2.0, description="How long a file in the drop folder must be unchanged before it is taken."
+    )
+    drop_scan_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        30.0,
+        description="Pause between two scans of the drop folder. Events of the file system are acted on at once.",
+    )
+
+
+class Replica(BaseModel):
+    heading: ClassVar = "Replica"
+
+    replica: Path | None = Field(
+        None,
+        description="Folder with the documents and what is remembered as files, which people read and change: a path, or "
+        "gdrive: and the id of a folder in Google Drive. Empty: none. docs/replica.md",
+    )
+    replica_scan_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        60.0,
+        description="Pause between two scans of the whole replica; longer where events tell of all changes and a scan takes "
+        "long. Events are acted on at once.",
+    )
+    gdrive_key_file: Path | None = Field(
+        None,
+        description="Key (JSON) of the service account for the replica, or the drop folder, in Google Drive.",
+    )
+    gdrive_poll_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        10.0, description="Pause between two questions to Google Drive for changes."
+    )
+    gdrive_url: str | None = Field(
+        None, description="Address of a server that speaks Drive v3. Empty: Google's own."
+    )
+
+
+class SecretFields(BaseModel):
+    heading: ClassVar = "Secret fields"
+
+    secret_fields: Annotated[str, AfterValidator(secret_names)] = Field(
+        "",
+        description="Names of metadata fields, separated by commas, whose values must be encrypted, as in "
+        "api_key,access_token. A row with another value is refused. Empty: none. docs/secrets.md",
+    )
+    secrets_key_file: Path | None = Field(
+        None,
+        description="File with the private keys that decrypt them, which nobody else may read. Only the commands of "
+        "memoryd secrets read it, never the daemon: keep it on another machine.",
+    )
+
+
+class Limits(BaseModel):
+    heading: ClassVar = "Limits, expiry and notifications"
+
+    pending_per_user: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        100,
+        description="Maximum number of requests and commands that an end user may have pending. Agents have no limit.",
+    )
+    outcome_ttl_hours: Annotated[int, Field(ge=1, le=A_CENTURY)] = Field(
+        72, description="Default TTL of outcome, error, observation."
+    )
+    task_memory_ttl_hours: Annotated[int, Field(ge=1, le=A_CENTURY)] = Field(
+        2160, description="Default TTL of memory_type task_memory."
+    )
+    conversation_retention_minutes: Annotated[int, Field(ge=1, le=60 * A_CENTURY)] | None = Field(
+        None,
+        description="How long conversations are kept, unless the user has set a time. Empty: for ever.",
+    )
+    public_notifications: bool = Field(
+        True, description="Whether command_ready, request_done and memory_updated are sent."
+    )
+    notification_user_ids: bool = Field(
+        False, description="Whether memory_updated names the user, to every login that listens."
+    )
+
+
+class Supabase(BaseModel):
+    heading: ClassVar = "Supabase"
+
+    app_agent_id: Annotated[str, AfterValidator(agent_name)] = Field(
+        "app", description="agent_id of the memories that agent-memory-write stores. docs/supabase.md"
+    )
+    metadata_schemas: Literal["off", "warn", "refuse"] = Field(
+        "warn",
+        description="What happens to a memory whose metadata are not as those of its memory_type. docs/supabase.md",
+    )
+    broadcast: Literal["private", "public", "off"] = Field(
+        "private",
+        description="Who may hear memory_updated on Supabase's topic agent-memory: signed-in users, everybody, or nobody. "
+        "docs/supabase.md",
+    )
+    admin_roles: str = Field(
+        "",
+        description="Roles of the database that are granted memoryd_admin, separated by commas: support, who reads every row "
+        "on record. docs/supabase.md",
+    )
+    erase_accounts: bool = Field(
+        True, description="Whether the memory of an account that is deleted from auth.users is erased."
+    )
+
+
+class Upkeep(BaseModel):
+    heading: ClassVar = "Dreams, clean-up and audit trail"
+
+    heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = Field(
+        30.0, description="Pause between two heartbeats. Each also checks whether a dream is due."
+    )
+    dream_idle_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+        6.0, description="Hours without a command, message, request, recall or context before a dream begins."
+    )
+    dream_every_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+        6.0, description="Minimum hours between two completed dreams."
+    )
+    dream_overdue_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+        24.0,
+        description="Hours after the last completed dream when one begins although the fleet is not idle. Loads end it.",
+    )
+    dream_window_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+        48.0, description="A dream reads the memories of this many last hours."
+    )
+    cleanup_seconds: Annotated[float, Field(ge=1, le=604_800)] = Field(
+        300.0, description="Pause between two clean-ups of expired memories, conversations and knowledge."
+    )
+    query_log_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
+        30.0, description="How long rows of memory_queries and memory_requests are kept."
+    )
+    audit: bool = Field(True, description="Whether reads and writes of a user's memory are logged.")
+    audit_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
+        90.0, description="How long rows that memoryd wrote into agent_execution_logs are kept."
+    )

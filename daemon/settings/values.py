@@ -1,0 +1,70 @@
+"""What the values of settings may be, where a type alone does not say it."""
+
+from __future__ import annotations
+
+from pydantic_core import PydanticCustomError
+
+from memory.secrets import FIELD
+
+A_CENTURY = 876_000
+"""In hours. Longer times would not fit into Postgres' timestamps."""
+
+LANGUAGES = (
+    "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "estonian", "finnish", "french", "german",
+    "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese",
+    "romanian", "russian", "serbian", "simple", "spanish", "swedish", "tamil", "turkish", "yiddish",
+)  # fmt: skip
+"""Those that Postgres can stem (Estonian from 18 on). 'simple' is every other one: its words are not stemmed."""
+
+LEDGERS = ("witness", "rfc3161", "ipfs", "evm")
+
+OWN_FIELDS = frozenset(
+    (
+        "anchor_id", "authors", "category", "cc", "cid", "columns", "confidence", "context", "count", "date", "encoding",
+        "encrypted", "exit_code", "from", "front_matter", "last_said", "ledger", "message_ids", "reference", "rows", "rule",
+        "session_id", "sheets", "slot", "speaker", "title", "to", "value",
+    )
+)  # fmt: skip
+"""Fields of metadata that memoryd itself writes: they cannot be secret."""
+
+
+def known_languages(text: str) -> str:
+    """Passes names of languages, separated by commas."""
+    unknown = [name for name in split_list(text) if name not in LANGUAGES]
+    if unknown:
+        raise PydanticCustomError("languages", f"names separated by commas, of these: {', '.join(LANGUAGES)}")
+    return text
+
+
+def known_ledgers(text: str) -> str:
+    """Passes names of ledgers, separated by commas."""
+    if any(name not in LEDGERS for name in split_list(text)):
+        raise PydanticCustomError("ledgers", f"names separated by commas, of these: {', '.join(LEDGERS)}")
+    return text
+
+
+def secret_names(text: str) -> str:
+    """Passes names of fields of metadata, separated by commas."""
+    for name in split_list(text):
+        if not FIELD.fullmatch(name):
+            raise PydanticCustomError(
+                "secret_fields",
+                "names separated by commas, of letters a to z, digits, _ and -, beginning with a letter",
+            )
+        if name in OWN_FIELDS:
+            raise PydanticCustomError(
+                "secret_fields", "names of your own: memoryd itself writes and reads that field"
+            )
+    return text
+
+
+def agent_name(text: str) -> str:
+    """Passes the name of an agent."""
+    if not 1 <= len(text) <= 200 or not text.isprintable() or not text.strip() or text == "_shared":
+        raise PydanticCustomError("agent", "the name of an agent, of 1 to 200 characters, and not _shared")
+    return text
+
+
+def split_list(text: str) -> list[str]:
+    """The names in a text that separates them by commas, each once."""
+    return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip().lower())))
