@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,8 +28,7 @@ def read_private(path: Path, *, name: str, max_bytes: int) -> bytes:
 
 def write_private(path: Path, content: bytes, *, replace: bool = False) -> None:
     """Writes a file for its owner alone. Raises OSError; FileExistsError unless it may `replace` what is there."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    beside.unlink(missing_ok=True)
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")  # in containers, processes have one id
     try:
         with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             file.write(content)

@@ -80,13 +80,23 @@ class SecretKeys:
 def read_keys(path: Path) -> SecretKeys:
     """The keys of a file. Raises ValueError with what to do."""
     try:
-        content = read_private(path, name=f"The key file {path}", max_bytes=MAX_FILE)
+        content = read_private(path, name=f"The key file {path}", max_bytes=MAX_FILE + 1)
     except OSError as error:
         raise ValueError(
             f"The key file {path} cannot be read: {error.strerror}. To make one: memoryd secrets new-key"
         ) from None
+    if len(content) > MAX_FILE:
+        raise ValueError(
+            f"{path} is longer than {MAX_FILE:,} bytes. Remove keys that have encrypted no values."
+        )
     keys = []
-    for part in content.split(_END)[:-1]:
+    *parts, rest = content.split(_END)
+    # A key of which a part is missing, or of another kind: whoever wrote the others anew would lose it.
+    if b"-----BEGIN" in rest:
+        raise ValueError(
+            f"{path} ends with what is no whole private key in PEM for X25519. Take it from your copy."
+        )
+    for part in parts:
         with suppress(ValueError, TypeError, UnsupportedAlgorithm):
             key = load_pem_private_key(part.strip() + b"\n" + _END + b"\n", password=None)
             if isinstance(key, X25519PrivateKey):
@@ -104,6 +114,7 @@ def read_keys(path: Path) -> SecretKeys:
 def add_key(path: Path) -> SecretKeys:
     """Makes a key, and writes it before those in the file, which may not be there yet. Raises OSError, ValueError."""
     made = X25519PrivateKey.generate()
+    path = path.resolve()  # A link stays one, and who comes by another link waits for the same folder.
     with alone_in(path.parent):
         former = read_keys(path).keys if path.exists() else ()
         keys = SecretKeys(path, (made, *former))

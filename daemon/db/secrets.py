@@ -16,6 +16,7 @@ import asyncpg
 
 from daemon.db.migrator import WRITE_SETTINGS
 from daemon.db.pool import Database
+from handlers.shared.ports import AnyConnection
 from memory.secrets import MAX_BYTES, SUITE, Encrypted, base64url, binding, from_base64url, read_encrypted
 from providers.secret_keys import NotDecrypted, PublicKey, SecretKeys
 
@@ -34,6 +35,8 @@ select c.table_name, c.column_name,
                 and a.attname = 'user_id' and not a.attisdropped) as has_user
 from memoryd.secret_columns() c
 """
+# A memory whose section a person deleted from the replica is kept for a while, as it was, and may come back.
+BURIED = "memoryd.replica_buried"
 REFUSED = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 
 KEY = "select key_id, public_key, fields from public.secrets_key()"
@@ -41,40 +44,40 @@ FIELDS = "select value #>> '{}' from memoryd.settings where key = 'secret_fields
 COUNT = """
 select case when memoryd.is_encrypted(v.value) then split_part(v.value ->> 'encrypted', '.', 2) else 'plain' end as state,
        count(*) as number
-from public.{table} t
-cross join lateral memoryd.secret_values(t.{column}, $1) v
-where t.{column}::text ~* (memoryd.secret_pattern($1) collate "C")
+from {table} t
+cross join lateral memoryd.secret_values({value}, $1) v
+where {value}::text ~* (memoryd.secret_pattern($1) collate "C")
 group by 1
 """
 # A row without any such value has one line, so that its id is known and the next batch begins after it.
 READ = """
 with page as (
-    select t.id from public.{table} t
-    where ($2::uuid is null or t.id > $2) and t.{column}::text ~* (memoryd.secret_pattern($1) collate "C")
-    order by t.id
+    select t.{id} as id from {table} t
+    where ($2::uuid is null or t.{id} > $2) and {value}::text ~* (memoryd.secret_pattern($1) collate "C")
+    order by t.{id}
     limit $3
 )
-select t.id, t.xmin::text as version, {user} as user_id, to_json(v.path)::text as path, v.field,
+select p.id, t.xmin::text as version, {user} as user_id, to_json(v.path)::text as path, v.field,
        memoryd.is_encrypted(v.value) as encrypted,
        case when jsonb_typeof(v.value) = 'string' then v.value #>> '{{}}' else v.value::text end as value
 from page p
-join public.{table} t on t.id = p.id
-left join lateral memoryd.secret_values(t.{column}, $1) v on true
-order by t.id
+join {table} t on t.{id} = p.id and {value} is not null
+left join lateral memoryd.secret_values({value}, $1) v on true
+order by p.id
 """
 # Locked in one order, so that two who do this at once do not wait for each other.
 WRITE = """
 with mine as (
-    select t.id, n.made
+    select n.id, n.made
     from unnest($1::uuid[], $2::text[], $3::jsonb[]) as n(id, version, made)
-    join public.{table} t on t.id = n.id and t.xmin::text = n.version
-    order by t.id
+    join {table} t on t.{id} = n.id and t.xmin::text = n.version and {value} is not null
+    order by n.id
     for no key update of t
 )
-update public.{table} t set {column} = memoryd.with_values(t.{column}, m.made)
+update {table} t set {column} = {written}
 from mine m
-where t.id = m.id
-returning t.id
+where t.{id} = m.id and {value} is not null
+returning m.id
 """
 
 
@@ -86,6 +89,15 @@ class Reencrypted:
     from_former: int = 0
     failed: dict[str, set[str]] = field(default_factory=dict)
     """Why, and the values: `table id, field`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Where values are: how it is shown, and its names for the statements."""
+
+    table: str
+    shown: str
+    names: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -128,10 +140,9 @@ async def count(database: Database) -> Mapping[str, Counter[str]]:
     """Of each table and column how many values each key has encrypted, by its id, and how many are `plain`."""
     fields, counts = await fields_of(database), dict[str, Counter[str]]()
     async with database.connection() as connection:
-        for row in await connection.fetch(COLUMNS):
-            table, column = row["table_name"], row["column_name"]
-            found = await connection.fetch(COUNT.format(table=table, column=column), fields, timeout=TIMEOUT)
-            counts[f"{table}.{column}"] = Counter({each["state"]: each["number"] for each in found})
+        for column in await _columns(connection):
+            found = await connection.fetch(COUNT.format(**column.names), fields, timeout=TIMEOUT)
+            counts[column.shown] = Counter({each["state"]: each["number"] for each in found})
     return counts
 
 
@@ -139,10 +150,12 @@ async def reencrypt(database: Database, keys: SecretKeys) -> Reencrypted:
     """Encrypts with the newest key what is plain, or was encrypted with another one."""
     await publish(database, keys.newest)
     fields, done = await fields_of(database), Reencrypted()
-    for row in await database.fetch(COLUMNS):
+    async with database.connection() as connection:
+        columns = await _columns(connection)
+    for column in columns:
         missed = set[str]()
         for _ in range(PASSES):
-            missed = await _reencrypt_column(database, keys, fields, row, done)
+            missed = await _reencrypt_column(database, keys, fields, column, done)
             if not missed:
                 break
         else:
@@ -150,17 +163,50 @@ async def reencrypt(database: Database, keys: SecretKeys) -> Reencrypted:
     return done
 
 
+async def _columns(connection: AnyConnection) -> list[_Column]:
+    # The copies last: a row that is deleted meanwhile is found there.
+    return [
+        *(
+            _column(row["table_name"], row["column_name"], row["has_user"])
+            for row in await connection.fetch(COLUMNS)
+        ),
+        _Column(
+            BURIED,
+            f"{BURIED}.row",
+            {
+                "table": BURIED,
+                "id": "row_id",
+                "column": "row",
+                "user": "t.user_id",
+                # Its other fields are columns. Knowledge and insights have no metadata.
+                "value": "case t.source when 'memory' then t.row -> 'metadata' end",
+                "written": "jsonb_set(t.row, '{metadata}', memoryd.with_values(t.row -> 'metadata', m.made))",
+            },
+        ),
+    ]
+
+
+def _column(table: str, column: str, has_user: bool) -> _Column:
+    names = {
+        "table": f"public.{table}",
+        "id": "id",
+        "column": column,
+        "user": "t.user_id" if has_user else "null::uuid",
+        "value": f"t.{column}",
+        "written": f"memoryd.with_values(t.{column}, m.made)",
+    }
+    return _Column(table, f"{table}.{column}", names)
+
+
 async def _reencrypt_column(
     database: Database,
     keys: SecretKeys,
     fields: list[str],
-    column: asyncpg.Record,
+    column: _Column,
     done: Reencrypted,
 ) -> set[str]:
     """One pass over the rows. Returns those that others have changed meanwhile."""
-    names = {"table": column["table_name"], "column": column["column_name"]}
-    read = READ.format(**names, user="t.user_id" if column["has_user"] else "null::uuid")
-    write = WRITE.format(**names)
+    read, write, table = READ.format(**column.names), WRITE.format(**column.names), column.table
     last, missed = None, set[str]()
     while True:
         async with database.connection() as connection:
@@ -168,7 +214,7 @@ async def _reencrypt_column(
         if not found:
             return missed
         last = found[-1]["id"]
-        batch = _encrypted_rows(keys, found, names["table"], done)
+        batch = _encrypted_rows(keys, found, table, done)
         try:
             written = await _write(database, write, batch)
         except REFUSED:
@@ -178,10 +224,10 @@ async def _reencrypt_column(
                 try:
                     written |= await _write(database, write, {row_id: row})
                 except REFUSED as error:
-                    done.failed.setdefault(f"{error.args[0]}.", set()).add(f"{names['table']} {row_id}")
+                    done.failed.setdefault(f"{error.args[0]}.", set()).add(f"{table} {row_id}")
                     written.add(row_id)
                     row.made.clear()
-        missed |= {f"{names['table']} {row_id}" for row_id in batch if row_id not in written}
+        missed |= {f"{table} {row_id}" for row_id in batch if row_id not in written}
         for row_id in written:
             row = batch[row_id]
             done.from_plain += min(row.plain, len(row.made))

@@ -38,6 +38,10 @@ left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c o
 """
 LOCK = "select id, size from memoryd.trail for update"
 CARRY = "select memoryd.carry_anchors($1)"
+# A checkpoint is kept in a file, which a crash of the server does not take back: so its leaves must be there after it, too.
+DURABLE = (
+    "select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'"
+)
 SEQUENCE = "select place, leaf from memoryd.sequence_anchors($1)"
 TILES = """
 select t.level, t.number, t.hashes
@@ -152,6 +156,7 @@ class Trail:
     async def _sequence(self) -> int:
         began = time.perf_counter()
         async with self._database.transaction() as connection:
+            await connection.execute(DURABLE)
             [state] = await connection.fetch(LOCK)
             size = int(state["size"])
             rows = await connection.fetch(SEQUENCE, BATCH)

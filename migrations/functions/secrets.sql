@@ -122,19 +122,35 @@ as $$
         ('conversation_messages', 'metadata'), ('documents', 'metadata'), ('memory_chunks', 'metadata')) v
 $$;
 
--- A JSON value with other values at these paths: [{"path": [...], "value": ...}, ...].
+-- A JSON value with other values at these paths, which it has: [{"path": [...], "value": ...}, ...]. In one
+-- pass: whoever writes thousands of values into a row keeps nobody waiting.
 create or replace function memoryd.with_values(p_json jsonb, p_values jsonb) returns jsonb
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    made jsonb := p_json;
-    each jsonb;
+    made jsonb;
 begin
-    for each in select e from jsonb_array_elements(p_values) e loop
-        made := jsonb_set(
-            made, array(select jsonb_array_elements_text(each -> 'path')), each -> 'value', false);
-    end loop;
+    if p_values #> '{0,path}' = '[]' then
+        return p_values #> '{0,value}';
+    end if;
+    with steps as (
+        select v #>> '{path,0}' as step,
+               jsonb_agg(jsonb_build_object('path', (v -> 'path') - 0, 'value', v -> 'value')) as below
+        from jsonb_array_elements(p_values) v
+        group by 1
+    )
+    select case jsonb_typeof(p_json)
+               when 'object' then (
+                   select p_json || jsonb_object_agg(s.step, memoryd.with_values(p_json -> s.step, s.below))
+                   from steps s)
+               else (
+                   select jsonb_agg(
+                       case when s.step is null then e.value else memoryd.with_values(e.value, s.below) end
+                       order by e.place)
+                   from jsonb_array_elements(p_json) with ordinality as e(value, place)
+                   left join steps s on s.step = (e.place - 1)::text) end
+    into made;
     return made;
 end
 $$;

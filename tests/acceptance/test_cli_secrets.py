@@ -187,6 +187,42 @@ async def test_what_is_plain_or_of_an_older_key_is_encrypted_with_the_newest(
     assert "To encrypt them with the newest one: memoryd secrets reencrypt" in shown.err
 
 
+async def test_a_memory_that_a_person_deleted_comes_back_with_its_values_encrypted(
+    memoryd: Commands, keyed: Path, connection: asyncpg.Connection
+) -> None:
+    # Also many values in one row, at every depth.
+    tools = [[{"n": n, "login": {"Api_Key": f"s{n}", "1": None}}] for n in range(300)]
+    memory = await remember(
+        connection, "b", user_id=ANN, metadata=json.dumps({"api_key": SECRET, "tools": tools})
+    )
+    # Knowledge has no metadata: what its fields are named is nobody's secret.
+    await connection.execute(
+        "insert into memoryd.replica_buried (source, row_id, user_id, row) "
+        "select s.source, m.id, m.user_id, to_jsonb(m) - 'embedding' "
+        "from agent_memory m cross join unnest('{memory,knowledge}'::text[]) as s(source)"
+    )
+    await connection.execute("delete from agent_memory")
+    await connection.execute(FIELDS.replace("api_key", "api_key|content"))
+    assert (await memoryd("secrets", "new-key", secrets_key_file=keyed)).code == 0
+    assert (await memoryd("secrets", "--json")).json["values"] == {
+        "memoryd.replica_buried.row": {"plain": 301}
+    }
+    done = await memoryd("secrets", "reencrypt", "--json", secrets_key_file=keyed)
+    assert done.json == {"from_plain": 301, "from_older_keys": 0, "failed": {}}
+    kept = "select row #>> '{metadata,api_key}' from memoryd.replica_buried where source = 'knowledge'"
+    assert await connection.fetchval(kept) == SECRET
+    await connection.execute("delete from memoryd.replica_buried where source = 'knowledge'")
+    assert (await memoryd("restore", str(memory))).code == 0
+    [back] = await connection.fetch("select content, metadata from agent_memory where id = $1", memory)
+    metadata, keys = json.loads(back["metadata"]), read_keys(keyed)
+    assert back["content"] == "b"
+    assert opened(keys, metadata["api_key"]) == SECRET
+    for [tool] in metadata["tools"]:
+        assert opened(keys, tool["login"].pop("Api_Key")) == f"s{tool['n']}"
+        assert tool == {"n": tool["n"], "login": {"1": None}}
+    assert [tool["n"] for [tool] in metadata["tools"]] == list(range(300))
+
+
 async def test_killed_in_the_middle_and_two_at_once_encrypt_each_value_once(
     memoryd: Commands, keyed: Path, connection: asyncpg.Connection
 ) -> None:

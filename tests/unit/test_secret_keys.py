@@ -135,10 +135,33 @@ def test_a_file_that_others_may_read_or_that_has_no_such_keys_is_refused(tmp_pat
     trail = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     for content in (b"", b"secret words", pem[:-40], pem.replace(b"M", b"!"), pem + trail):
         file.write_bytes(content)
-        with pytest.raises(ValueError, match="has no private keys") as raised:
+        with pytest.raises(ValueError, match=r"has no private keys|no whole private key") as raised:
             read_keys(file)
         assert "secret words" not in str(raised.value)
         assert pem.splitlines()[1].decode() not in str(raised.value)
+
+
+def test_a_file_with_a_damaged_or_too_many_keys_is_not_written_anew(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    add_key(file)
+    pem = file.read_bytes()
+    for content, why in (
+        (pem + pem[:-40], "no whole private key"),
+        (pem * 1000, "longer than 100,000 bytes"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match=why):
+            add_key(file)
+        assert file.read_bytes() == content
+
+
+def test_a_key_file_behind_links_gets_the_key_and_the_links_stay(tmp_path: Path) -> None:
+    file, link = tmp_path / "safe" / "keys", tmp_path / "keys"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    ids = [add_key(path).newest.id for path in (link, file, link)]
+    assert link.is_symlink()
+    assert list(read_keys(file).ids) == ids[::-1]
 
 
 def test_neither_a_key_nor_keys_show_themselves(keys: SecretKeys) -> None:

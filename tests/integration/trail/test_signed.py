@@ -17,6 +17,7 @@ from memory.trail.note import Checkpoint, Note
 from tests.support.commands import Commands
 from tests.support.rows import remember
 from tests.support.waiting import BLOCKED, until
+from tests.support.workers import open_database
 
 SIGNED = "select coalesce(max(size), 0) from memoryd.trail_checkpoints"
 REWRITE = """
@@ -89,6 +90,23 @@ async def test_killed_before_the_checkpoint_is_committed_it_is_signed_again_and_
     ):
         await machine(database, tmp_path.parent, tmp_path.name).advance()
     assert await connection.fetchval(SIGNED) == 0
+
+
+async def test_leaves_are_durable_where_other_commits_are_not(
+    connection: asyncpg.Connection, database_url: str, tmp_path: Path
+) -> None:
+    await connection.execute(
+        "create function told() returns trigger language plpgsql as "
+        "$$begin raise exception 'with %', current_setting('synchronous_commit'); end$$; "
+        "create trigger told before update on memoryd.trail for each row execute function told()"
+    )
+    await anchored(connection, 1)
+    name = await connection.fetchval("select current_database()")
+    for given, expected in (("off", "on"), ("local", "local")):
+        await connection.execute(f'alter database "{name}" set synchronous_commit = {given}')
+        async with open_database(database_url) as database:
+            with pytest.raises(asyncpg.RaiseError, match=f"with {expected}"):
+                await machine(database, tmp_path).advance()
 
 
 async def test_each_machine_knows_what_it_has_signed_itself(
