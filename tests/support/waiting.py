@@ -16,6 +16,9 @@ async def until(connection: asyncpg.Connection, sql: str, *args: object, timeout
         async with asyncio.timeout(timeout):
             while not (value := await connection.fetchval(sql, *args)):
                 await asyncio.sleep(POLL_SECONDS)
+                if connection.is_in_transaction():
+                    # Within one pg_stat_activity shows what it showed first.
+                    await connection.execute("select pg_stat_clear_snapshot()")
             return value
     except TimeoutError:
         raise AssertionError(f"not within {timeout} s: {sql}; jobs: {await _jobs(connection)}") from None

@@ -187,7 +187,8 @@ async def test_what_is_done_to_the_log_itself_is_found(
         "alter table memory_anchors disable trigger all; "
         "insert into memory_anchors (agent_id, category, payload, content_hash) "
         "values ('a', 'decision', '{}', 'x')": {"inserted"},
-        "update memoryd.trail_checkpoints set note = replace(note, size || E'\\n', size + 1 || E'\\n')": {"forged"},
+        # The line of the size: other lines may end with the same digit.
+        r"update memoryd.trail_checkpoints set note = regexp_replace(note, '\n\d+\n', E'\n' || size + 1 || E'\n')": {"forged"},
         "update memoryd.trail set id = gen_random_uuid()": {"foreign"},
         "update memoryd.trail_checkpoints set size = size + 1": {"forged"},
     }  # fmt: skip
