@@ -37,7 +37,8 @@ from memoryd.secret_columns() c
 """
 # A memory whose section a person deleted from the replica is kept for a while, as it was, and may come back.
 BURIED = "memoryd.replica_buried"
-REFUSED = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
+REFUSED = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError, TimeoutError)
+"""Why a batch may not be written because of one of its rows. A user may write rows that take long."""
 
 KEY = "select key_id, public_key, fields from public.secrets_key()"
 FIELDS = "select value #>> '{}' from memoryd.settings where key = 'secret_fields'"
@@ -224,7 +225,12 @@ async def _reencrypt_column(
                 try:
                     written |= await _write(database, write, {row_id: row})
                 except REFUSED as error:
-                    done.failed.setdefault(f"{error.args[0]}.", set()).add(f"{table} {row_id}")
+                    reason = (
+                        f"{error.args[0]}."
+                        if error.args
+                        else f"Writing it took more than {TIMEOUT:g} seconds."
+                    )
+                    done.failed.setdefault(reason, set()).add(f"{table} {row_id}")
                     written.add(row_id)
                     row.made.clear()
         missed |= {f"{table} {row_id}" for row_id in batch if row_id not in written}
