@@ -37,12 +37,14 @@ where application_name = 'memoryd-client' and datname = current_database()
 
 
 @asynccontextmanager
-async def wired(url: str, *, time_limit: float = 20.0) -> AsyncIterator[tuple[CutWire, Database]]:
+async def wired(
+    url: str, *, size: int = 1, time_limit: float = 20.0
+) -> AsyncIterator[tuple[CutWire, Database]]:
     """A wire to the database that can be cut, and a client's way through it, with one connection that is open."""
     with tempfile.TemporaryDirectory() as folder:
         async with (
             CutWire(url, folder) as wire,
-            Database(wire.url, size=1, time_limit=time_limit) as database,
+            Database(wire.url, size=size, time_limit=time_limit) as database,
         ):
             await Memory(database, agent="nobody").forget(uuid4())
             yield wire, database
@@ -143,6 +145,38 @@ async def test_a_cancelled_call_changes_nothing_and_leaves_its_connection_fit(
         assert [f.id for f in await memory.recall("heron")] == [stored.id]
 
 
+async def test_calls_that_are_cancelled_at_any_moment_leave_nothing_of_their_user_on_the_connection(
+    client_url: str, agent: str
+) -> None:
+    async with Database(client_url, size=1) as database:
+        ann, ben = (Memory(database, agent=agent, user=uuid4()) for _ in range(2))
+        chat = ChatMemory(database, user=uuid4())
+        its = await ben.remember("The heron is Ben's")
+        for turns in range(0, 40, 2):
+            for again in (False, True):
+                call = asyncio.create_task(ann.remember("The heron is Ann's"))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                call.cancel()
+                if again:
+                    await asyncio.sleep(0)
+                    call.cancel()
+                await asyncio.wait([call])
+                assert [f.id for f in await ben.recall("heron", sources=["memory"])] == [its.id]
+        assert await chat.get_messages("nobody") == []
+
+
+async def test_a_connection_that_says_nothing_more_costs_one_call(client_url: str, agent: str) -> None:
+    async with wired(client_url, size=3, time_limit=0.3) as (wire, database):
+        memory = Memory(database, agent=agent)
+        await asyncio.gather(*(memory.recall("heron") for _ in range(3)))
+        wire.silence()
+        with pytest.raises(TimedOut, match=r"let nobody in within 0.3 seconds; nothing was changed"):
+            await memory.recall("heron")
+        assert list(await memory.recall("heron")) == []
+        wire.end_all(close=True)
+
+
 async def test_a_call_that_takes_too_long_ends_and_changes_nothing(
     client_url: str, owner: asyncpg.Connection, agent: str
 ) -> None:
@@ -169,16 +203,27 @@ async def test_it_works_behind_a_transaction_pooler(client_url: str, agent: str)
         found = await memory.recall("heron")
         assert len(found) == 6
         await memory.feedback(found)
+        async with Memory(pooler.url, agent=agent) as unaware:
+            with pytest.raises(Refused, match=r"Give Database\(url, transaction_pooler=True\)"):
+                await unaware.recall("heron")
 
 
 async def test_who_cannot_be_let_in_is_told_what_to_check(client_url: str, agent: str) -> None:
     async with Memory("postgresql://nobody@127.0.0.1:1/none", agent=agent) as memory:
         with pytest.raises(Unavailable, match="check the URL and the server"):
             await memory.recall("heron")
-    async with Memory("mysql://secret@host/x", agent=agent) as memory:
-        with pytest.raises(Refused, match="The URL of the database cannot be read") as caught:
-            await memory.recall("heron")
-        assert "secret" not in str(caught.value)
+    for url in (
+        "mysql://secret@host/x",
+        "postgresql://u:secret[1@host/x",
+        "postgresql://127.0.0.1:65536/secret",
+    ):
+        async with Memory(url, agent=agent) as memory:
+            with pytest.raises(Refused, match="The URL of the database cannot be read") as caught:
+                await memory.recall("heron")
+            assert "secret" not in str(caught.value)
+    for size, time_limit in (0, 1.0), (1, 0.0), (1, float("inf")):
+        with pytest.raises(Refused, match=r"(size|time_limit) is no"):
+            Database(client_url, size=size, time_limit=time_limit)
     database = Database(client_url)
     await database.close()
     with pytest.raises(Refused, match="is closed"):
