@@ -257,7 +257,7 @@ async def test_an_executor_survives_an_outage_and_hears_of_commands_again(
 
 async def test_an_error_that_no_waiting_mends_ends_it(agent: str) -> None:
     executor = Executor(Database("mysql://nowhere/none"), agent, lambda _c, _m, _k: None)
-    with pytest.raises(Refused, match="The URL of the database cannot be read"):
+    with pytest.raises(Refused, match="The URL of the database, or a file that it names, cannot be read"):
         await executor.run()
 
 

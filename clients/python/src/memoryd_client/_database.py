@@ -155,6 +155,7 @@ class Database:
     async def _attempt(self, who: Identity, work: Work[T], payload: Sequence[str]) -> _Attempt[T]:
         attempt: _Attempt[T] = _Attempt()
         pool: Pool | None = None
+        silent = False
         try:
             pool = await self._connections.pool()
             # What an error of the driver carries must not be the context of ours: so none is raised in here.
@@ -167,7 +168,8 @@ class Database:
                     await connection.execute("commit")
                     attempt.stage = "done"
                 except TIMEOUTS:
-                    connection.terminate()  # the server did not keep its own limit: it, or the way to it, is dead
+                    silent = True  # the server did not keep its own limit: it, or the way to it, is dead
+                    connection.terminate()
                     raise
                 except BaseException:
                     await roll_back(connection)
@@ -175,11 +177,10 @@ class Database:
         except Exception as error:  # noqa: BLE001 - told() knows
             if attempt.stage != "done":
                 lost = is_lost(error)
-                silent = isinstance(error, TIMEOUTS) and attempt.stage == "entering"
                 attempt.failure = told(
                     error, payload, seconds=self.time_limit, connected=attempt.stage != "entering"
                 )
-                if silent and pool is not None:
+                if isinstance(error, TIMEOUTS) and attempt.stage == "entering" and pool is not None:
                     attempt.failure = self._connections.late(pool)
                 attempt.again = may_pass(error) or (
                     lost and attempt.stage != "committing" and isinstance(attempt.failure, Unavailable)

@@ -195,7 +195,7 @@ def _not_let_in(error: BaseException, connected: bool) -> Refused | None:
     if isinstance(error, asyncpg.ClientConfigurationError) or not (
         connected or is_lost(error) or isinstance(error, asyncpg.PostgresError)
     ):
-        return Refused("The URL of the database cannot be read.", hint=URL_HINT)
+        return Refused("The URL of the database, or a file that it names, cannot be read.", hint=URL_HINT)
     if state in POOLED or UNKNOWN_PARAMETER in str(error):
         return Refused(
             "The URL leads to a transaction pooler.",
