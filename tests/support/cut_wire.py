@@ -30,6 +30,7 @@ class CutWire:
         self._after = self._close = False
         self._mute_at: bytes | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._silent: set[asyncio.StreamWriter] = set()
 
     def cut(self, at: bytes, *, after: bool, close: bool = False) -> None:
         """Cuts the next connection on which this is said, once; with `close` none is let through from then on."""
@@ -38,6 +39,10 @@ class CutWire:
     def mute(self, at: bytes) -> None:
         """Lets nothing more come back from the server, once it has answered the next one who says this."""
         self._mute_at = at
+
+    def silence(self) -> None:
+        """Passes nothing on over the connections that are open, and closes none, as a router that forgot them."""
+        self._silent |= self._open
 
     def end_all(self, *, close: bool) -> None:
         """Cuts every connection; with `close` none is let through from then on."""
@@ -66,6 +71,8 @@ class CutWire:
         back = asyncio.create_task(self._copy(server_reader, writer, muted))
         with suppress(OSError):
             while said := await reader.read(1 << 16):
+                if server in self._silent:
+                    continue
                 if self._mute_at is not None and self._mute_at in said:
                     self._mute_at = None
                     self.cuts += 1

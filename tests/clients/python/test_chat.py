@@ -141,6 +141,12 @@ async def test_what_is_old_goes_by_itself_or_on_request(
     assert await chat.delete_expired() == 2
     assert contents(await chat.get_messages(session)) == ["said 2"]
     service = ChatMemory(db)
+    with pytest.raises(Refused, match="messages is no list"):
+        await chat.add_messages(session, 5)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="no mapping with role and content"):
+        await chat.add_messages(session, [None])  # type: ignore[list-item]
+    with pytest.raises(Refused, match="A piece is no text"):
+        chat.ai_message(session).add(b"secret")  # type: ignore[arg-type]
     with pytest.raises(Refused, match="remembered of everybody"):
         await service.prompt(session, "What do you know?")
     with pytest.raises(Refused, match="everybody=True"):

@@ -82,6 +82,11 @@ async def test_commands_are_found_though_the_connection_that_listens_has_gone_si
             assert wire.cuts == 1
 
 
+async def interrupted() -> None:
+    """An async handler in which somebody presses Ctrl-C."""
+    raise KeyboardInterrupt
+
+
 class UnspeakableError(Exception):
     """It cannot say what it is."""
 
@@ -89,17 +94,25 @@ class UnspeakableError(Exception):
         raise ValueError
 
 
+RAISED = {
+    "raise": LookupError("no \0 server \ud800"),
+    "exit": SystemExit(4),
+    "unspeakable": UnspeakableError(),
+    "interrupt": KeyboardInterrupt(),
+    "stop iteration": StopIteration(),  # which no future carries
+    "cancel": asyncio.CancelledError(),
+}
+
+
 async def test_whatever_a_handler_does_is_an_outcome(
     db: Database, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str
 ) -> None:
     def work(_context: str, message: str, _command: Command) -> object:
+        if message in RAISED:
+            raise RAISED[message]
         match message:
-            case "raise":
-                raise LookupError("no \0 server \ud800")
-            case "exit":
-                sys.exit(4)
-            case "unspeakable":
-                raise UnspeakableError
+            case "interrupt later":
+                return interrupted()
             case "nothing":
                 return None
             case "number":
@@ -113,6 +126,10 @@ async def test_whatever_a_handler_does_is_an_outcome(
     expected = {
         "raise": ("failed", "LookupError: no \ufffd server \ufffd", 1),
         "exit": ("failed", "SystemExit: 4", 1),
+        "interrupt": ("failed", "KeyboardInterrupt", 1),
+        "interrupt later": ("failed", "KeyboardInterrupt", 1),
+        "stop iteration": ("failed", "StopIteration", 1),
+        "cancel": ("failed", "CancelledError", 1),
         "unspeakable": ("failed", "UnspeakableError", 1),
         "nothing": ("completed", "", 0),
         "number": ("failed", "TypeError: the handler returned int, not a text or (text, exit code)", 1),
@@ -170,6 +187,24 @@ async def test_no_more_than_so_many_run_at_once_and_stop_lets_them_finish(
     assert sorted(states) == ["completed", "completed", "failed", "failed"]
 
 
+async def test_no_command_is_left_running_by_an_executor_that_is_stopped_at_once(
+    db: Database, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str
+) -> None:
+    async def work(_context: str, message: str, _command: Command) -> str:
+        return message
+
+    for key in [await ask(owner, f"task {n}", agent_id=agent) for n in range(12)]:
+        await until(owner, READY, key)
+    for turns in range(0, 24, 2):
+        executor = Executor(db, agent, work)
+        await executor.__aenter__()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await executor.stop(timeout=0)
+    running = "select count(*) from agent_commands where agent_id = $1 and status = 'running'"
+    assert await owner.fetchval(running, agent) == 0
+
+
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", ["claim_command", "complete_command"])
 async def test_a_command_is_done_once_though_the_connection_is_cut(
@@ -222,7 +257,7 @@ async def test_an_executor_survives_an_outage_and_hears_of_commands_again(
 
 async def test_an_error_that_no_waiting_mends_ends_it(agent: str) -> None:
     executor = Executor(Database("mysql://nowhere/none"), agent, lambda _c, _m, _k: None)
-    with pytest.raises(Refused, match="The URL of the database cannot be read"):
+    with pytest.raises(Refused, match="The URL of the database, or a file that it names, cannot be read"):
         await executor.run()
 
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import uuid4
 
 import asyncpg
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from memoryd_client import (
     ChatMemory,
     Database,
@@ -37,12 +44,14 @@ where application_name = 'memoryd-client' and datname = current_database()
 
 
 @asynccontextmanager
-async def wired(url: str, *, time_limit: float = 20.0) -> AsyncIterator[tuple[CutWire, Database]]:
+async def wired(
+    url: str, *, size: int = 1, time_limit: float = 20.0
+) -> AsyncIterator[tuple[CutWire, Database]]:
     """A wire to the database that can be cut, and a client's way through it, with one connection that is open."""
     with tempfile.TemporaryDirectory() as folder:
         async with (
             CutWire(url, folder) as wire,
-            Database(wire.url, size=1, time_limit=time_limit) as database,
+            Database(wire.url, size=size, time_limit=time_limit) as database,
         ):
             await Memory(database, agent="nobody").forget(uuid4())
             yield wire, database
@@ -143,6 +152,35 @@ async def test_a_cancelled_call_changes_nothing_and_leaves_its_connection_fit(
         assert [f.id for f in await memory.recall("heron")] == [stored.id]
 
 
+async def test_calls_that_are_cancelled_at_any_moment_leave_nothing_of_their_user_on_the_connection(
+    client_url: str, agent: str
+) -> None:
+    async with Database(client_url, size=1) as database:
+        ann, ben = (Memory(database, agent=agent, user=uuid4()) for _ in range(2))
+        its = await ben.remember("The heron is Ben's")
+        for turns in range(24):
+            call = asyncio.create_task(ann.remember("The heron is Ann's"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            call.cancel()
+            if turns % 2:
+                await asyncio.sleep(0)
+                call.cancel()
+            await asyncio.wait([call])
+            assert [f.id for f in await ben.recall("heron", sources=["memory"])] == [its.id]
+
+
+async def test_a_connection_that_says_nothing_more_costs_one_call(client_url: str, agent: str) -> None:
+    async with wired(client_url, size=3, time_limit=0.3) as (wire, database):
+        memory = Memory(database, agent=agent)
+        await asyncio.gather(*(memory.recall("heron") for _ in range(3)))
+        wire.silence()
+        with pytest.raises(TimedOut, match=r"let nobody in within 0.3 seconds; nothing was changed"):
+            await memory.recall("heron")
+        assert list(await memory.recall("heron")) == []
+        wire.end_all(close=True)
+
+
 async def test_a_call_that_takes_too_long_ends_and_changes_nothing(
     client_url: str, owner: asyncpg.Connection, agent: str
 ) -> None:
@@ -169,16 +207,63 @@ async def test_it_works_behind_a_transaction_pooler(client_url: str, agent: str)
         found = await memory.recall("heron")
         assert len(found) == 6
         await memory.feedback(found)
+        async with Memory(pooler.url, agent=agent) as unaware:
+            with pytest.raises(Refused, match=r"Give Database\(url, transaction_pooler=True\)"):
+                await unaware.recall("heron")
+
+
+async def test_a_server_whose_certificate_is_not_trusted_is_not_talked_to(agent: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        server_s, another = (certificate(folder, name) for name in ("server", "another"))
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(server_s)
+
+        async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(8)
+            writer.write(b"S")
+            with suppress(OSError):
+                await writer.start_tls(tls)
+            writer.close()
+
+        async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            url = f"postgresql://ann@127.0.0.1:{port}/x?sslmode=verify-full&sslrootcert={another}"
+            async with Memory(url, agent=agent) as memory:
+                with pytest.raises(Refused, match="certificate is not trusted"):
+                    await memory.recall("heron")
+
+
+def certificate(folder: str, name: str) -> str:
+    """A file with a key and a certificate that it has signed itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    signed = made.not_valid_before(now).not_valid_after(now + timedelta(days=1)).sign(key, hashes.SHA256())
+    path = Path(folder, name)
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(secret + signed.public_bytes(Encoding.PEM))
+    return str(path)
 
 
 async def test_who_cannot_be_let_in_is_told_what_to_check(client_url: str, agent: str) -> None:
     async with Memory("postgresql://nobody@127.0.0.1:1/none", agent=agent) as memory:
         with pytest.raises(Unavailable, match="check the URL and the server"):
             await memory.recall("heron")
-    async with Memory("mysql://secret@host/x", agent=agent) as memory:
-        with pytest.raises(Refused, match="The URL of the database cannot be read") as caught:
-            await memory.recall("heron")
-        assert "secret" not in str(caught.value)
+    for url in (
+        "mysql://secret@host/x",
+        "postgresql://u:secret[1@host/x",
+        "postgresql://127.0.0.1:65536/secret",
+    ):
+        async with Memory(url, agent=agent) as memory:
+            with pytest.raises(
+                Refused, match="The URL of the database, or a file that it names, cannot be read"
+            ) as caught:
+                await memory.recall("heron")
+            assert "secret" not in str(caught.value)
+    for size, time_limit in (0, 1.0), (1, 0.0), (1, float("inf")):
+        with pytest.raises(Refused, match=r"(size|time_limit) is no"):
+            Database(client_url, size=size, time_limit=time_limit)
     database = Database(client_url)
     await database.close()
     with pytest.raises(Refused, match="is closed"):

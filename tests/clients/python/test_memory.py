@@ -166,6 +166,12 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         "kind is none that there is. Allowed: observation,",
     ),
     "ttl": ("remember", {"text": "x", "ttl_hours": -1}, "ttl_hours is no whole number"),
+    "ttl after the year 9999": (
+        "remember",
+        {"text": "x", "ttl_hours": 2**31 - 1},
+        "ttl_hours is no whole number",
+    ),
+    "pairs": ("remember", {"text": "x", "context": "y", "metadata": ["secret"]}, "metadata is no mapping"),
     "metadata": (
         "remember",
         {"text": "x", "metadata": {"a": object()}},
@@ -177,6 +183,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "query": ("recall", {"query": "sec\0ret"}, "query has the character NUL"),
     "source": ("recall", {"query": "x", "sources": ["secret"]}, "sources is none that there is"),
     "sources": ("recall", {"query": "x", "sources": "memory"}, "sources is no list"),
+    "speakers": ("recall", {"query": "x", "speakers": 5}, "speakers is no list"),
     "score": ("recall", {"query": "x", "min_score": 2}, "min_score is no number from 0 to 1"),
     "around": ("recall", {"query": "x", "around": 11}, "around is no whole number from 0 to 10"),
     "time": ("recall", {"query": "x", "since": datetime(2026, 1, 1)}, "since has no time zone"),  # noqa: DTZ001
@@ -186,6 +193,8 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         "(?i)exclude_last is given without exclude_session",
     ),
     "id": ("forget", {"ids": ["secret"]}, "An id is no UUID"),
+    "no ids": ("forget", {"ids": None}, "ids is no list of ids"),
+    "timeout": ("wait_indexed", {"ids": [], "timeout": "secret"}, "timeout is no number of seconds from 0"),
     "recall": ("feedback", {"recall": uuid4()}, "There is no such recall"),
     "message": ("context", {"message": "\udfff"}, "message has a lone surrogate"),
 }

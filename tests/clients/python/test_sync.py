@@ -27,6 +27,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 T = TypeVar("T")
 
+SESSIONS = """
+select array(select pid from pg_stat_activity where application_name = 'memoryd-client' and datname = current_database())
+"""
+
 
 async def apart(work: Callable[[], T]) -> T:
     """Does it in a thread, as a program without async would in its own."""
@@ -106,7 +110,17 @@ from memoryd_client.sync import Memory
 
 memory = Memory(sys.argv[1], agent=sys.argv[2])
 memory.remember("heron of the parent")
-if sys.argv[3] == "fork":
+if sys.argv[3] == "close":
+    print("open", flush=True)
+    sys.stdin.readline()
+    if not (child := os.fork()):
+        memory.close()  # as a `with` block does that the child leaves
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    memory.remember("heron of the parent alone")
+    print("still open", flush=True)
+    sys.stdin.readline()
+elif sys.argv[3] == "fork":
     child = os.fork()
     memory.remember("heron of both")
     assert len(memory.recall("heron")) >= 2
@@ -124,7 +138,7 @@ async def program(url: str, agent: str, what: str) -> asyncio.subprocess.Process
     """A client in a process of its own."""
     return await asyncio.create_subprocess_exec(
         sys.executable, "-W", "error::ResourceWarning", "-c", PROGRAM, url, agent, what,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(ROOT / "clients/python/src")},
     )  # fmt: skip
 
@@ -144,6 +158,66 @@ async def test_parent_and_child_both_go_on_after_a_fork(
     ]
 
 
+async def test_a_child_that_closes_what_it_inherited_leaves_the_parent_s_connections_alone(
+    client_url: str, owner: asyncpg.Connection, agent: str
+) -> None:
+    others = set(await owner.fetchval(SESSIONS))
+    process = await program(client_url, agent, "close")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    its = []
+    for said in b"open\n", b"still open\n":
+        assert await process.stdout.readline() == said
+        its.append(set(await owner.fetchval(SESSIONS)) - others)
+        process.stdin.write(b"\n")
+    assert await process.wait() == 0
+    assert len(its[0]) == 1
+    assert its[0] == its[1]
+
+
+LOOPS = """
+import asyncio, sys
+from memoryd_client import Database, Memory
+
+database = Database(sys.argv[1])
+memory = Memory(database, agent=sys.argv[2])
+
+async def twice():
+    await asyncio.gather(memory.remember("one"), memory.remember("two"))
+
+for _ in range(3):
+    asyncio.run(twice())
+print("done", flush=True)
+sys.stdin.readline()
+asyncio.run(database.close())
+print("closed", flush=True)
+sys.stdin.readline()
+"""
+
+
+async def test_one_database_in_several_event_loops_keeps_the_connections_of_the_last_alone(
+    client_url: str, owner: asyncpg.Connection, agent: str
+) -> None:
+    others = await owner.fetchval(SESSIONS)
+    left = (
+        "select count(*) <= $2 from pg_stat_activity where application_name = 'memoryd-client' "
+        "and datname = current_database() and pid <> all($1)"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LOOPS, client_url, agent,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "clients/python/src")},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdin is not None
+    for said, most in (b"done\n", 2), (b"closed\n", 0):
+        assert await process.stdout.readline() == said
+        await until(owner, left, others, most)
+        process.stdin.write(b"\n")
+    assert await process.wait() == 0
+    assert await owner.fetchval("select count(*) from agent_memory where agent_id = $1", agent) == 6
+
+
 async def test_a_client_that_is_killed_while_it_waits_leaves_nothing_behind(
     client_url: str, owner: asyncpg.Connection, agent: str
 ) -> None:
@@ -152,14 +226,11 @@ async def test_a_client_that_is_killed_while_it_waits_leaves_nothing_behind(
             "insert into agent_memory (agent_id, content) values ($1, 'bees') returning id", agent
         )
         await owner.execute("delete from memoryd.jobs where ref = $1", key)
-    sessions = (
-        "select array(select pid from pg_stat_activity where application_name = 'memoryd-client' order by 1)"
-    )
-    before = await owner.fetchval(sessions)
+    before = await owner.fetchval(SESSIONS)
     process = await program(client_url, agent, str(key))
     assert process.stdout is not None
     assert await process.stdout.readline() == b"waits\n"
-    [its] = set(await owner.fetchval(sessions)) - set(before)
+    [its] = set(await owner.fetchval(SESSIONS)) - set(before)
     process.send_signal(signal.SIGKILL)
     await process.wait()
     await until(owner, "select not exists (select from pg_stat_activity where pid = $1)", its)

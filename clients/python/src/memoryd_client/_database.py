@@ -8,7 +8,6 @@ whether it was committed, and if that cannot be found out, the call ends with Ou
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,12 +16,13 @@ from uuid import UUID
 
 import asyncpg
 
+from memoryd_client import _values as values
+from memoryd_client._connections import Connections, roll_back
 from memoryd_client._errors import (
     TIMEOUTS,
     MemorydError,
     OutcomeUnknown,
     Refused,
-    TimedOut,
     Unavailable,
     is_lost,
     may_pass,
@@ -31,16 +31,12 @@ from memoryd_client._errors import (
 from memoryd_client._identity import Identity
 
 if TYPE_CHECKING:
-    from asyncpg.pool import PoolConnectionProxy
-
-    Connection = PoolConnectionProxy[asyncpg.Record]
-    Pool = asyncpg.Pool[asyncpg.Record]
+    from memoryd_client._connections import Connection, Pool
 
 T = TypeVar("T")
 Work = Callable[["Connection"], Awaitable[T]]
 
-GRACE = 2.0
-"""Seconds after a statement's time limit in which the database may still say so itself."""
+LONGEST_LIMIT = 2_000_000.0
 SETTLE_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
@@ -70,13 +66,6 @@ class _Attempt(Generic[T]):
     """It failed in a way in which the same call may succeed at once on another connection."""
 
 
-class _Session(asyncpg.Connection):
-    """A connection whose transactions leave nothing behind, so that giving it back costs no round trip."""
-
-    def get_reset_query(self) -> str:
-        return ""
-
-
 class Database:
     """A database with memoryd's schema. Make one a process and event loop, and share it; it connects when it is first used.
 
@@ -95,15 +84,11 @@ class Database:
         time_limit: float = 30.0,
         transaction_pooler: bool = False,
     ) -> None:
-        self.time_limit = time_limit
+        self.time_limit = values.seconds("time_limit", time_limit, 0.001, LONGEST_LIMIT)
         self.transaction_pooler = transaction_pooler
-        self._url = url
-        self._size = size
-        self._pool: Pool | None = None
-        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
-        self._left: list[Pool] = []
-        self._opening = asyncio.Lock()
-        self._closed = False
+        self._connections = Connections(
+            url, values.number("size", size, 1, 10_000), self.time_limit, transaction_pooler
+        )
 
     async def __aenter__(self) -> Database:
         return self
@@ -113,14 +98,7 @@ class Database:
 
     async def close(self) -> None:
         """Waits for calls that run, for 5 seconds at most, and closes the connections. Calls fail from then on."""
-        self._closed = True
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        try:
-            await asyncio.wait_for(pool.close(), 5.0)
-        except Exception:  # noqa: BLE001 - whatever it is, they are ended
-            pool.terminate()
+        await self._connections.close()
 
     async def read(self, who: Identity, work: Work[T], *, payload: Sequence[str] = ()) -> T:
         """Does `work` in a transaction of its own; what may be done twice. Raises MemorydError."""
@@ -158,25 +136,28 @@ class Database:
 
     async def listen(self, channel: str, heard: Callable[[str], None], ended: Callable[[], None]) -> Any:
         """A connection of its own that listens; close it. Raises MemorydError."""
+        connection: Any = None
         try:
-            connection = await asyncpg.connect(self._url, timeout=self.time_limit, command_timeout=30.0)
-        except Exception as error:  # noqa: BLE001 - told() knows
-            failure = told(error, (), seconds=self.time_limit)
-        else:
-            try:
-                connection.add_termination_listener(lambda _: ended())
-                await connection.add_listener(channel, lambda _c, _p, _n, payload: heard(str(payload)))
-                return connection
-            except Exception as error:  # noqa: BLE001
+            connection = await asyncpg.connect(
+                self._connections.url, timeout=self.time_limit, command_timeout=30.0
+            )
+            connection.add_termination_listener(lambda _: ended())
+            await connection.add_listener(channel, lambda _c, _p, _n, payload: heard(str(payload)))
+            return connection
+        except BaseException as error:
+            if connection is not None:
                 connection.terminate()
-                failure = told(error, (), seconds=self.time_limit)
+            if not isinstance(error, Exception):
+                raise
+            failure = told(error, (), seconds=self.time_limit, connected=connection is not None)
         raise failure
 
     async def _attempt(self, who: Identity, work: Work[T], payload: Sequence[str]) -> _Attempt[T]:
         attempt: _Attempt[T] = _Attempt()
         pool: Pool | None = None
+        silent = False
         try:
-            pool = await self._opened()
+            pool = await self._connections.pool()
             # What an error of the driver carries must not be the context of ours: so none is raised in here.
             async with pool.acquire(timeout=self.time_limit) as connection:
                 try:
@@ -186,37 +167,31 @@ class Database:
                     attempt.stage = "committing"
                     await connection.execute("commit")
                     attempt.stage = "done"
-                finally:
-                    if attempt.stage in ("entering", "working") and not connection.is_closed():
-                        with suppress(Exception):
-                            await connection.execute("rollback")
+                except TIMEOUTS:
+                    silent = True  # the server did not keep its own limit: it, or the way to it, is dead
+                    connection.terminate()
+                    raise
+                except BaseException:
+                    await roll_back(connection)
+                    raise
         except Exception as error:  # noqa: BLE001 - told() knows
             if attempt.stage != "done":
                 lost = is_lost(error)
-                attempt.failure = told(error, payload, seconds=self.time_limit)
-                if isinstance(error, TIMEOUTS) and pool is not None and attempt.stage == "entering":
-                    attempt.failure = self._late(pool)
+                attempt.failure = told(
+                    error, payload, seconds=self.time_limit, connected=attempt.stage != "entering"
+                )
+                if isinstance(error, TIMEOUTS) and attempt.stage == "entering" and pool is not None:
+                    attempt.failure = self._connections.late(pool)
                 attempt.again = may_pass(error) or (
                     lost and attempt.stage != "committing" and isinstance(attempt.failure, Unavailable)
                 )
                 if attempt.stage == "committing" and not lost:
                     attempt.stage = "working"  # the server refused the commit
-                if attempt.again and lost and pool is not None:
+                if pool is not None and (silent or (attempt.again and lost)):
                     # The others may have died with it.
                     with suppress(Exception):
                         await pool.expire_connections()
         return attempt
-
-    def _late(self, pool: Pool) -> TimedOut:
-        if pool.get_size() == self._size and not pool.get_idle_size():
-            return TimedOut(
-                f"All {self._size} connections were in use for {self.time_limit:g} seconds; nothing was changed.",
-                hint="Give Database a greater size.",
-            )
-        return TimedOut(
-            f"The database let nobody in within {self.time_limit:g} seconds; nothing was changed.",
-            hint="Check the URL and the server.",
-        )
 
     async def _settled(self, who: Identity, written: Written[Any], seconds: float) -> bool:
         """Whether a transaction was committed whose commit was not answered. Raises OutcomeUnknown."""
@@ -243,40 +218,6 @@ class Database:
                 raise OutcomeUnknown(written.ids)
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE, 2 * pause)
-
-    async def _opened(self) -> Pool:
-        here = (os.getpid(), asyncio.get_running_loop())
-        if self._closed:
-            raise Refused("This Database is closed.", hint="Make a new one.")
-        if self._pool is not None and self._home != here:
-            assert self._home is not None
-            if self._home[0] == here[0] and not self._home[1].is_closed():
-                raise Refused("This Database is used by another event loop.", hint="Make one for each loop.")
-            # After a fork the connections are the parent's. They are kept, since to drop them would close them.
-            self._left.append(self._pool)
-            self._pool, self._opening = None, asyncio.Lock()
-        if self._pool is None:
-            async with self._opening:
-                if self._pool is None:
-                    self._home = here
-                    self._pool = await self._connected()
-        return self._pool
-
-    async def _connected(self) -> Pool:
-        options: dict[str, Any] = {}
-        if self.transaction_pooler:
-            options["statement_cache_size"] = 0
-        else:
-            options["server_settings"] = {"application_name": "memoryd-client", "jit": "off"}
-        return await asyncpg.create_pool(
-            self._url,
-            min_size=0,
-            max_size=self._size,
-            timeout=self.time_limit,
-            command_timeout=self.time_limit + GRACE,
-            connection_class=_Session,
-            **options,
-        )
 
 
 def _value(attempt: _Attempt[T]) -> T:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -117,6 +118,14 @@ MISSING = frozenset(("42P01", "42703", "42883", "3F000"))
 """A table, column, function or schema is not there."""
 
 
+POOLED = frozenset(("26000", "42P05"))
+"""A prepared statement is not there, or there already: something gave the session to others meanwhile."""
+UNKNOWN_PARAMETER = "unsupported startup parameter"
+"""PgBouncer says so, with the code with which it also says that the server is away."""
+
+URL_HINT = "Such as postgresql://user:password@host/database; in a password %23 is #, %2F is /, %3F is ?, %40 is @, %5B is [."
+
+
 def is_lost(error: BaseException) -> bool:
     """Whether the connection or the server failed, not the statement (asyncpg reports wrong values as ValueErrors)."""
     return isinstance(error, (*LOST, *TIMEOUTS)) and not isinstance(error, ValueError)
@@ -127,8 +136,13 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, asyncpg.TransactionRollbackError | asyncpg.InvalidCachedStatementError)
 
 
-def told(error: BaseException, payload: Sequence[str], *, seconds: float) -> MemorydError:
-    """An error of the driver as one of ours. `payload` is what must not be quoted, `seconds` the time limit of a call."""
+def told(
+    error: BaseException, payload: Sequence[str], *, seconds: float, connected: bool = True
+) -> MemorydError:
+    """An error of the driver as one of ours.
+
+    `payload` is what must not be quoted, `seconds` the time limit of a call; not `connected`: it came before its transaction.
+    """
     state = getattr(error, "sqlstate", None)
     if isinstance(error, MemorydError):
         return error
@@ -144,16 +158,8 @@ def told(error: BaseException, payload: Sequence[str], *, seconds: float) -> Mem
             sqlstate=state,
             hint="Try again in a moment.",
         )
-    if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InvalidCatalogNameError):
-        return Refused(
-            "The database does not let this login in.",
-            sqlstate=state,
-            hint="Check the user, the password and the database in the URL.",
-        )
-    if isinstance(error, asyncpg.ClientConfigurationError):
-        return Refused(
-            "The URL of the database cannot be read.", hint="Such as postgresql://user@host/database."
-        )
+    if refused := _not_let_in(error, connected):
+        return refused
     if is_lost(error):
         return Unavailable(
             "The database cannot be reached; nothing was changed.",
@@ -171,6 +177,32 @@ def told(error: BaseException, payload: Sequence[str], *, seconds: float) -> Mem
     return Refused(
         f"The call could not be sent ({type(error).__name__}).", hint="Check the types of its arguments."
     )
+
+
+def _not_let_in(error: BaseException, connected: bool) -> Refused | None:
+    """What is wrong with the URL or the login, if that is what it is."""
+    state = getattr(error, "sqlstate", None)
+    if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InvalidCatalogNameError):
+        return Refused(
+            "The database does not let this login in.",
+            sqlstate=state,
+            hint="Check the user, the password and the database in the URL.",
+        )
+    if isinstance(error, ssl.CertificateError):
+        return Refused(
+            "The server's certificate is not trusted.", hint="Check sslmode and sslrootcert in the URL."
+        )
+    if isinstance(error, asyncpg.ClientConfigurationError) or not (
+        connected or is_lost(error) or isinstance(error, asyncpg.PostgresError)
+    ):
+        return Refused("The URL of the database, or a file that it names, cannot be read.", hint=URL_HINT)
+    if state in POOLED or UNKNOWN_PARAMETER in str(error):
+        return Refused(
+            "The URL leads to a transaction pooler.",
+            sqlstate=state,
+            hint="Give Database(url, transaction_pooler=True).",
+        )
+    return None
 
 
 def _refused(error: asyncpg.PostgresError, payload: Sequence[str]) -> MemorydError:

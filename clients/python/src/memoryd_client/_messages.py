@@ -15,7 +15,7 @@ from memoryd_client._ids import id_of
 from memoryd_client._types import Message, Role
 
 if TYPE_CHECKING:
-    from memoryd_client._database import Connection
+    from memoryd_client._connections import Connection
 
 ADD = """
 insert into conversation_messages (session_id, user_id, agent_id, role, speaker, content, metadata)
@@ -48,14 +48,16 @@ limit $3
 """  # noqa: S608
 
 
-def columns(messages: Sequence[Mapping[str, Any]]) -> list[list[str | None]]:
+def columns(messages: object) -> list[list[str | None]]:
     """The columns of messages, checked: roles, speakers, contents, metadata."""
     roles: list[str | None] = []
     speakers: list[str | None] = []
     contents: list[str | None] = []
     metadata: list[str | None] = []
+    if not isinstance(messages, Sequence):
+        raise Refused("messages is no list.", hint="Give a list of mappings with role and content.")
     for each in messages:
-        if not {"role", "content"} <= set(each):
+        if not isinstance(each, Mapping) or not {"role", "content"} <= set(each):
             raise Refused("A message is no mapping with role and content.")
         roles.append(values.one_of("role", each["role"], Role))
         contents.append(values.plain("content", each["content"]))

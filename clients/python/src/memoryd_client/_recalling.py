@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from memoryd_client import _values as values
-from memoryd_client._errors import Refused
 from memoryd_client._identity import Identity
 from memoryd_client._ids import id_of
 from memoryd_client._types import Found, Recall, Role, Source
 
 if TYPE_CHECKING:
-    from memoryd_client._database import Connection
+    from memoryd_client._connections import Connection
 
 RECALL = """
 select source, id, content, score, metadata, created_at
@@ -24,9 +23,6 @@ RECALLED = "select last_recall()"
 
 def recall_call(query: str, who: Identity, **given: Any) -> tuple[object, ...]:
     """The arguments of RECALL, checked. Raises Refused."""
-    speakers = given.get("speakers")
-    if isinstance(speakers, str):
-        raise Refused("speakers is no list.", hint="Give a list of strings.")
     session = given.get("exclude_session")
 
     def whole(name: str, least: int, most: int) -> int | None:
@@ -37,8 +33,8 @@ def recall_call(query: str, who: Identity, **given: Any) -> tuple[object, ...]:
         since=values.moment("since", given.get("since")),
         until=values.moment("until", given.get("until")),
         as_of=values.moment("as_of", given.get("as_of")),
-        roles=values.list_of("roles", given.get("roles"), Role),
-        speakers=None if speakers is None else [values.plain("A speaker", s) for s in speakers],
+        roles=values.list_of("roles", given.get("roles"), lambda r: values.one_of("roles", r, Role)),
+        speakers=values.list_of("speakers", given.get("speakers"), lambda s: values.plain("A speaker", s)),
         around=whole("around", 0, 10),
         exclude_session=None if session is None else str(id_of(session)),
         exclude_last=whole("exclude_last", 1, 2**31 - 1),
@@ -50,7 +46,7 @@ def recall_call(query: str, who: Identity, **given: Any) -> tuple[object, ...]:
         who.agent,
         who.named_user,
         values.number("count", given.get("count", 10), 0),
-        values.list_of("sources", given.get("sources"), Source),
+        values.list_of("sources", given.get("sources"), lambda s: values.one_of("sources", s, Source)),
         values.in_json("filter", given.get("filter")),
     )
 

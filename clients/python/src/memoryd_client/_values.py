@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, get_args
 from uuid import UUID
@@ -61,13 +61,13 @@ def one_of(name: str, value: object, allowed: Any) -> str:
     return value
 
 
-def list_of(name: str, values: object, allowed: Any) -> list[str] | None:
-    """Some of the values of a Literal, or None."""
+def list_of(name: str, values: object, check: Callable[[object], str]) -> list[str] | None:
+    """A list of strings, each checked, or None."""
     if values is None:
         return None
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise Refused(f"{name} is no list.", hint="Give a list of strings.")
-    return [one_of(name, value, allowed) for value in values]
+    return [check(value) for value in values]
 
 
 def number(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
@@ -75,6 +75,13 @@ def number(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise Refused(f"{name} is no whole number from {least:,} to {most:,}.")
     return value
+
+
+def seconds(name: str, value: object, least: float, most: float) -> float:
+    """A time in seconds in a range."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not least <= value <= most:
+        raise Refused(f"{name} is no number of seconds from {least:g} to {most:,.0f}.")
+    return float(value)
 
 
 def share(name: str, value: object) -> float | None:
@@ -97,13 +104,19 @@ def moment(name: str, value: object) -> datetime | None:
     return value
 
 
-def in_json(name: str, value: object) -> str:
-    """A mapping as JSON that the database can store."""
+def mapping(name: str, value: object) -> dict[Any, Any]:
+    """A mapping as a dict; None is an empty one."""
     if value is not None and not isinstance(value, Mapping):
         raise Refused(f"{name} is no mapping.", hint='Give a dict, such as {"channel": "web"}.')
+    return dict(value or {})
+
+
+def in_json(name: str, value: object) -> str:
+    """A mapping as JSON that the database can store."""
+    given = mapping(name, value)
     try:
-        _check(name, value or {}, DEEPEST)
-        text: str | None = json.dumps(dict(value or {}), allow_nan=False)
+        _check(name, given, DEEPEST)
+        text: str | None = json.dumps(given, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         text = None  # raised below, so that no error that may quote a value hangs on ours
     if text is None:
@@ -133,7 +146,10 @@ def _check(name: str, value: object, levels: int) -> None:
 def ids_of(ids: Iterable[UUID | str] | UUID | str) -> list[UUID]:
     """UUIDs, each once, in their order. A string that is none is refused: rows have no names."""
     found: dict[UUID, None] = {}
-    for each in (ids,) if isinstance(ids, (UUID, str)) else ids:
+    several = (ids,) if isinstance(ids, (UUID, str)) else ids
+    if not isinstance(several, Iterable):
+        raise Refused("ids is no list of ids.", hint="Give the id that remember returned, or a list of them.")
+    for each in several:
         if isinstance(each, str):
             try:
                 made: UUID | None = UUID(each)

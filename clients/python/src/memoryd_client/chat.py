@@ -22,7 +22,7 @@ from memoryd_client._recalling import recall_call, recalled
 from memoryd_client._types import Message, Role
 
 if TYPE_CHECKING:
-    from memoryd_client._database import Connection
+    from memoryd_client._connections import Connection
 
 BEGIN = """
 insert into conversation_sessions (user_id, agent_id, title) values (coalesce($1, memoryd.caller_id()), $2, $3)
@@ -285,6 +285,8 @@ class AiMessage:
 
     def add(self, piece: str | None) -> None:
         """Adds a piece. None and "" add nothing: model APIs send them at the ends of a stream."""
+        if piece is not None and not isinstance(piece, str):
+            raise Refused("A piece is no text: give a str.")
         if piece:
             self._pieces.append(piece)
 

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from memoryd_client import _values as values
 from memoryd_client._connected import Connected
-from memoryd_client._database import Database, Written
+from memoryd_client._database import LONGEST_LIMIT, Database, Written
 from memoryd_client._errors import MemorydError, NotFound, OutcomeUnknown, Refused, TimedOut, Unavailable
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -27,7 +27,7 @@ from memoryd_client._outcomes import failure, outcome
 from memoryd_client._types import Command
 
 if TYPE_CHECKING:
-    from memoryd_client._database import Connection
+    from memoryd_client._connections import Connection
 
 Outcome = str | None | tuple[str | None, int]
 Handler = Callable[[str, str, Command], Outcome | Awaitable[Outcome]]
@@ -45,7 +45,7 @@ COMPLETE = "select complete_command($1, $2, $3)"
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 FOREVER = float("inf")
 LAST_SECONDS = 5.0
-"""For writing the outcomes of what was cancelled."""
+"""For ending a claim that is being made, and then for writing the outcomes of what was cancelled."""
 
 log = logging.getLogger("memoryd_client")
 
@@ -73,7 +73,7 @@ class Executor(Connected):
         super().__init__(database, identity(rights, agent))
         self._handler = handler
         self._parallel = values.number("parallel", parallel, 1, 1000)
-        self._poll_seconds = poll_seconds
+        self._poll_seconds = values.seconds("poll_seconds", poll_seconds, 0.001, LONGEST_LIMIT)
         self._threads: ThreadPoolExecutor | None = None
         self._running: dict[
             asyncio.Task[None], asyncio.Task[tuple[str, int]]
@@ -86,6 +86,7 @@ class Executor(Connected):
         if self._tasks:
             raise Refused("This executor runs already.")
         self._stopping = False
+        self._woken = asyncio.Event()  # of this event loop
         self._threads = ThreadPoolExecutor(self._parallel, thread_name_prefix="memoryd-handler")
         self._tasks = [asyncio.create_task(self._claim_all())]
         if not self._database.transaction_pooler:
@@ -118,8 +119,9 @@ class Executor(Connected):
     async def stop(self, timeout: float | None = None) -> None:
         """Claims nothing more, and returns once all that runs is finished and written.
 
-        What still runs after `timeout` seconds is cancelled and completed as failed; a handler in a thread cannot be
-        cancelled and goes on without an effect. Raises what ended the loop before, if something did.
+        What still runs after `timeout` seconds is cancelled and completed as failed. A handler in a thread cannot be
+        cancelled: it goes on without an effect, and Python ends only after it. Raises what ended the loop before, if
+        something did.
         """
         self.stop_soon()
         if not self._tasks:
@@ -128,6 +130,9 @@ class Executor(Connected):
         until = None if timeout is None else loop.time() + timeout
         claiming, *others = self._tasks
         await asyncio.wait([claiming], timeout=timeout)
+        if not claiming.done():
+            # A claim that is cut off may be committed all the same: a command that runs, and nobody does it.
+            await asyncio.wait([claiming], timeout=LAST_SECONDS)
         claiming.cancel()  # if the database is away
         if self._running:
             await asyncio.wait(list(self._running), timeout=until and max(0.0, until - loop.time()))
@@ -207,8 +212,9 @@ class Executor(Connected):
     async def _execute(self, command: Command, handled: asyncio.Task[tuple[str, int]]) -> None:
         try:
             output, exit_code = await handled
-        except asyncio.CancelledError:
-            output, exit_code = "The executor was stopped before this was done.", 1
+        except asyncio.CancelledError as error:
+            stopped = "The executor was stopped before this was done."
+            output, exit_code = stopped if self._stopping else failure(error), 1
         await self._complete(command.id, output, exit_code)
 
     async def _handled(self, command: Command) -> tuple[str, int]:
@@ -217,16 +223,24 @@ class Executor(Connected):
             if inspect.iscoroutinefunction(self._handler):
                 returned: Any = await self._handler(command.context, command.message, command)
             else:
-                loop = asyncio.get_running_loop()
-                call = loop.run_in_executor(
-                    self._threads, self._handler, command.context, command.message, command
-                )
-                returned = await call
+                call = asyncio.get_running_loop().run_in_executor(self._threads, self._called, command)
+                returned, raised = await call
+                if raised is not None:
+                    return failure(raised), 1
                 if inspect.isawaitable(returned):
                     returned = await returned
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the command failed, the executor did not
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the command failed, the executor did not
             return failure(error), 1
         return outcome(returned)
+
+    def _called(self, command: Command) -> tuple[Any, BaseException | None]:
+        """What a handler in a thread returned or raised. Not every exception could be carried over by a future."""
+        try:
+            return self._handler(command.context, command.message, command), None
+        except BaseException as error:  # noqa: BLE001
+            return None, error
 
     async def _complete(self, command: UUID, output: str, exit_code: int) -> None:
         """Writes an outcome. The work is done: it is tried until the row says so, or is gone."""

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from memoryd_client import _values as values
 from memoryd_client._connected import Connected
-from memoryd_client._database import Database, Written
+from memoryd_client._database import LONGEST_LIMIT, Database, Written
 from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unavailable, listed
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -22,7 +22,7 @@ from memoryd_client._recalling import recall_call, recalled
 from memoryd_client._types import IndexState, Kind, Recall, Remembered, Role, Source
 
 if TYPE_CHECKING:
-    from memoryd_client._database import Connection
+    from memoryd_client._connections import Connection
 
 REMEMBER = """
 insert into agent_memory (agent_id, user_id, kind, content, metadata)
@@ -49,6 +49,8 @@ select forget(array(select m.id from agent_memory m
 """
 STATES = "select source, id, state, reason, since from index_state($1::uuid[])"
 
+LONGEST_TTL = 876_000
+"""A hundred years, as for a user's own limit. Times after the year 9999 are none in Python."""
 OFF = "Nothing was stored: this user has switched memory off."
 FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
 DEFAULT: Literal["default"] = "default"
@@ -86,13 +88,13 @@ class Memory(Connected):
         context: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Remembered:
-        """Stores a memory. `ttl_hours`: hours until it is forgotten, None for never; left out, what its kind has.
+        """Stores a memory.
 
-        `context` is the project or channel that it belongs to. Raises MemorydError; Refused also if the user has switched
-        memory off.
+        `ttl_hours`: hours until it is forgotten, at most 876,000; None for never; left out, what its kind has. `context` is the
+        project or channel that it belongs to. Raises MemorydError; Refused also if the user has switched memory off.
         """
         values.plain("text", text)
-        given = dict(metadata or {})
+        given = values.mapping("metadata", metadata)
         if context is not None:
             given["context"] = values.plain("context", context, longest=10_000)
         arguments: list[object] = [
@@ -100,10 +102,12 @@ class Memory(Connected):
             self._who.named_user,
             values.one_of("kind", kind, Kind),
             text,
-            values.in_json("metadata", metadata if context is None else given),
+            values.in_json("metadata", given),
         ]
         if ttl_hours != DEFAULT:
-            arguments.append(None if ttl_hours is None else values.number("ttl_hours", ttl_hours, 1))
+            arguments.append(
+                None if ttl_hours is None else values.number("ttl_hours", ttl_hours, 1, LONGEST_TTL)
+            )
 
         async def work(connection: Connection) -> Written[Remembered | None]:
             row = await connection.fetchrow(REMEMBER if ttl_hours == DEFAULT else REMEMBER_FOR, *arguments)
@@ -235,6 +239,7 @@ class Memory(Connected):
         that is away meanwhile is waited for.
         """
         keys = values.ids_of(ids)
+        timeout = values.seconds("timeout", timeout, 0, LONGEST_LIMIT)
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + timeout, FIRST_PAUSE
         states: list[IndexState] = []

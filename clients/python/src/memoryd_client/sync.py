@@ -35,12 +35,12 @@ class _Loop:
 
     def begin_anew(self) -> None:
         """Also after a fork, in the child, which has not got the thread."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may come while its thread has it
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Waits for the end of `work`. An exception in the waiting thread, such as KeyboardInterrupt, cancels it."""
-        loop = self._running()
+        loop = self.started()
         try:
             inside: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
@@ -55,7 +55,8 @@ class _Loop:
             future.cancel()
             raise
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def started(self) -> asyncio.AbstractEventLoop:
+        """The loop, which runs from the first call on."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -64,7 +65,7 @@ class _Loop:
 
     def soon(self, work: Callable[[], None]) -> None:
         """Calls `work` in the loop, without waiting for it."""
-        self._running().call_soon_threadsafe(work)
+        self.started().call_soon_threadsafe(work)
 
 
 _LOOP = _Loop()
@@ -223,7 +224,7 @@ class Executor(_Closing):
 
     def run(self) -> None:
         """Runs until SIGTERM, Ctrl-C or stop(), and finishes what runs."""
-
+        _LOOP.started()  # before a signal needs it
         main = threading.current_thread() is threading.main_thread()
         before = {n: signal.signal(n, self._signalled) for n in (signal.SIGTERM, signal.SIGINT) if main}
         try:
