@@ -11,10 +11,7 @@ import asyncpg
 
 from daemon.db.plan import MigrationError
 
-_ARE_USERS = """
-select min(r.rolname) from pg_roles r
-where r.rolname = any($1::text[]) and (pg_has_role(r.oid, 'memoryd_user', 'usage') or r.rolname = 'anon') and not r.rolsuper
-"""
+_ARE_USERS = "select min(name) from memoryd.roles_of_users($1::text[]) as r(name)"
 _WRITE_ADMIN_ROLES = """
 with unset as (delete from memoryd.settings where key = 'admin_roles' and $1::text[] = '{}')
 insert into memoryd.settings (key, value)

@@ -31,13 +31,16 @@ as $$
 $$;
 
 -- Erases one user now, and returns whether it did. It waits for nobody longer than two seconds: what is in
--- the way, and a user with more than a few thousand rows, is left to the daemon.
+-- the way, and a user with more than a few thousand rows, is left to the daemon. So is everybody where it
+-- would read more than a million rows of others, to find who has retrieved the user's memories.
 create or replace function memoryd.erased_at_once(p_user uuid) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if (select count(*) from (select from memoryd.row_ids_of(p_user) limit 2001) r) > 2000 then
+    if (select count(*) from (select from memoryd.row_ids_of(p_user) limit 2001) r) > 2000
+       or (select sum(c.reltuples) from pg_class c
+           where c.oid in ('public.memory_queries'::regclass, 'public.memory_anchors'::regclass)) > 1e6 then
         return false;
     end if;
     -- Errors undo what it has done, and release its locks.
@@ -49,9 +52,10 @@ exception when others then
 end
 $$;
 
--- After accounts were deleted. What cannot be erased at once, because many accounts were deleted, because
--- somebody is in the way, or in a transaction that does not see what others commit, is queued: as a request
--- to erase, which the daemon carries out as soon as the deletion is committed.
+-- After accounts were deleted. What cannot be erased at once, because many accounts were deleted, because it
+-- has taken two seconds already, because somebody is in the way, or in a transaction that does not see what
+-- others commit, is queued: as a request to erase, which the daemon carries out as soon as the deletion is
+-- committed.
 create or replace function memoryd.account_deleted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -64,6 +68,7 @@ declare
         order by memoryd.user_lock(k.id));
     at_once boolean :=
         cardinality(users) <= 20 and current_setting('transaction_isolation') = 'read committed';
+    until constant timestamptz := clock_timestamp() + interval '2 seconds';
     whose uuid;
     later uuid[] := '{}';
 begin
@@ -74,7 +79,7 @@ begin
     insert into memoryd.deleted_accounts (user_id) select u.id from unnest(users) as u(id)
     on conflict (user_id) do nothing;
     foreach whose in array users loop
-        if not at_once or not memoryd.erased_at_once(whose) then
+        if not at_once or clock_timestamp() > until or not memoryd.erased_at_once(whose) then
             -- Who is in the way of one may be in the way of all: it waits once.
             at_once := false;
             later := later || whose;

@@ -126,7 +126,8 @@ return jsonb_typeof(p_metadata) = 'object' and coalesce(case p_type
     end, false);
 
 -- Warns of metadata that are not as those of their type, once a transaction, or refuses them: as the setting
--- metadata_schemas says. Rows of an import were accepted before.
+-- metadata_schemas says. Rows of an import, and metadata that memoryd itself keeps while it
+-- writes a row anew (metadata_kept), were accepted before.
 create or replace function memoryd.check_metadata() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -150,7 +151,8 @@ begin
         select f.* into wrong
         from memoryd.metadata_fault(memoryd.metadata_fields(new.memory_type), new.metadata, 'metadata') f;
     end if;
-    if wrong.fault is null or memoryd.importing() then
+    if wrong.fault is null or memoryd.importing()
+       or current_setting('memoryd.metadata_kept', true) = 'on' then
         return new;
     end if;
     wrong.fault := wrong.fault || ' (' || new.memory_type || ')';

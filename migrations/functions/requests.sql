@@ -17,11 +17,12 @@ begin
     cross join lateral memoryd.fault_of_options(n.kind, n.options) f
     where n.status = 'pending' and n.options <> '{}' and f.fault is not null;
 
-    -- An account that was deleted is no user who waits.
+    -- An account that was deleted is no user who waits: not what the deletion itself has queued. What is
+    -- asked with its token, which is still valid, counts as ever.
     select count(n.user_id) into of_users
     from new_rows n
     where n.status = 'pending'
-      and not (n.kind = 'erase'
+      and not (n.kind = 'erase' and pg_trigger_depth() > 1
                and exists (select from memoryd.deleted_accounts a where a.user_id = n.user_id));
     if of_users > 0 then
         perform memoryd.check_pending(of_users);

@@ -35,7 +35,31 @@ as $$
     order by w.place
 $$;
 
+-- Those of p_names that cannot be roles of support: roles of end users, those that may become one, and those
+-- whose rights end users have. Each end user would read every row.
+create or replace function memoryd.roles_of_users(p_names text[]) returns setof text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    with users as (
+        -- Not a gateway's own login, which may become support as well as an end user, and has no rights of
+        -- theirs; nor memoryd's owner and the service, who have made roles of support.
+        select u.oid from pg_roles u
+        where not u.rolsuper and not pg_has_role(u.oid, 'memoryd_service', 'member')
+          and (u.rolname in ('anon', 'authenticated') or pg_has_role(u.oid, 'memoryd_user', 'usage'))
+    )
+    select a.name
+    from unnest(p_names) as a(name)
+    left join pg_roles r on r.rolname = a.name
+    where a.name = 'public'
+       or not r.rolsuper
+          and (r.rolname = 'anon' or pg_has_role(r.oid, 'memoryd_user', 'member')
+               or exists (select from users u where pg_has_role(u.oid, r.oid, 'member')))
+$$;
+
 -- What is there of Supabase and not joined yet: what each part is for, and the statement that joins it.
+-- auth.users of a stranger is not joined: whoever may create a schema could name one so, and would erase
+-- anybody by deleting a row from it.
 create or replace function memoryd.parts_to_join() returns table (part text, statement text)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -48,7 +72,9 @@ begin
     from pg_class c
     join pg_namespace n on n.oid = c.relnamespace and n.nspname = 'auth'
     join pg_attribute a on a.attrelid = c.oid and a.attname = 'id' and a.atttypid = 'uuid'::regtype
+    join pg_roles o on o.oid = c.relowner
     where c.relname = 'users' and c.relkind = 'r'
+      and (o.rolsuper or o.rolname in ('supabase_admin', 'supabase_auth_admin', current_user))
       and not exists (select from memoryd.settings s where s.key = 'erase_accounts' and s.value = 'false')
       and not exists (select from pg_trigger t
                       where t.tgrelid = c.oid and t.tgfoid = 'memoryd.account_deleted'::regproc);
@@ -59,14 +85,14 @@ begin
     cross join lateral jsonb_array_elements_text(s.value) as a(name)
     where s.key = 'admin_roles'
       and not exists (select from pg_roles r
-                      where r.rolname = a.name and (pg_has_role(r.oid, 'memoryd_admin', 'usage')
-                                                    or pg_has_role(r.oid, 'memoryd_user', 'usage')));
+                      where r.rolname = a.name and pg_has_role(r.oid, 'memoryd_admin', 'usage'))
+      and not exists (select from memoryd.roles_of_users(array[a.name]));
     return query
     select 'realtime', format('alter publication supabase_realtime add table public.%I', u.name)
     from memoryd.unpublished_tables() as u(name);
     return query
     select 'broadcast', 'create policy memoryd_topics on realtime.messages for select to authenticated '
-                        'using (extension = ''broadcast'' and realtime.topic() '
+                        'using (extension = ''broadcast'' and topic = realtime.topic() and topic '
                         'in (''agent-memory'', ''agent-memory:'' || (select auth.uid())::text))'
     from pg_class c
     join pg_namespace n on n.oid = c.relnamespace and n.nspname = 'realtime'

@@ -152,3 +152,29 @@ async def test_a_change_of_something_else_is_not_refused(scratch: asyncpg.Connec
     for change in ("metadata = metadata || '{\"a\": 1}'", "memory_type = 'performance_memory'"):
         assert (await refused(scratch, f"update agent_memory set {change}"))[0] == "23514"
     await scratch.execute("update agent_memory set memory_type = 'brand_memory'")
+
+
+async def test_what_was_stored_before_it_was_refused_can_be_replaced(connection: asyncpg.Connection) -> None:
+    """The metadata are kept, not given: who writes the new words cannot change them. New ones are refused as ever."""
+    await connection.execute(SET, '"off"')
+    await write(connection, "brand_memory", {"tone": SECRET})
+    old = await connection.fetchval("select id from agent_memory")
+    await connection.execute(SET, '"refuse"')
+    async with acting_as(connection, ANN):
+        newer = await connection.fetchval("select supersede_memory($1, 'y')", old)
+        assert "tone" in await fault_of_user(connection)
+    assert json.loads(
+        await connection.fetchval("select metadata from agent_memory where id = $1", newer)
+    ) == {"tone": SECRET}
+
+
+async def fault_of_user(connection: asyncpg.Connection) -> str:
+    """The refusal of a user's own metadata, in the same transaction."""
+    said = await refused(
+        connection,
+        "insert into agent_memory (agent_id, user_id, content, memory_type, metadata) "
+        "values ('a', $1, 'x', 'brand_memory', '{\"tone\": 1}')",
+        ANN,
+    )
+    assert said[0] == "23514"
+    return said[1]

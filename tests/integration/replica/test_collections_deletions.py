@@ -29,7 +29,8 @@ async def test_a_deleted_section_is_restored_by_command_or_by_undoing_it(
     connection: asyncpg.Connection, replicated: Replicated, root: Path
 ) -> None:
     ids = [await know(connection, title, tags=["x"]) for title in ("One", "Two", "Three")]
-    note = await remember(connection, "Likes tea.", kind="note", ttl_hours=24)
+    of_before = {"memory_type": "brand_memory", "metadata": '{"tone": 5}'}
+    note = await remember(connection, "Likes tea.", kind="note", ttl_hours=24, **of_before)
     await replicated.settle()
     text = (root / CORE).read_text("utf-8")
     without(root, CORE, "One", "Two")
@@ -49,6 +50,12 @@ async def test_a_deleted_section_is_restored_by_command_or_by_undoing_it(
     await connection.execute("update memoryd.replica set deletions_confirmed_at = clock_timestamp()")
     await replicated.settle()
     assert await column(connection, "select id from agent_memory") == []
+    # Also where its metadata would be refused today.
+    undone = connection.transaction()
+    await undone.start()
+    await connection.execute("insert into memoryd.settings values ('metadata_schemas', '\"refuse\"')")
+    assert await connection.fetchval("select memoryd.restore_entry($1)", note)
+    await undone.rollback()
     assert await connection.fetchval("select memoryd.purge_entries(30)") == 0
     await connection.execute("update memoryd.replica_buried set deleted_at = now() - interval '31 days'")
     assert await connection.fetchval("select memoryd.purge_entries(30)") == 1

@@ -49,6 +49,7 @@ async def refusal(connection: asyncpg.Connection, name: str, body: dict[str, Any
 
 
 async def test_what_a_user_writes_they_read(scratch: asyncpg.Connection, embeds: None) -> None:
+    """Both are in the audit trail, which they can read."""
     await remember(scratch, "Bob's tone is energetic", user_id=BOB, memory_type="brand_memory")
     metadata = {"brand_name": "TechFlow", "tone": ["friendly"], "source": "user_input"}
     async with acting_as(scratch, ANN):
@@ -67,6 +68,11 @@ async def test_what_a_user_writes_they_read(scratch: asyncpg.Connection, embeds:
     assert (row["agent_id"], row["kind"]) == ("app", "note")
     await scratch.execute(EMBED)
     async with acting_as(scratch, ANN):
+        await rpc(scratch, READ, {"query": "portrait"})
+        assert [tuple(row) for row in await scratch.fetch(LOGS)] == [
+            (ANN, "insert agent_memory", "memory_write", None, "1", None),
+            (ANN, "match_memory", "memory_read", "user", None, "0"),
+        ]
         asked = {"query": "the tone is energetic", "memory_type": "brand_memory"}
         [found] = (await rpc(scratch, READ, asked))["results"]
         assert (await rpc(scratch, READ, asked | {"memory_type": "task_memory"}))["results"] == []
@@ -75,19 +81,6 @@ async def test_what_a_user_writes_they_read(scratch: asyncpg.Connection, embeds:
     assert sorted(found) == ["content", "created_at", "id", "metadata", "similarity"]
     assert (found["id"], found["metadata"]) == (stored["id"], metadata)
     assert 0.9 < found["similarity"] <= 1.001
-
-
-async def test_reads_and_writes_are_in_the_users_audit_trail(
-    scratch: asyncpg.Connection, embeds: None
-) -> None:
-    async with acting_as(scratch, ANN):
-        await rpc(scratch, WRITE, {"content": "portrait", "memory_type": "user_preferences"})
-        await rpc(scratch, READ, {"query": "portrait"})
-        logs = [tuple(row) for row in await scratch.fetch(LOGS)]
-    assert logs == [
-        (ANN, "insert agent_memory", "memory_write", None, "1", None),
-        (ANN, "match_memory", "memory_read", "user", None, "0"),
-    ]
 
 
 async def test_with_a_remote_embedder_it_finds_by_words(scratch: asyncpg.Connection) -> None:

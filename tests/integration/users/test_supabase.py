@@ -15,9 +15,10 @@ from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.index import UNINDEXED
 from tests.support.refusals import refused
-from tests.support.rows import column, embedding, insert, one_row, remember
+from tests.support.rows import ask, column, embedding, insert, one_row, remember
 from tests.support.schemas import apply, connected, lives
-from tests.support.supabase import PUBLICATION, Project
+from tests.support.supabase import ACCOUNTS, PUBLICATION, Project
+from tests.support.users import found
 from tests.support.waiting import IDLE, until
 
 PUBLISHED = "select tablename::text from pg_publication_tables where pubname = 'supabase_realtime' order by 1"
@@ -265,7 +266,17 @@ async def test_the_service_role_reads_and_calls_everything(
 
 
 async def test_a_daemon_serves_a_supabase_database_from_end_to_end(project: Project, tmp_path: Path) -> None:
-    await project.make("whole", *PUBLICATION)
+    await project.make("whole", *PUBLICATION, *ACCOUNTS)
+    await apply(project.url("whole"))
+    gone, busy = uuid4(), uuid4()
+    async with connected(project.url("whole")) as owner:
+        await owner.execute("set search_path = public, extensions")
+        # An account whose erasure was left to a daemon.
+        await owner.execute("insert into auth.users (id) values ($1), ($2)", gone, busy)
+        await remember(owner, "quokkazephyr", user_id=gone)
+        async with owner.transaction(isolation="repeatable_read"):
+            await owner.execute("delete from auth.users where id = $1", gone)
+        assert await column(owner, "select user_id from memoryd.deleted_accounts") == [gone]
     daemons = Daemons(project.url("whole"), tmp_path)
     try:
         await daemons.start()
@@ -277,16 +288,16 @@ async def test_a_daemon_serves_a_supabase_database_from_end_to_end(project: Proj
                 talk = await owner.fetchval("insert into conversation_sessions default values returning id")
                 turn = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'when is the ferry?')"
                 await owner.execute(turn, talk)
-                ask = {"kind": "recall", "query": "ferry", "user_id": ANN}
-                request = await insert(owner, "memory_requests", ask)
+                asked = {"kind": "recall", "query": "ferry", "user_id": ANN}
+                request = await insert(owner, "memory_requests", asked)
             await until(owner, "select status = 'done' from memory_requests where id = $1", request)
             await until(owner, IDLE)
             vector = await owner.fetchval("select embedding::text from memoryd.entries where id = $1", memory)
             assert vector is not None
             assert await column(owner, UNINDEXED, None) == []
             async with acting_as(owner, ANN, role="authenticated"):
-                found = await column(owner, "select content from match_memory($1::text::vector)", vector)
-                assert found == ["the ferry leaves at seven"]
+                matched = await column(owner, "select content from match_memory($1::text::vector)", vector)
+                assert matched == ["the ferry leaves at seven"]
                 texts = await column(
                     owner, "select content from recall('ferry', query_embedding => $1::text::vector)", vector
                 )
@@ -294,6 +305,18 @@ async def test_a_daemon_serves_a_supabase_database_from_end_to_end(project: Proj
                 assert "seven" in await owner.fetchval(
                     "select result::text from memory_requests where id = $1", request
                 )
+            # What the daemon is just writing about somebody is not written after they are gone.
+            await remember(owner, "quokkazephyr", user_id=busy)
+            await owner.execute(
+                "insert into conversation_messages (session_id, user_id, role, content) "
+                "select gen_random_uuid(), $1, 'user', 'I like quokkazephyr ' || n from generate_series(1, 20) n",
+                busy,
+            )
+            await ask(owner, "quokkazephyr", user_id=busy)
+            await owner.execute("delete from auth.users where id = $1", busy)
+            await until(owner, "select count(*) = 0 from memoryd.deleted_accounts")
+            await until(owner, IDLE)
+            assert await found(owner, "quokkazephyr") == {}
             assert await owner.fetchval("select count(*) from memoryd.dead_letters") == 0
     finally:
         await daemons.kill_all()

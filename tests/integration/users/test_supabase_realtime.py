@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
 import pytest
 
 from tests.support.acting import ANN, BOB
-from tests.support.rows import column, insert, remember
-from tests.support.schemas import apply, connected
-from tests.support.supabase import BROADCAST, PUBLICATION, Project
+from tests.support.rows import column, insert
+from tests.support.schemas import connected
+from tests.support.supabase import Project
 
 PUBLISHED = "select tablename::text from pg_publication_tables where pubname = 'supabase_realtime' order by 1"
 SENT = """
@@ -59,36 +59,6 @@ async def test_a_subscriber_may_read_their_own_requests_alone(
             assert await column(
                 client, "select id from memory_requests where id = any($1)", list(ids.values())
             ) == [ids[user]]
-
-
-async def test_a_table_that_was_taken_out_stays_out_and_a_new_one_joins(project: Project) -> None:
-    await project.make("older", *PUBLICATION)
-    assert (await apply(project.url("older"))).left == ()
-    async with connected(project.url("older")) as owner:
-        everything = await column(owner, PUBLISHED)
-        assert "memory_requests" in everything
-        # As a version made it that knew five tables, of which somebody took one out.
-        await owner.execute("delete from memoryd.settings where key = 'published'")
-        await owner.execute(
-            "alter publication supabase_realtime drop table memory_requests, agent_execution_logs"
-        )
-        assert (await apply(project.url("older"))).left == ()
-        without = [name for name in everything if name != "agent_execution_logs"]
-        assert await column(owner, PUBLISHED) == without
-        await owner.execute("alter publication supabase_realtime drop table memory_requests")
-        assert (await apply(project.url("older"))).left == ()
-        assert await column(owner, PUBLISHED) == [name for name in without if name != "memory_requests"]
-
-
-async def test_a_publication_of_somebody_else_is_left_to_them(project: Project) -> None:
-    await project.make("others", "create publication supabase_realtime")
-    left = (await apply(project.url("others"))).left
-    assert {part for part, _ in left} == {"realtime"}
-    async with connected(project.url("others", "postgres")) as admin:
-        for _, statement in left:
-            await admin.execute(statement)
-        assert len(await column(admin, PUBLISHED)) == len(left) == 6
-    assert (await apply(project.url("others"))).left == ()
 
 
 # --- Broadcast.
@@ -181,22 +151,6 @@ async def test_a_message_that_cannot_be_sent_fails_no_write(
         assert await owner.fetchval("select realtime.topic()") == "mine"
 
 
-async def test_a_function_of_a_stranger_is_not_called(project: Project) -> None:
-    """Whoever may create a schema in the database could name it so, and would run as memoryd's owner."""
-    await project.make(
-        "trap", "create role stranger_of_trap", "grant create on database trap to stranger_of_trap"
-    )
-    assert (await apply(project.url("trap"))).left == ()
-    async with connected(project.url("trap", "postgres")) as admin:
-        await admin.execute(
-            "set role stranger_of_trap; create schema realtime; grant usage on schema realtime to public; "
-            "create function realtime.send(payload jsonb, event text, topic text, private boolean) returns void "
-            "language plpgsql as $$ begin execute 'create role trapped'; end $$; reset role"
-        )
-        await admin.execute(SAY.replace("agent_memory", "public.agent_memory"), ANN, None)
-        assert not await admin.fetchval("select exists (select from pg_roles where rolname = 'trapped')")
-
-
 @pytest.mark.parametrize(
     ("who", "topic", "hears"),
     [
@@ -215,14 +169,15 @@ async def test_a_user_may_listen_to_their_own_topic(
     claims = {} if who is None else {"sub": str(who)}
     async with connected(project.url(user="postgres")) as admin:
         await admin.execute(
-            "insert into realtime.messages (topic, extension, event) values ($1, 'broadcast', 'probe')", topic
+            "insert into realtime.messages (topic, extension, event) "
+            "select unnest(array[$1, 'another application''s']), 'broadcast', 'probe'",
+            topic,
         )
     async with project.client("authenticated", claims) as client:
         await client.execute(f"set local realtime.topic = '{topic}'")
-        seen = await column(
-            client, "select topic from realtime.messages where event = 'probe' and topic = $1", topic
-        )
-        assert (seen == [topic]) == hears
+        # Nothing of other topics, whatever the setting says that Realtime asks by.
+        seen = await column(client, "select topic from realtime.messages where event = 'probe'")
+        assert seen == ([topic] if hears else [])
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with client.transaction():
                 await client.execute(
@@ -231,14 +186,3 @@ async def test_a_user_may_listen_to_their_own_topic(
     async with project.client("anon", claims) as stranger:
         await stranger.execute(f"set local realtime.topic = '{topic}'")
         assert await column(stranger, "select topic from realtime.messages") == []
-
-
-async def test_where_the_policy_may_not_be_made_the_statement_is_left(project: Project) -> None:
-    own_owner = [one for one in BROADCAST if "owner to supabase_realtime_admin" not in one]
-    await project.make("closed", *own_owner)
-    left = (await apply(project.url("closed"))).left
-    assert [part for part, _ in left] == ["broadcast"]
-    async with connected(project.url("closed", "postgres")) as admin:
-        await admin.execute(left[0][1])
-        assert (await apply(project.url("closed"))).left == ()
-        await remember(admin, "a lamp", user_id=uuid4())
