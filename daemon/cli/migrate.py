@@ -39,7 +39,7 @@ async def migrate_database(settings: Settings, url: str, *, dry_run: bool = Fals
     from daemon.db.models import Model, model_to_use, read_models
     from daemon.db.pool import connect
     from daemon.db.tokens import load_tokens, tokens_are_missing
-    from daemon.settings import split_list
+    from daemon.settings import roles_in
 
     embedder = embedder_of(settings)
     model = Model(embedder.name, embedder.dimensions)
@@ -53,7 +53,7 @@ async def migrate_database(settings: Settings, url: str, *, dry_run: bool = Fals
             dimensions=model.dimensions,
             embedder=model.embedder,
             dry_run=dry_run,
-            admin_roles=split_list(settings.admin_roles),
+            admin_roles=roles_in(settings.admin_roles),
         )
         tokens = await (tokens_are_missing if dry_run else load_tokens)(connection)
         return replace(done, tokens=tokens)

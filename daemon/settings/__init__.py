@@ -13,7 +13,7 @@ from daemon.settings.load import (
     load_settings,
     unknown_settings,
 )
-from daemon.settings.values import LANGUAGES, split_list
+from daemon.settings.values import LANGUAGES, roles_in, split_list
 
 __all__ = [
     "LANGUAGES",
@@ -24,6 +24,7 @@ __all__ = [
     "allowed_values",
     "foreign_env_file",
     "load_settings",
+    "roles_in",
     "split_list",
     "unknown_settings",
 ]

@@ -66,5 +66,10 @@ def agent_name(text: str) -> str:
 
 
 def split_list(text: str) -> list[str]:
-    """The names in a text that separates them by commas, each once."""
-    return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip().lower())))
+    """The names in a text that separates them by commas, in lower case, each once."""
+    return roles_in(text.lower())
+
+
+def roles_in(text: str) -> list[str]:
+    """The roles of a database in a text that separates them by commas, as they are written, each once."""
+    return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))

@@ -97,21 +97,21 @@ async def test_a_table_that_was_taken_out_stays_out_and_a_new_one_joins(project:
 async def test_roles_of_support_are_granted_what_support_has(project: Project, tmp_path: Path) -> None:
     """At migrate, also to one that a gateway becomes; one that is not there is left."""
     async with connected(project.url(user="postgres")) as admin:
-        await admin.execute('create role "support desk" nologin noinherit')
-        await admin.execute('grant "support desk" to authenticator')
+        await admin.execute('create role "Support desk" nologin noinherit')
+        await admin.execute('grant "Support desk" to authenticator')
         done = await Commands(project.url(), tmp_path)(
-            "migrate", admin_roles="support desk, nobody_of_desk, pg_monitor"
+            "migrate", admin_roles="Support desk, nobody_of_desk, pg_monitor"
         )
         assert done.code == 0, done.err
         assert "left to a role with more rights (support): grant memoryd_admin to nobody_of_desk" in done.out
         memory = await admin.fetchval(REMEMBER, uuid4())
         async with admin.transaction():
-            await admin.execute('set local role "support desk"')
+            await admin.execute('set local role "Support desk"')
             assert await admin.fetchval("select count(*) from public.agent_memory where id = $1", memory) == 1
         logged = "select count(*) from public.agent_execution_logs where action_type = 'admin_read'"
         assert await admin.fetchval(logged) >= 1
         await admin.execute("delete from memoryd.settings where key = 'admin_roles'")
-        await admin.execute('revoke memoryd_admin from "support desk", pg_monitor')
+        await admin.execute('revoke memoryd_admin from "Support desk", pg_monitor')
 
 
 @pytest.fixture
