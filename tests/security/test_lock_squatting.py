@@ -136,14 +136,15 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
             await locked.execute("select memoryd.lock('window 0')")
 
     uncounted = "select snoozes >= 2 from memoryd.jobs where id = $1"
+    # The lock comes before the worker, which would otherwise do the job at once.
+    await second.execute("begin; select memoryd.lock('window 0')")
     async with (
         open_database(database_url) as database,
         working(worker_on(database, Doing(within=take), max_attempts=1)),
     ):
-        async with second.transaction():
-            await second.execute("select memoryd.lock('window 0')")
-            await until(connection, uncounted, ids[1])
-            assert await column(connection, "select job from done order by job") == [ids[0], *ids[2:]]
+        await until(connection, uncounted, ids[1])
+        assert await column(connection, "select job from done order by job") == [ids[0], *ids[2:]]
+        await second.execute("rollback")
         await until(connection, IDLE)
     assert await column(connection, "select job from done order by job") == ids
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
