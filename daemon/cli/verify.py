@@ -1,7 +1,8 @@
 """memoryd verify: checks proofs from their files alone, or the whole trail of a database.
 
-Exit code 0: all is as it was anchored. 1: something is broken, or could not be read, or a ledger could not be asked. 3: the
-trail is whole, but memories were changed after they were anchored.
+Exit code 0: all is as it was anchored. 1: something is broken, or could not be read, or a ledger could not be asked. 4: nothing
+is broken, but something is shown that nothing signed speaks for. 3: the trail is whole, but memories were changed after they
+were anchored.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from memory.trail.proof import Proof, Shown
 
 CHANGED = 3
+UNVERIFIABLE = 4
 
 
 def verify(
@@ -48,9 +50,10 @@ def verify(
     ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Check proofs (with --key without a database), or with --all the trail. Exit code 1: broken; 3: a memory changed.
+    """Check proofs (with --key without a database), or with --all the trail. Exit code 1: broken.
 
-    3 comes with --all only: the trail is whole, but memories were changed after they were anchored.
+    With --all also 4: nothing is broken, but something cannot be verified; and 3: the trail is whole, but memories were changed
+    after they were anchored.
     """
     with sentences():
         if ledgers and not everything:
@@ -117,21 +120,24 @@ def _verify_trail(
         _tell(found)
     if found.breaks or any(one.could_not for one in found.ledgers):
         raise typer.Exit(1)
+    if found.unverifiable:
+        raise typer.Exit(UNVERIFIABLE)
     if found.changed:
         raise typer.Exit(CHANGED)
 
 
 def _tell(found: Found) -> None:
-    for one in found.breaks:
+    for one in (*found.breaks, *found.unverifiable):
         where = [] if one.position is None else [f"leaf {one.position}"]
         which = [] if one.anchor is None else [f"anchor {one.anchor}"]
-        say(": ".join(part for part in (one.how, " ".join(where + which), one.says) if part))
+        how = "not verifiable" if one.how == "unverifiable" else one.how
+        say(": ".join(part for part in (how, " ".join(where + which), one.says) if part))
     for changed in found.changed:
         say(f"changed: memory {changed['memory']} says something else than anchor {changed['anchor']}")
     signed = number(found.checkpoints, "checkpoint")
     say(
         f"{found.origin}: {number(found.leaves, 'leaf', 'leaves')}, {signed}, {found.sealed:,} erased, "
-        f"{found.unsigned:,} not signed yet. {number(len(found.breaks), 'break')}."
+        f"{found.unsigned:,} not signed yet. {len(found.unverifiable):,} not verifiable, {number(len(found.breaks), 'break')}."
     )
     for asked in found.ledgers:
         erased = f", {asked.erased:,} erased here" if asked.erased else ""

@@ -8,36 +8,79 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from daemon.db.pool import Database
+from daemon.trail.delivery import CHAINS as CHAIN_LEDGERS
 from daemon.trail.ledgers import Asked
 from daemon.trail.log import origin_of
-from memory.trail.audit import Break, Leaf, Signed, check_notes, compare
+from memory.trail.audit import Break, How, Leaf, Signed, check_notes, check_tiles, compare
 from memory.trail.merkle import leaf_hash
-from memory.trail.note import Checkpoint, Verifier
+from memory.trail.note import BadNote, Checkpoint, Verifier
 from memory.trail.proof import leaf_of
-from memory.trail.tiles import split
+from memory.trail.tiles import Tiles
 
 ROWS = 5000
 GAP = 1_000_000
 """Leaves that may be missing in one place: more are not counted one by one."""
 STATE = "select id, size, carried from memoryd.trail"
 KEYS = "select verifier from memoryd.trail_keys order by first_used, key_id"
-CHECKPOINTS = "select size, note from memoryd.trail_checkpoints order by size"
+STORED_KEYS = """
+select k.key_id, k.verifier, exists (select from memoryd.trail_checkpoints c where c.key_id = k.key_id) as used
+from memoryd.trail_keys k
+order by k.first_used, k.key_id
+"""
+CHECKPOINTS = "select size, root, note, key_id from memoryd.trail_checkpoints order by size"
+# is_empty: it shows nothing that its leaf does not protect. filled_again: by an import of an older memoryd, which brought
+# no salt back; so nobody can tell any more whether it is what was anchored.
 LEAVES = """
-select l.position, l.anchor_id, l.leaf, l.salt, l.chained, a.id is not null as there, a.agent_id, a.content_hash,
-       a.previous_hash, a.memory_id is null or a.memory_id is not distinct from l.memory_id as own_memory,
-       l.salt is null and l.memory_id is null and a.payload <> '{"erased": true}' as refilled,
+select l.position, l.anchor_id, l.leaf, l.salt, a.id is not null as there,
+       a.payload = '{"erased": true}' and a.category is null and a.created_at is null and a.cid is null
+           and a.chain_tx is null and a.memory_id is null and l.user_id is null and l.memory_id is null
+           and (a.previous_hash is null or not l.chained) as is_empty,
+       l.memory_id is not null and a.payload <> '{"erased": true}' as filled_again,
+       a.memory_id is not distinct from l.memory_id or (a.memory_id is null and m.id is null) as own_memory,
+       l.chained and a.previous_hash is null as unchained,
+       (m.id is not null or u.id is not null)
+           and l.user_id is distinct from m.user_id and l.user_id is distinct from u.id as of_another,
+       a.chain_tx is distinct from c.reference and c.reference is not null as other_transaction,
+       a.chain_tx is not null and c.reference is null as unknown_transaction,
        case when l.salt is not null and a.id is not null then memoryd.anchor_text(a, l.memory_id, l.chained) end as said
 from memoryd.trail_leaves l
 left join public.memory_anchors a on a.id = l.anchor_id
+left join public.agent_memory m on m.id = l.memory_id
+left join lateral (
+    select (a.payload ->> 'user_id')::uuid as id where pg_input_is_valid(a.payload ->> 'user_id', 'uuid')) u on true
+left join lateral (
+    select r.reference from memoryd.trail_receipts r where r.anchor_id = a.id and r.final and r.ledger = any($3) limit 1
+) c on true
 where l.position > $1
 order by l.position
 limit $2
 """
-TILES = "select number, hashes from memoryd.trail_tiles where level = 0 order by number"
+# In one statement: what is erased, linked again or placed meanwhile is no break.
+CHAINS = """
+select c.id, c.position
+from (select a.id, l.position, l.chained, a.previous_hash,
+             lag(a.content_hash) over (partition by a.agent_id order by l.position) as before
+      from memoryd.trail_leaves l join public.memory_anchors a on a.id = l.anchor_id
+      where l.position is not null) c
+where not c.chained and c.previous_hash is distinct from c.before
+order by c.position
+limit 1000
+"""
+AGENTS = """
+select count(*)
+from (select distinct on (a.agent_id) a.agent_id, count(*) over (partition by a.agent_id) as anchors, a.content_hash
+      from memoryd.trail_leaves l join public.memory_anchors a on a.id = l.anchor_id
+      where l.position is not null
+      order by a.agent_id, l.position desc) c
+full join memoryd.trail_agents g using (agent_id)
+where c.anchors is distinct from g.anchors or c.content_hash is distinct from g.last_hash
+"""
+TILES = "select level, number, hashes from memoryd.trail_tiles order by level, number"
 STRAYS = """
 select a.id from public.memory_anchors a
 where not exists (select from memoryd.trail_leaves l where l.anchor_id = a.id)
@@ -45,9 +88,9 @@ order by a.created_at, a.id
 limit 1000
 """
 CHANGED = """
-select a.id, a.memory_id from public.memory_anchors a
+select a.id, m.id as memory_id from public.memory_anchors a
 join memoryd.trail_leaves l on l.anchor_id = a.id and l.salt is not null
-join public.agent_memory m on m.id = a.memory_id
+join public.agent_memory m on m.id = l.memory_id
 where a.payload ? 'content' and a.payload ->> 'content' is distinct from m.content
 order by l.position
 limit 1000
@@ -66,6 +109,8 @@ class Found:
     """Leaves behind the last checkpoint."""
     checkpoints: int = 0
     breaks: list[Break] = field(default_factory=list)
+    unverifiable: list[Break] = field(default_factory=list)
+    """What nothing that was signed speaks for, or against."""
     changed: list[dict[str, str]] = field(default_factory=list)
     """Anchors whose memory says something else now."""
     ledgers: list[Asked] = field(default_factory=list)
@@ -73,8 +118,12 @@ class Found:
 
 
 async def read_keys(database: Database) -> list[Verifier]:
-    """The public keys that the database itself names."""
-    return [Verifier.parse(row["verifier"]) for row in await database.fetch(KEYS)]
+    """The public keys that the database itself names, as far as they can be read."""
+    keys: list[Verifier] = []
+    for row in await database.fetch(KEYS):
+        with suppress(BadNote):
+            keys.append(Verifier.parse(row["verifier"]))
+    return keys
 
 
 async def verify_all(
@@ -85,25 +134,32 @@ async def verify_all(
     `known`: checkpoints that were kept outside of the database, with a good signature.
     """
     # Before the leaves: none of those that are signed is missing when these are read.
-    stored = [Signed(row["size"], row["note"]) for row in await database.fetch(CHECKPOINTS)]
-    [state] = await database.fetch(STATE)
+    stored = [
+        Signed(row["size"], row["root"], row["note"], row["key_id"])
+        for row in await database.fetch(CHECKPOINTS)
+    ]
+    state = await _state(database)
     found = Found(origin_of(state["id"]))
     checkpoints, found.breaks = check_notes(stored, found.origin, keys)
     checkpoints = sorted({*checkpoints, *known}, key=lambda one: one.size)
     found.checkpoints = len(checkpoints)
-    now, chain = await _leaves(database, found)
-    copy = [one for row in await database.fetch(TILES) for one in split(row["hashes"])]
+    now = await _leaves(database, found)
+    tiles = {(row["level"], row["number"]): row["hashes"] for row in await database.fetch(TILES)}
+    after = await _state(database)
     broken = {one.position for one in found.breaks}
-    differences = await asyncio.to_thread(compare, now, copy, checkpoints)
+    differences = await asyncio.to_thread(compare, now, tiles, checkpoints)
     found.breaks += [one for one in differences if one.position is None or one.position not in broken]
     if not found.breaks:
-        # Where a leaf is missing or in another place, the chains cannot be right either.
-        found.breaks += chain
-    if state["carried"]:
-        says = "it has no leaf: it was not written as others are"
-        found.breaks += [
-            Break("inserted", None, str(row["id"]), says) for row in await database.fetch(STRAYS)
-        ]
+        # Where a leaf is missing or in another place, what is made from the leaves cannot be right either.
+        found.breaks += await _derived(database, now, tiles, sizes=(state["size"], after["size"]))
+    found.breaks += await _keys(database)
+    found.breaks += [
+        Break("inserted", None, str(row["id"]), "it has no leaf: it was not written as others are")
+        for row in (await database.fetch(STRAYS) if state["carried"] else ())
+    ]
+    if not state["carried"]:
+        says = "anchors from before the log wait for their leaves: a daemon gives them"
+        found.unverifiable.append(Break("unverifiable", None, None, says))
     found.unsigned = max(0, len(now) - max((one.size for one in checkpoints), default=0))
     found.changed = [
         {"anchor": str(row["id"]), "memory": str(row["memory_id"])} for row in await database.fetch(CHANGED)
@@ -111,13 +167,18 @@ async def verify_all(
     return found
 
 
-async def _leaves(database: Database, found: Found) -> tuple[list[Leaf | None], list[Break]]:
-    """The leaves by position, and the breaks of agents' chains; what the rows break is added to `found`."""
+async def _state(database: Database) -> Any:
+    rows = await database.fetch(STATE)
+    if not rows:
+        raise ValueError("memoryd.trail has no row. It says which trail this is: restore it from a backup.")
+    return rows[0]
+
+
+async def _leaves(database: Database, found: Found) -> list[Leaf | None]:
+    """The leaves by position; what their rows break is added to `found`."""
     now: list[Leaf | None] = []
-    chains: dict[str, bytes] = {}
-    broken: list[Break] = []
     last = -1
-    while rows := await database.fetch(LEAVES, last, ROWS):
+    while rows := await database.fetch(LEAVES, last, ROWS, list(CHAIN_LEDGERS)):
         last = rows[-1]["position"]
         hashed = await asyncio.to_thread(_hashed, rows)
         for row, (hash_, own) in zip(rows, hashed, strict=True):
@@ -129,21 +190,68 @@ async def _leaves(database: Database, found: Found) -> tuple[list[Leaf | None], 
             now.append(Leaf(anchor, hash_))
             found.leaves += 1
             found.sealed += row["salt"] is None
-            if not row["there"]:
-                found.breaks.append(Break("removed", position, anchor, "the row is gone"))
-            elif row["refilled"]:
-                # An import gives the leaf its memory again; nobody else writes into what was erased.
-                found.breaks.append(
-                    Break("altered", position, anchor, "it was erased, and says something again")
-                )
-            elif not own:
-                found.breaks.append(Break("altered", position, anchor, "the row is not what was anchored"))
-            elif not row["chained"] and row["previous_hash"] != chains.get(row["agent_id"]):
-                says = "previous_hash is not the hash of the agent's anchor before"
-                broken.append(Break("altered", position, anchor, says))
-            if row["there"]:
-                chains[row["agent_id"]] = row["content_hash"]
-    return now, broken
+            how, says = _of_row(row, own=own)
+            if how is not None:
+                kind = found.unverifiable if how == "unverifiable" else found.breaks
+                kind.append(Break(how, position, anchor, says))
+    return now
+
+
+def _of_row(row: Any, *, own: bool) -> tuple[How | None, str]:
+    """How a row is not what its leaf says; None: it is."""
+    if not row["there"]:
+        return "removed", "the row is gone"
+    if row["salt"] is None:
+        if row["is_empty"]:
+            return None, ""
+        if row["filled_again"]:
+            return "unverifiable", "it was erased, and its row was put back without the salt of its leaf"
+        return "altered", "it was erased, and shows something again"
+    if not own or row["unchained"]:
+        return "altered", "the row is not what was anchored"
+    if not row["own_memory"]:
+        return "altered", "its memory is there, and the row does not name it"
+    if row["other_transaction"]:
+        return "altered", "chain_tx is not the transaction that the ledger gave"
+    if row["unknown_transaction"]:
+        return "unverifiable", "chain_tx is of no ledger that this memoryd has asked"
+    if row["of_another"]:
+        return "unverifiable", "its leaf does not belong to the user of its memory"
+    return None, ""
+
+
+async def _derived(
+    database: Database, now: Sequence[Leaf | None], tiles: Tiles, *, sizes: tuple[int, int]
+) -> list[Break]:
+    """What is made from a log that is whole, and is not as the log says. `sizes`: before and after it was read."""
+    says = "previous_hash is not the hash of the agent's anchor before"
+    breaks = [Break("altered", row["position"], str(row["id"]), says) for row in await database.fetch(CHAINS)]
+    if not sizes[0] <= len(now) <= sizes[1]:
+        says = f"memoryd.trail says that there are {sizes[0]} leaves, and there are {len(now)}"
+        breaks.append(Break("copy", None, None, says))
+    hashes = [leaf.hash for leaf in now if leaf is not None]
+    breaks += await asyncio.to_thread(check_tiles, hashes, tiles, grown=sizes[1] > len(now))
+    [row] = await database.fetch(AGENTS)
+    if row["count"] and not breaks:
+        says = f"memoryd.trail_agents is not what the anchors of {row['count']} agents say"
+        breaks.append(Break("copy", None, None, says))
+    return breaks
+
+
+async def _keys(database: Database) -> list[Break]:
+    """Public keys in the database that are not what they were when they signed."""
+    breaks: list[Break] = []
+    for row in await database.fetch(STORED_KEYS):
+        key = row["key_id"].hex()
+        try:
+            good = Verifier.parse(row["verifier"]).key_id == row["key_id"]
+        except BadNote:
+            good = False
+        if not good:
+            breaks.append(Break("forged", None, None, f"the public key {key} is not what its id says"))
+        elif not row["used"]:
+            breaks.append(Break("forged", None, None, f"the public key {key} has signed no checkpoint"))
+    return breaks
 
 
 def _hashed(rows: Sequence[Any]) -> list[tuple[bytes, bool]]:
@@ -152,6 +260,8 @@ def _hashed(rows: Sequence[Any]) -> list[tuple[bytes, bool]]:
 
 def _is_own(row: Any) -> bool:
     """Whether a row is what its leaf says; True where the leaf says nothing any more."""
-    if row["salt"] is None or row["said"] is None:
+    salt: bytes | None = row["salt"]
+    if salt is None or row["said"] is None:
         return True
-    return bool(row["own_memory"]) and leaf_of(row["said"], row["salt"]) == row["leaf"]
+    # HMAC takes a salt with zeros behind it for the same one.
+    return len(salt) == 32 and leaf_of(row["said"], salt) == row["leaf"]

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from memory.trail.merkle import Edge
 from memory.trail.note import BadNote, Checkpoint, Note, Verifier
+from memory.trail.tiles import WIDTH, Tiles, grow, split
 
 How: TypeAlias = Literal[
     "altered",
@@ -27,6 +28,7 @@ How: TypeAlias = Literal[
     "forged",
     "copy",
     "disputed",
+    "unverifiable",
 ]
 
 
@@ -54,7 +56,9 @@ class Signed:
     """A checkpoint as the database keeps it."""
 
     size: int
+    root: bytes
     note: str
+    key_id: bytes
 
 
 def check_notes(
@@ -84,25 +88,27 @@ def _opened(stored: Signed, origin: str, keys: Sequence[Verifier]) -> Checkpoint
     checkpoint = Checkpoint.parse(note.text)
     if checkpoint.origin != origin:
         raise _Foreign(f"it is of another database, {checkpoint.origin}")
-    if not any(note.is_signed_by(key) for key in keys):
+    signed = [key.key_id for key in keys if note.is_signed_by(key)]
+    if not signed:
         raise BadNote("it is signed with none of the known keys")
     if checkpoint.size != stored.size:
         raise BadNote(f"it says that it is of {checkpoint.size}")
+    if checkpoint.root != stored.root or stored.key_id not in signed:
+        raise BadNote("its row has another root, or another key, than its note")
     return checkpoint
 
 
-def compare(
-    now: Sequence[Leaf | None], copy: Sequence[bytes], checkpoints: Sequence[Checkpoint]
-) -> list[Break]:
+def compare(now: Sequence[Leaf | None], tiles: Tiles, checkpoints: Sequence[Checkpoint]) -> list[Break]:
     """How the log differs from what was signed.
 
-    `now`: the leaves by position, None where there is none. `copy`: the hashes in the tiles. `checkpoints`: by size, of this
+    `now`: the leaves by position, None where there is none. `tiles`: as they are stored. `checkpoints`: by size, of this
     database and with a good signature.
     """
     hashes = [None if leaf is None else leaf.hash for leaf in now]
     wrong = _unlike(hashes, checkpoints)
     if not wrong:
-        return _of_the_copy(hashes, copy, checkpoints)
+        return []
+    copy = [one for tile, said in sorted(tiles.items()) if tile[0] == 0 for one in split(said)]
     lost = _unlike(copy, checkpoints)
     last = max((one.size for one in checkpoints if one not in lost), default=0)
     breaks = _differences(now, list(copy[:last]))
@@ -132,14 +138,16 @@ def _unlike(hashes: Sequence[bytes | None], checkpoints: Sequence[Checkpoint]) -
     return wrong
 
 
-def _of_the_copy(
-    hashes: Sequence[bytes | None], copy: Sequence[bytes], checkpoints: Sequence[Checkpoint]
-) -> list[Break]:
-    signed = checkpoints[-1].size if checkpoints else 0
-    for place in range(signed):
-        if place >= len(copy) or copy[place] != hashes[place]:
+def check_tiles(hashes: Sequence[bytes], tiles: Tiles, *, grown: bool) -> list[Break]:
+    """Whether the stored tiles are those of the log with these hashes. `grown`: the log is longer by now."""
+    right = grow({}, 0, hashes)
+    for tile, said in sorted(right.items()):
+        stored = tiles.get(tile, b"")
+        if stored[: len(said)] != said or (stored != said and not grown):
             says = "the tiles, which proofs are made from, are not those of the log"
-            return [Break("copy", place, None, says)]
+            return [Break("copy", tile[1] * WIDTH ** (tile[0] + 1), None, says)]
+    if not grown and set(tiles) - set(right):
+        return [Break("copy", None, None, "there are tiles that the log does not have")]
     return []
 
 

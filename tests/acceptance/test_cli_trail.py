@@ -87,6 +87,9 @@ async def _tamper(memoryd: Commands, connection: asyncpg.Connection, rows: list[
         f"update agent_memory set content = 'it never happened' where id = {of_anchor}", rows[0]["id"]
     )
     assert (await memoryd("verify", "--all")).code == 3
+    await connection.execute("update memory_anchors set chain_tx = '0x1' where id = $1", rows[2]["id"])
+    unknown = await memoryd("verify", "--all")
+    assert (unknown.code, "not verifiable: leaf" in unknown.out, "0 breaks" in unknown.out) == (4, True, True)
     await connection.execute("update memory_anchors set category = 'decision' where id = $1", rows[1]["id"])
     broken = await memoryd("verify", "--all", "--json")
     assert broken.code == 1

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory.trail import canonical
-from memory.trail.audit import Leaf, compare
+from memory.trail.audit import Leaf, check_tiles, compare
 from memory.trail.cid import cid_of
 from memory.trail.merkle import (
     consistency,
@@ -218,7 +218,8 @@ def test_whatever_is_done_to_a_leaf_is_named(size: int, place: int, other: int, 
     signed = leaves_of(size)
     checkpoints = checkpoints_of(signed, max(1, size // 2), size)
     now: list[Leaf | None] = [Leaf(str(n), one) for n, one in enumerate(signed)]
-    assert compare(now, signed, checkpoints) == []
+    tiles = grow({}, 0, signed)
+    assert compare(now, tiles, checkpoints) == []
     expected: set[tuple[str, int | None, str | None]] = set()
     if how == "alter":
         now[place] = Leaf("x", leaf_hash(b"x"))
@@ -234,18 +235,33 @@ def test_whatever_is_done_to_a_leaf_is_named(size: int, place: int, other: int, 
         expected = {("inserted", place, "x")}
     elif how == "move" and place != other:
         now.insert(other, now.pop(place))
-        found = compare(now, signed, checkpoints)
+        found = compare(now, tiles, checkpoints)
         assert {one.how for one in found} == {"reordered"}
         assert {one.position for one in found} <= {place, other}
         expected = {(one.how, one.position, one.anchor) for one in found}
     elif how == "cut":
         del now[place:]
         expected = {("truncated", place, None)}
-    assert {(one.how, one.position, one.anchor) for one in compare(now, signed, checkpoints)} == expected
+    assert {(one.how, one.position, one.anchor) for one in compare(now, tiles, checkpoints)} == expected
     if expected:
         # Where the copy is gone as well, the checkpoints still tell that something was done.
-        assert {one.how for one in compare(now, [], checkpoints)} <= {"rewritten", "truncated"}
-        assert compare(now, [], checkpoints) != []
+        assert {one.how for one in compare(now, {}, checkpoints)} <= {"rewritten", "truncated"}
+        assert compare(now, {}, checkpoints) != []
+
+
+def test_a_change_of_any_tile_is_named() -> None:
+    hashes = leaves_of(600)
+    tiles = grow({}, 0, hashes)
+    assert {level for level, _ in tiles} == {0, 1}
+    assert check_tiles(hashes, tiles, grown=False) == []
+    for tile, said in tiles.items():
+        for other in (b"", said[:-32], said + said[:32], leaf_hash(b"x") + said[32:]):
+            assert [one.how for one in check_tiles(hashes, tiles | {tile: other}, grown=False)] == ["copy"]
+    assert [one.how for one in check_tiles(hashes, tiles | {(2, 0): b"x"}, grown=False)] == ["copy"]
+    # Places that were given while it was read are no break, but what was there before must be there.
+    longer = grow({}, 0, leaves_of(900))
+    assert check_tiles(hashes, longer, grown=True) == []
+    assert check_tiles(hashes, longer | {(1, 0): b"x"}, grown=True) != []
 
 
 def test_words_of_significance() -> None:

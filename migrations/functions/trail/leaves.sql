@@ -86,6 +86,27 @@ begin
 end
 $$;
 
+-- Erases anchors and the salts of their leaves. The leaves stay, and tell nothing; so the rows show nothing
+-- either that could be changed unseen. What stays holds the agent's chain together. Anchors first, as the
+-- deletion of a memory locks them: a leaf that carry_anchors() writes meanwhile is seen then.
+create or replace function memoryd.seal_anchors(p_anchors uuid[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    select from public.memory_anchors a where a.id = any(p_anchors) order by a.id for no key update;
+    update public.memory_anchors a
+    set payload = '{"erased": true}', memory_id = null, category = null, cid = null, chain_tx = null,
+        created_at = null,
+        previous_hash = case when not exists (select from memoryd.trail_leaves l
+                                              where l.anchor_id = a.id and l.chained)
+                             then a.previous_hash end
+    where a.id = any(p_anchors) and a.category is not null;
+    update memoryd.trail_leaves l
+    set salt = null, user_id = null, memory_id = null, noted = true
+    where l.anchor_id = any(p_anchors);
+    delete from memoryd.trail_receipts r where r.anchor_id = any(p_anchors) and not r.final;
+$$;
+
 -- Writes the leaves of anchors. p_noted: no fact is to say that they are anchored.
 create or replace function memoryd.add_leaves(p_anchors uuid[], p_noted boolean) returns void
 language sql volatile
@@ -99,16 +120,19 @@ as $$
         where a.id = any(p_anchors)
     )
     insert into memoryd.trail_leaves (anchor_id, leaf, salt, user_id, memory_id, chained, noted)
-    select s.id, decode(memoryd.hmac(s.salt, s.said), 'hex'),
-           -- What was erased before it had a leaf gets one that tells nothing.
-           case when s.payload <> '{"erased": true}' then s.salt end,
+    select s.id, decode(memoryd.hmac(s.salt, s.said), 'hex'), s.salt,
            coalesce(m.user_id, case when pg_input_is_valid(s.payload ->> 'user_id', 'uuid')
                                     then (s.payload ->> 'user_id')::uuid end),
            s.memory_id, s.chained, p_noted or s.memory_id is null
     from salted s
     left join public.agent_memory m on m.id = s.memory_id
     order by s.created_at, s.id
-    on conflict (anchor_id) do nothing
+    on conflict (anchor_id) do nothing;
+    -- What was erased before it had a leaf gets one that tells nothing.
+    select memoryd.seal_anchors(array_agg(a.id))
+    from public.memory_anchors a
+    where a.id = any(p_anchors) and a.payload = '{"erased": true}'
+    having count(*) > 0;
 $$;
 
 create or replace function memoryd.anchors_inserted() returns trigger
@@ -119,21 +143,6 @@ begin
     perform memoryd.add_leaves(array_agg(n.id), false) from new_rows n having count(*) > 0;
     return null;
 end
-$$;
-
--- Erases what anchors say and the salts of their leaves. The leaves stay, and tell nothing. Anchors first, as
--- the deletion of a memory locks them: a leaf that carry_anchors() writes meanwhile is seen then.
-create or replace function memoryd.seal_anchors(p_anchors uuid[]) returns void
-language sql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-    select from public.memory_anchors a where a.id = any(p_anchors) order by a.id for no key update;
-    update public.memory_anchors a set payload = '{"erased": true}'
-    where a.id = any(p_anchors) and a.payload <> '{"erased": true}';
-    update memoryd.trail_leaves l
-    set salt = null, user_id = null, memory_id = null, noted = true
-    where l.anchor_id = any(p_anchors);
-    delete from memoryd.trail_receipts r where r.anchor_id = any(p_anchors) and not r.final;
 $$;
 
 -- A user's memory that is deleted is deleted in its anchors, too. One that only expired stays there, unless

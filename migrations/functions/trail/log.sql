@@ -54,12 +54,12 @@ begin
         limit p_limit
         for update skip locked
     ), free as materialized (
-        select a.id, a.agent_id, a.category, a.content_hash, a.created_at
+        select a.id, a.agent_id, a.content_hash
         from public.memory_anchors a
         where a.id in (select w.anchor_id from waiting w)
         for update skip locked
     ), ready as materialized (
-        select w.id, w.anchor_id, w.leaf, w.chained, f.agent_id, f.category, f.content_hash, f.created_at,
+        select w.id, w.anchor_id, w.leaf, w.chained, f.agent_id, f.content_hash,
                first_place + row_number() over (order by w.id) - 1 as place
         from waiting w
         left join free f on f.id = w.anchor_id
@@ -76,14 +76,12 @@ begin
         update public.memory_anchors a set previous_hash = c.before
         from chain c where a.id = c.anchor_id and not c.chained and c.before is not null
     ), counted as (
-        insert into memoryd.trail_agents as g (agent_id, anchors, last_hash, last_category, last_at)
-        select distinct on (c.agent_id) c.agent_id, count(*) over (partition by c.agent_id), c.content_hash,
-               c.category, c.created_at
+        insert into memoryd.trail_agents as g (agent_id, anchors, last_hash)
+        select distinct on (c.agent_id) c.agent_id, count(*) over (partition by c.agent_id), c.content_hash
         from chain c
         order by c.agent_id, c.place desc
         on conflict (agent_id) do update
-        set anchors = g.anchors + excluded.anchors, last_hash = excluded.last_hash,
-            last_category = excluded.last_category, last_at = excluded.last_at
+        set anchors = g.anchors + excluded.anchors, last_hash = excluded.last_hash
     ), placed as (
         update memoryd.trail_leaves l set position = r.place from ready r where l.id = r.id
     ), longer as (
@@ -150,10 +148,42 @@ begin
         return null;
     end if;
     return (
-        select 'Anchors: ' || g.anchors || ', the last '
-               || case g.last_category when 'incident' then 'an ' else 'a ' end || g.last_category || ' of '
-               || to_char(g.last_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC.'
+        select 'Anchors: ' || g.anchors
+               || coalesce((select ', the last ' || case a.category when 'incident' then 'an ' else 'a ' end
+                                   || a.category || ' of '
+                                   || to_char(a.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC'
+                            from public.memory_anchors a
+                            where a.agent_id = p_agent and a.created_at is not null
+                            order by a.created_at desc, a.id desc
+                            limit 1), '')
+               || '.'
         from memoryd.trail_agents g
         where g.agent_id = p_agent);
 end
+$$;
+
+-- Makes the chains of agents from their anchors again, after an import has put anchors back under another
+-- name than they had as erased ones.
+create or replace function memoryd.link_anchors(p_agents text[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    select from memoryd.trail t for update;
+    with chain as materialized (
+        select a.id, l.chained, a.previous_hash,
+               lag(a.content_hash) over (partition by a.agent_id order by l.position) as before
+        from public.memory_anchors a
+        join memoryd.trail_leaves l on l.anchor_id = a.id
+        where a.agent_id = any(p_agents) and l.position is not null
+    )
+    update public.memory_anchors a set previous_hash = c.before
+    from chain c
+    where a.id = c.id and not c.chained and c.previous_hash is distinct from c.before;
+    delete from memoryd.trail_agents g where g.agent_id = any(p_agents);
+    insert into memoryd.trail_agents (agent_id, anchors, last_hash)
+    select distinct on (a.agent_id) a.agent_id, count(*) over (partition by a.agent_id), a.content_hash
+    from public.memory_anchors a
+    join memoryd.trail_leaves l on l.anchor_id = a.id
+    where a.agent_id = any(p_agents) and l.position is not null
+    order by a.agent_id, l.position desc;
 $$;

@@ -1,6 +1,7 @@
 -- Export: all rows of a user, as JSON that an import puts back.
 
--- A user's rows of one table, as an export has them.
+-- A user's rows of one table, as an export has them. Anchors come with what an import needs to show that
+-- they are what was anchored: the salt of the leaf, and the memory that it was made of.
 create or replace function memoryd.user_rows(p_user uuid, p_table text) returns setof jsonb
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -15,7 +16,10 @@ begin
         -- An export does not contain the results of earlier exports.
         (select string_agg(case when p_table = 'memory_requests' and c = 'result'
                                 then 'case when t.kind <> ''export'' then t.result end as result'
-                                else format('t.%I', c) end, ', ') from unnest(own) c),
+                                else format('t.%I', c) end, ', ') from unnest(own) c)
+            || case when p_table = 'memory_anchors' then $s$,
+                   (select jsonb_build_object('salt', encode(l.salt, 'hex'), 'memory_id', l.memory_id)
+                    from memoryd.trail_leaves l where l.anchor_id = t.id) as leaf$s$ else '' end,
         p_table,
         (select u.exported from memoryd.user_tables() u where u.name = p_table),
         (select string_agg(format('t.%I', c), ', ')

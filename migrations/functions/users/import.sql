@@ -8,7 +8,8 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    own constant text[] := memoryd.own_columns(p_table);
+    own constant text[] := memoryd.own_columns(p_table)
+        || case when p_table = 'memory_anchors' then '{leaf}'::text[] else '{}' end;
     -- A message of an assistant in a user's conversation may have no user.
     may_have_no_user constant boolean := p_table = 'conversation_messages';
     given text[];
@@ -45,25 +46,53 @@ begin
 end
 $$;
 
--- An erasure leaves anchors in their table, with an empty payload: so they are not inserted, but updated if
--- the hash is the same. Their leaves got no salt back: they still tell nothing, but are the user's again.
-create or replace function memoryd.import_anchors(p_to uuid, p_rows jsonb) returns uuid[]
-language sql volatile
+-- An erasure leaves anchors in their table, without what they said: so they are not inserted, but filled
+-- again, with the salt that the export has. An anchor whose row and salt do not make its leaf stays erased:
+-- what is put back is what was anchored, and every later change of it is seen.
+create or replace function memoryd.import_anchors(p_from uuid, p_to uuid, p_rows jsonb) returns uuid[]
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set timezone = 'UTC'
 as $$
-    with restored as (
-        update public.memory_anchors a
-        set payload = r.payload, memory_id = r.memory_id, agent_id = r.agent_id
-        from jsonb_populate_recordset(null::public.memory_anchors, p_rows) r
-        join public.agent_memory m on m.id = r.memory_id and m.user_id = p_to
-        where a.id = r.id and a.payload = '{"erased": true}' and a.content_hash = r.content_hash
-        returning a.id, a.memory_id
+declare
+    restored uuid[];
+    agents text[];
+begin
+    with given as materialized (
+        select r.*, was.agent_id as erased_agent, l.chained, m.id as memory,
+               said.salt, said.memory as anchored
+        from jsonb_to_recordset(p_rows) as e(id uuid, leaf jsonb)
+        join jsonb_populate_recordset(null::public.memory_anchors, p_rows) r using (id)
+        join public.memory_anchors was on was.id = r.id and was.payload = '{"erased": true}'
+        join memoryd.trail_leaves l on l.anchor_id = r.id and l.salt is null
+        cross join lateral (
+            select case when e.leaf ->> 'salt' ~ '^[0-9a-f]{64}$'
+                        then decode(e.leaf ->> 'salt', 'hex') end,
+                   case when pg_input_is_valid(e.leaf ->> 'memory_id', 'uuid')
+                        then (e.leaf ->> 'memory_id')::uuid end) as said(salt, memory)
+        left join public.agent_memory m on m.id = said.memory
+        where l.leaf = decode(memoryd.hmac(said.salt, memoryd.anchor_text(
+                  r::public.memory_anchors, said.memory, l.chained)), 'hex')
+          -- Another user gets what belongs to the memories that are theirs now.
+          and case when m.id is null then p_from = p_to else m.user_id is not distinct from p_to end
     ), owned as (
-        update memoryd.trail_leaves l set user_id = p_to, memory_id = r.memory_id
-        from restored r where l.anchor_id = r.id
+        update memoryd.trail_leaves l set salt = g.salt, user_id = p_to, memory_id = g.anchored
+        from given g where l.anchor_id = g.id
+    ), filled as (
+        update public.memory_anchors a
+        set payload = g.payload, memory_id = g.memory, agent_id = g.agent_id, category = g.category,
+            cid = g.cid, content_hash = g.content_hash, created_at = g.created_at, chain_tx = g.chain_tx,
+            previous_hash = case when g.chained then g.previous_hash else a.previous_hash end
+        from given g where a.id = g.id
     )
-    select coalesce(array_agg(r.id), '{}') from restored r
+    select coalesce(array_agg(g.id), '{}'), array_agg(g.agent_id) || array_agg(g.erased_agent)
+    into restored, agents
+    from given g;
+    if restored <> '{}' then
+        perform memoryd.link_anchors(agents);
+    end if;
+    return restored;
+end
 $$;
 
 -- Which rows (t) of a table's file are imported for a user ($2): those that belong to the user's own
@@ -224,7 +253,7 @@ begin
     -- would need the right to set parameters.
     perform set_config('memoryd.importing', 'on', true);
     if p_table = 'memory_anchors' then
-        added := memoryd.import_anchors(p_to, p_rows);
+        added := memoryd.import_anchors(p_from, p_to, p_rows);
     else
         added := memoryd.import_new_rows(p_to, p_table, given, p_rows);
     end if;

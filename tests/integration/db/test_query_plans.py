@@ -128,8 +128,8 @@ update memoryd.trail set size = 4996, carried = true;
 insert into memoryd.trail_tiles (level, number, hashes) select 0, n, '' from generate_series(0, 5000) n;
 insert into memoryd.trail_keys (key_id, verifier) values ('k', 'v');
 insert into memoryd.trail_checkpoints (size, root, note, key_id) select n, '', '', 'k' from generate_series(1, 4990) n;
-insert into memoryd.trail_agents (agent_id, anchors, last_hash, last_category, last_at)
-select 'agent ' || n, 10, '', 'decision', now() from generate_series(0, 20000) n;
+insert into memoryd.trail_agents (agent_id, anchors, last_hash)
+select 'agent ' || n, 10, '' from generate_series(0, 20000) n;
 insert into memoryd.trail_ledgers (name, from_position, next_position, from_size) values ('evm', 0, 4980, 0);
 insert into memoryd.trail_receipts (ledger, key, anchor_id, final)
 select 'evm', anchor_id, anchor_id, position < 4970 from memoryd.trail_leaves where position < 4980;

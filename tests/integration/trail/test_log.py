@@ -377,7 +377,8 @@ async def test_what_fills_an_erased_anchor_again_and_a_place_far_away_are_named(
 ) -> None:
     await connection.execute("select erase_user_memory($1)", ANN)
     await connection.execute(
-        "update memory_anchors set payload = jsonb_build_object('content', 'the opposite') where id = $1",
+        "update memory_anchors set payload = jsonb_build_object('content', 'the opposite'), category = 'decision', "
+        "created_at = now() where id = $1",
         signed[2],
     )
     assert named(await verified(database)) == {("altered", 2)}

@@ -117,7 +117,7 @@ async def test_an_erasure_keeps_the_hashes_of_the_chain_of_anchors(connection: a
             "previous_hash": b"hash"}  # fmt: skip
     await insert(connection, "memory_anchors", kept)
     await erase(connection, ANN)
-    rows = await connection.fetch("select * from memory_anchors order by created_at")
+    rows = await connection.fetch("select * from memory_anchors order by created_at nulls first")
     assert [(r["content_hash"], r["previous_hash"]) for r in rows] == [(b"hash", None), (b"next", b"hash")]
     assert rows[0]["id"] == ids["memory_anchors"]
     assert (json.loads(rows[0]["payload"]), rows[0]["memory_id"]) == ({"erased": True}, None)
