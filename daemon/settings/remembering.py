@@ -145,7 +145,7 @@ class Supabase(BaseModel):
     heading: ClassVar = "Supabase"
 
     app_agent_id: Annotated[str, AfterValidator(agent_name)] = Field(
-        "app", description="agent_id of the memories that agent-memory-write stores. docs/supabase.md"
+        "app", description="agent_id of users' memories that are stored without one. docs/supabase.md"
     )
     metadata_schemas: Literal["off", "warn", "refuse"] = Field(
         "warn",
