@@ -173,7 +173,7 @@ class Upkeep(BaseModel):
         30.0, description="Pause between two heartbeats. Each also checks whether a dream is due."
     )
     dream_idle_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        6.0, description="Hours without a command, message, request, recall or context before a dream begins."
+        6.0, description="Hours in which nobody asked or wrote anything before a dream begins. docs/dreams.md"
     )
     dream_every_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         6.0, description="Minimum hours between two completed dreams."
