@@ -145,7 +145,7 @@ class Supabase(BaseModel):
     heading: ClassVar = "Supabase"
 
     app_agent_id: Annotated[str, AfterValidator(agent_name)] = Field(
-        "app", description="agent_id of the memories that agent-memory-write stores. docs/supabase.md"
+        "app", description="agent_id of users' memories that are stored without one. docs/supabase.md"
     )
     metadata_schemas: Literal["off", "warn", "refuse"] = Field(
         "warn",
@@ -173,7 +173,7 @@ class Upkeep(BaseModel):
         30.0, description="Pause between two heartbeats. Each also checks whether a dream is due."
     )
     dream_idle_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        6.0, description="Hours without a command, message, request, recall or context before a dream begins."
+        6.0, description="Hours in which nobody asked or wrote anything before a dream begins. docs/dreams.md"
     )
     dream_every_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         6.0, description="Minimum hours between two completed dreams."

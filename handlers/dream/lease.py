@@ -1,7 +1,7 @@
 """Which dream runs: a row of dream_sessions under a unique index, with a lease.
 
-Promise: one dream at a time across daemons, also behind a pooler and after a kill -9. An idle dream ends when a
-command, a message, a request or a load arrives; an overdue one only when a load arrives.
+Promise: one dream at a time across daemons, also behind a pooler and after a kill -9. An idle dream ends when
+anybody asks or writes anything, or a load arrives; an overdue one only when a load arrives.
 """
 
 from __future__ import annotations
@@ -21,20 +21,35 @@ LEASE_SECONDS = 20.0
 """Shorter than a claim: when a killed daemon's request is taken up again, its dream has ended."""
 RENEW_SECONDS = 1.0
 
-# Nothing was asked of the fleet: no command, no message, no request, no context.
-_QUIET = """
-       not exists (select from public.agent_commands c
-                   where c.created_at > now() - make_interval(secs => $1) and c.created_at <= now())
-   and not exists (select from public.agent_commands c where c.status = 'running')
-   and coalesce((select max(m.created_at) from public.conversation_messages m where m.created_at <= now())
-                <= now() - make_interval(secs => $1), true)
-   and coalesce((select max(r.created_at) from public.memory_requests r
-                 where r.created_at <= now() and r.kind <> 'dream')
-                <= now() - make_interval(secs => $1), true)
-   and coalesce((select max(q.query_time) from public.memory_queries q where q.query_time <= now())
-                <= now() - make_interval(secs => $1), true)
-   and not exists (select from public.dream_sessions d where d.status = 'completed'
+
+def _active_since(moment: str) -> str:
+    """SQL: whether after `moment` anybody asked, told or wrote anything, or the fleet was not there yet.
+
+    Each line reads the newest row of an index. Reads that leave no row in memory_queries, and changes of users' rows, are
+    seen in the audit trail. What memoryd deletes or archives by itself is no activity, and neither is support that looks.
+    """
+    return f"""
+(exists (select from public.agent_commands c where c.status = 'running')
+ or greatest(
+    (select min(i.applied_at) from memoryd.migrations i),
+    (select max(c.created_at) from public.agent_commands c where c.created_at <= now()),
+    (select max(m.created_at) from public.conversation_messages m where m.created_at <= now()),
+    (select max(r.created_at) from public.memory_requests r where r.created_at <= now() and r.kind <> 'dream'),
+    (select max(q.query_time) from public.memory_queries q where q.query_time <= now()),
+    (select max(m.created_at at time zone 'utc') from public.agent_memory m
+     where m.created_at at time zone 'utc' <= now() at time zone 'utc') at time zone 'utc',
+    (select max(d.updated_at) from public.documents d where d.updated_at <= now()),
+    (select max(k.updated_at) from public.shared_knowledge k where k.updated_at <= now() and k.status <> 'archived'),
+    (select max(l.created_at) from public.agent_execution_logs l
+     where l.created_at > {moment} and l.created_at <= now()
+       and l.action_type <> 'admin_read' and l.step_name not like 'delete %')
+ ) > {moment})"""
+
+
+_QUIET = f"""
+       not exists (select from public.dream_sessions d where d.status = 'completed'
                    and d.finished_at > now() - make_interval(secs => $2))
+   and {_active_since("now() - make_interval(secs => $1)")} is not true
 """
 
 # The last dream is too long ago; before the first one, the installation.
@@ -82,8 +97,8 @@ on conflict do nothing
 returning id
 """
 
-# No row when the dream is no longer ours, or gives way: an idle one to any work, an overdue one to a load.
-RENEW = """
+# No row when the dream is no longer ours, or gives way: an idle one to any activity, an overdue one to a load.
+RENEW = f"""
 update public.dream_sessions d
 set lease_until = now() + make_interval(secs => $2)
 where d.id = $1
@@ -91,15 +106,7 @@ where d.id = $1
   and (d.trigger = 'manual'
        or not memoryd.is_busy()
           and (d.trigger = 'overdue'
-               or coalesce((select max(c.created_at) from public.agent_commands c where c.created_at <= now())
-                        <= d.started_at, true)
-                  and not exists (select from public.agent_commands c where c.status = 'running')
-                  and coalesce((select max(m.created_at) from public.conversation_messages m where m.created_at <= now())
-                               <= d.started_at, true)
-                  and coalesce((select max(r.created_at) from public.memory_requests r
-                                where r.created_at <= now() and r.kind <> 'dream') <= d.started_at, true)
-                  and coalesce((select max(q.query_time) from public.memory_queries q where q.query_time <= now())
-                               <= d.started_at, true)))
+               or {_active_since("d.started_at")} is not true))
 returning 1
 """
 

@@ -84,3 +84,19 @@ create or replace function memoryd.may_write_for(p_user uuid) returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select memoryd.caller_is_service() or coalesce(memoryd.caller_id() = p_user, false) $$;
+
+-- For the policies of end users' inserts: tells who leaves user_id out what to give. False for the id of
+-- somebody else, which the policy then refuses in its own words.
+create or replace function memoryd.refuse_ownerless(p_user uuid) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_user is null then
+        raise exception 'this row has no user_id'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Give user_id, your own id: end users write rows of their own only.';
+    end if;
+    return false;
+end
+$$;

@@ -22,13 +22,13 @@ begin
         id, user_id, session_id, chat_id, agent_id, message_index,
         role, speaker, content,
         created_at, access_level, visibility_tags,
-        metadata)
+        metadata, embedding)
     values (
         coalesce(new.id, gen_random_uuid()), new.user_id, new.session_id, new.chat_id, new.agent_id,
         new.message_index,
         coalesce(new.role, said_by), case when named then new.speaker end, new.message_text,
         coalesce(new."timestamp", now()), new.access_level, coalesce(new.visibility_tags, '{}'),
-        coalesce(new.metadata, '{}'))
+        coalesce(new.metadata, '{}'), new.embedding)
     returning id, user_id, message_index, role, created_at, visibility_tags, metadata
     into new.id, new.user_id, new.message_index, new.role, new."timestamp", new.visibility_tags, new.metadata;
     return new;

@@ -35,14 +35,6 @@ begin
 end
 $$;
 
--- Which agent's memories are those that an application writes by agent-memory-write.
-create or replace function memoryd.app_agent_id() returns text
-language sql stable security definer
-set search_path = pg_catalog, pg_temp
-as $$
-    select coalesce((select s.value #>> '{}' from memoryd.settings s where s.key = 'app_agent_id'), 'app')
-$$;
-
 -- A user's memories that have words of a question. similarity: the part of the question's keywords that a
 -- memory has, from 0 to 1.
 create or replace function memoryd.match_words(

@@ -72,7 +72,8 @@ grant execute on function
 
 -- What the policies for end users call.
 grant execute on function
-    memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open
+    memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open,
+    memoryd.refuse_ownerless
     to memoryd_user;
 
 -- The functions of recall that run with the caller's rights, and the few that do not and check who calls.

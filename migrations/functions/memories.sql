@@ -1,6 +1,24 @@
 -- Memories: when they expire, and deleting expired ones. What follows from a
 -- changed text is in associations.sql.
 
+-- A user's memory that names no agent is remembered by the application's. Without a user the agent is all
+-- that says whose it is.
+create or replace function memoryd.assign_agent() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if new.user_id is null then
+        raise exception 'this memory has neither a user_id nor an agent_id'
+            using errcode = 'not_null_violation',
+                  hint = 'Give user_id, whose memory it is (an end user: their own id), or agent_id, the '
+                         'agent that remembers it; _shared is for every agent.';
+    end if;
+    new.agent_id := memoryd.app_agent_id();
+    return new;
+end
+$$;
+
 -- Sets ttl_hours and expires_at. Without ttl_hours a memory gets the default of its kind; without
 -- expires_at it expires ttl_hours after it is stored. Where the user has set hours of their own, these
 -- replace the default, and are the maximum. The same query tells whether the user's memory is switched off:

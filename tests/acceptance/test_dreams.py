@@ -88,6 +88,7 @@ async def test_a_fleet_that_was_asked_an_hour_ago_is_not_idle(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await failures(connection, 3)
+    await connection.execute("update memoryd.migrations set applied_at = now() - interval '7 hours'")
     await ask(connection, "done since", status="cancelled", created_at=datetime.now(UTC) - timedelta(hours=1))
     daemon = await daemons.start(heartbeat_seconds=0.1)
     await beats(connection)

@@ -36,7 +36,7 @@ PURE = frozenset(
         "list_fits", "ms_since", "group_scope", "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen", "meets", "nearest_name", "known_options", "option_fits", "option_hint", "fault_of_options",
-        "line_of_message",
+        "line_of_message", "refuse_ownerless",
         "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
         "planning_phrases", "small_talk_phrases",
         "is_small_talk", "least_trusted", "named", "origin_mark", "passage_line", "phrases_of",

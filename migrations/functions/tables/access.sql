@@ -73,7 +73,8 @@ grant
 create policy own_read on public.agent_commands for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy own_ask on public.agent_commands for insert to memoryd_user
-    with check (user_id = (select memoryd.caller_id()) and status = 'pending');
+    with check ((user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id))
+                and status = 'pending');
 -- Restrictive, so that no other policy allows commands to closed agents.
 create policy open_agents on public.agent_commands as restrictive for insert to memoryd_user
     with check (memoryd.is_open(agent_id));
@@ -95,7 +96,8 @@ grant
     on public.agent_memory to memoryd_user;
 create policy own on public.agent_memory to memoryd_user
     using (user_id = (select memoryd.caller_id()))
-    with check (user_id = (select memoryd.caller_id()) and agent_id <> '_shared');
+    with check ((user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id))
+                and agent_id <> '_shared');
 grant select on public.agent_memory to memoryd_admin;
 create policy admin_read on public.agent_memory for select to memoryd_admin
     using (memoryd.note_admin_read('agent_memory', user_id));
@@ -132,7 +134,7 @@ grant
     on public.memory_queries to memoryd_user;
 create policy own on public.memory_queries to memoryd_user
     using (user_id = (select memoryd.caller_id()))
-    with check (user_id = (select memoryd.caller_id()));
+    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 grant select on public.memory_queries to memoryd_admin;
 create policy admin_read on public.memory_queries for select to memoryd_admin
     using (memoryd.note_admin_read('memory_queries', user_id));
@@ -166,7 +168,7 @@ grant
 create policy own_read on public.memory_requests for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy own_ask on public.memory_requests for insert to memoryd_user
-    with check (user_id = (select memoryd.caller_id())
+    with check ((user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id))
                 and kind <> 'dream' and status = 'pending' and result is null);
 grant select on public.memory_requests to memoryd_admin;
 create policy admin_read on public.memory_requests for select to memoryd_admin
@@ -208,7 +210,7 @@ grant
     on public.conversation_sessions to memoryd_user;
 create policy own on public.conversation_sessions to memoryd_user
     using (user_id = (select memoryd.caller_id()))
-    with check (user_id = (select memoryd.caller_id()));
+    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy group_read on public.conversation_sessions for select to memoryd_user
     using (chat_id = any(array(select m.chat_id from public.chat_group_members m
                                where m.user_id = (select memoryd.caller_id()))));
@@ -270,7 +272,7 @@ create policy own_read on public.documents for select to memoryd_user
 create policy own_delete on public.documents for delete to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy own_insert on public.documents for insert to memoryd_user
-    with check (user_id = (select memoryd.caller_id()));
+    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy own_update on public.documents for update to memoryd_user
     using (user_id = (select memoryd.caller_id())
            and not exists (
@@ -344,7 +346,7 @@ grant
 create policy own_read on public.agent_sessions for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy own_insert on public.agent_sessions for insert to memoryd_user
-    with check (user_id = (select memoryd.caller_id()));
+    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy own_update on public.agent_sessions for update to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()));
@@ -386,7 +388,7 @@ grant
     on public.memory_settings to memoryd_user;
 create policy own on public.memory_settings to memoryd_user
     using (user_id = (select memoryd.caller_id()))
-    with check (user_id = (select memoryd.caller_id()));
+    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 grant select on public.memory_settings to memoryd_admin;
 create policy admin_read on public.memory_settings for select to memoryd_admin
     using (memoryd.note_admin_read('memory_settings', user_id));

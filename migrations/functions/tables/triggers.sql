@@ -97,6 +97,9 @@ create or replace trigger drop_when_off before insert on public.agent_execution_
     execute function memoryd.drop_when_off();
 
 -- public.agent_memory
+create or replace trigger assign_agent before insert on public.agent_memory
+    for each row when (new.agent_id is null)
+    execute function memoryd.assign_agent();
 create or replace trigger check_embedding before insert or update on public.agent_memory
     for each row when (new.embedding is not null)
     execute function memoryd.check_embedding('embedding', 'memory');

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.refusals import refused
-from tests.support.rows import column, insert, one_row, say
+from tests.support.rows import column, embedding, insert, one_row, say
 from tests.support.schemas import connected
 from tests.support.waiting import BLOCKED, until
 
@@ -421,6 +421,14 @@ async def test_a_turn_written_into_the_history_becomes_a_message(scratch: asyncp
             "insert into conversation_history (session_id, speaker, role, message_text) values ($1, 'Ann', 'user', 'fine')",
             session,
         )
+        given = write.replace(")", ", embedding)", 1).replace("$4)", "$4, $5::text::vector)")
+        await scratch.execute(given, uuid4(), ANN, "user", "x", embedding(0.6, 0.8))
+        assert await column(
+            scratch,
+            "select 1 - (embedding <=> $1::text::vector) from conversation_messages "
+            "where embedding is not null",
+            embedding(0.6, 0.8),
+        ) == [1]
         found = await scratch.fetch("select role, speaker, content from load_context($1)", session)
         assert [tuple(row) for row in found] == [
             ("user", None, "what is ripe?"), ("assistant", None, "the plums"), ("user", "Ann", "fine"),

@@ -233,6 +233,22 @@ async def test_columns_that_a_user_may_not_write_are_refused(
         assert (await refused(scratch, statement.format(**names)))[0] == "42501"
 
 
+@pytest.mark.parametrize(("user", "role"), [(None, "memoryd_service"), (ANN, "memoryd_user")])
+async def test_a_chunk_without_a_place_is_the_documents_next(
+    scratch: asyncpg.Connection, user: UUID | None, role: str
+) -> None:
+    document = await write(scratch, user_id=user)
+    await cut(scratch, document, "the first")
+    async with acting_as(scratch, user, role=role):
+        more = (
+            "insert into memory_chunks (document_id, chunk_text) values ($1, 'the second'), ($1, 'the third')"
+        )
+        await scratch.execute(more, document)
+    assert await column(scratch, "select chunk_text from memory_chunks order by chunk_index") == [
+        "the first", "the second", "the third",
+    ]  # fmt: skip
+
+
 async def test_users_do_not_see_the_access_of_others(scratch: asyncpg.Connection) -> None:
     for user in (ANN, BOB):
         await admit(scratch, user, user_role="admin")

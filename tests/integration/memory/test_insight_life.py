@@ -10,9 +10,10 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
+from handlers.dream import lease
 from tests.support.dreamers import Log, dreamer
 from tests.support.dreams import failures, remember_all, successes
-from tests.support.rows import ask, column, conclude, insert, one_row, remember, say
+from tests.support.rows import ask, column, conclude, one_row, remember
 from tests.support.waiting import MUCH_WORK
 
 INSIGHT = "select * from dream_insights where category = 'correction'"
@@ -164,22 +165,83 @@ async def test_failures_speak_against_a_pattern(connection: asyncpg.Connection, 
     assert await column(connection, confidence) == [0.1]
 
 
-@pytest.mark.parametrize("what", ["message", "request", "context"])
-async def test_a_fleet_that_talks_or_asks_is_not_idle(
-    connection: asyncpg.Connection, database: Database, what: str
-) -> None:
+INSTALLED_LONG_AGO = "update memoryd.migrations set applied_at = now() - interval '7 hours'"
+ACTIVITY = {
+    "message": "insert into conversation_messages (session_id, role, content) values (gen_random_uuid(), 'user', 'hi')",
+    "request": "insert into memory_requests (kind, query) values ('recall', 'tape')",
+    "context": "select build_context('alice', 'restore the tape')",
+    "recall": "select recall('tape')",
+    "memory": "insert into agent_memory (agent_id, content) values ('alice', 'a tape')",
+    "document": "insert into documents (title, content) values ('Tapes', 'a tape')",
+    "new edition": "update documents set content = 'two tapes'",
+    "knowledge": "insert into shared_knowledge (tier, category, title, content, created_by) "
+    "values ('core', 'principle', 'Tapes', 'a tape', 'alice')",
+    "said again": "update shared_knowledge set confidence = 'low'",
+    "memory reworded": "update agent_memory set content = 'of Ann' where user_id is not null",
+    "match_memory": f"select match_memory(array_fill(0.1, array[256])::vector, filter_user_id => '{ANN}')",
+    "a step": "insert into agent_execution_logs (step_name, action_type) values ('read a tape', 'tool_call')",
+}
+NONE = {
+    "a dream": "insert into memory_requests (kind) values ('dream')",
+    "support looks": "insert into agent_execution_logs (step_name, action_type) values ('select', 'admin_read')",
+    "memories expire": "select cleanup_expired_memory()",
+    "knowledge is archived": "update shared_knowledge set status = 'archived'",
+}
+
+
+@pytest.fixture
+async def quiet(connection: asyncpg.Connection) -> asyncpg.Connection:
+    """A fleet that has been quiet for seven hours, with something to dream about."""
     await failures(connection, 3)
+    before = datetime.now(UTC) - timedelta(hours=7)
+    await connection.execute(
+        "insert into documents (title, content, created_at, updated_at) values ('Old', 'tape', $1, $1)",
+        before,
+    )
+    await connection.execute(
+        "insert into shared_knowledge (tier, category, title, content, created_by, created_at, updated_at) "
+        "values ('core', 'principle', 'Old', 'an old tape', 'alice', $1, $1)",
+        before,
+    )
+    await remember(connection, "an old tape", user_id=ANN, created_at=before)
+    await remember(connection, "an expired tape", user_id=ANN, created_at=before, expires_at=before)
+    await connection.execute("update agent_execution_logs set created_at = $1", before)
+    await connection.execute(INSTALLED_LONG_AGO)
+    return connection
+
+
+async def test_a_fleet_that_was_written_to_a_moment_ago_is_not_idle(
+    quiet: asyncpg.Connection, database: Database
+) -> None:
     dreams = dreamer(database, Log())
     assert await dreams.due()
-    match what:
-        case "message":
-            await say(connection, UUID(int=9), "How do we publish a release?")
-        case "request":
-            await insert(connection, "memory_requests", {"kind": "recall", "query": "tape"})
-        case _:
-            await connection.execute("select build_context('alice', 'restore the tape')")
+    await quiet.execute(ACTIVITY["memory"])
     assert not await dreams.due()
     assert await dreamer(database, Log(), idle_hours=0.000000001).due()
+
+
+async def test_an_idle_dream_ends_when_a_fleet_talks_asks_or_writes_and_not_by_what_memoryd_does_itself(
+    quiet: asyncpg.Connection, database: Database
+) -> None:
+    sleeps = (
+        "insert into dream_sessions (trigger, started_at) values ('idle', clock_timestamp()) returning id"
+    )
+    dream_id = await quiet.fetchval(sleeps)
+    ends = {}
+    for what, statement in (ACTIVITY | NONE).items():
+        await quiet.execute("update dream_sessions set started_at = clock_timestamp()")
+        assert await database.fetchval(lease.RENEW, dream_id, 60.0), what
+        await quiet.execute(statement)
+        ends[what] = await database.fetchval(lease.RENEW, dream_id, 60.0) is None
+    assert ends == dict.fromkeys(ACTIVITY, True) | dict.fromkeys(NONE, False)
+
+
+async def test_a_fleet_is_not_idle_before_it_has_been_there_for_that_long(
+    quiet: asyncpg.Connection, database: Database
+) -> None:
+    """Who begins with an export, or with past commands, brings rows of old times."""
+    await quiet.execute("update memoryd.migrations set applied_at = now() - interval '1 hour'")
+    assert not await dreamer(database, Log()).due()
 
 
 async def test_a_fleet_that_is_never_idle_dreams_when_a_dream_is_overdue_and_gives_way_to_loads(

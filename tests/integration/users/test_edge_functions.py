@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.acting import ANN, BOB, acting_as
 from tests.support.index import index_rows
+from tests.support.refusals import refused
 from tests.support.rows import column, one_row, remember
 from tests.support.schemas import embedded_by
 from tests.support.supabase import rpc
@@ -222,6 +223,50 @@ async def test_the_agent_of_what_applications_write_is_a_setting(scratch: asyncp
         await rpc(scratch, WRITE, {"content": "x", "memory_type": "task_memory"})
     assert await column(scratch, "select agent_id from agent_memory") == ["alice"]
     assert await scratch.fetchval("select count(*) from agents") == 0
+
+
+AS_THE_EDGE_FUNCTION = """
+insert into agent_memory (user_id, content, memory_type, metadata) values ($1, 'tone: energetic', 'brand_memory', '{}')
+returning agent_id
+"""
+
+
+@pytest.mark.parametrize("role", ["memoryd_user", "memoryd_service"])
+async def test_a_users_memory_without_an_agent_is_the_applications(
+    scratch: asyncpg.Connection, role: str
+) -> None:
+    """An insert of an application that has no agents: its memories have a user alone."""
+    async with acting_as(scratch, ANN if role == "memoryd_user" else None, role=role):
+        assert await scratch.fetchval(AS_THE_EDGE_FUNCTION, ANN) == "app"
+        # A bulk insert of PostgREST gives null where one of the rows has the column.
+        both = (
+            "insert into agent_memory (user_id, agent_id, content) values ($1, null, 'x'), ($1, 'alice', 'y')"
+        )
+        assert await column(scratch, f"{both} returning agent_id", ANN) == ["app", "alice"]
+        state, said, hint = await refused(scratch, "insert into agent_memory (content) values ('x')")
+    assert (state, said) == ("23502", "this memory has neither a user_id nor an agent_id")
+    assert hint.startswith("Give user_id, whose memory it is (an end user: their own id), or agent_id")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "agent_memory (agent_id, content) values ('alice', 'x')",
+        "agent_commands (agent_id, message) values ('alice', 'x')",
+        "memory_queries (agent_id) values ('alice')",
+        "memory_requests (kind, query) values ('recall', 'x')",
+        "documents (title) values ('x')",
+        "agent_sessions (agent_id) values ('alice')",
+        "conversation_sessions (user_id) values (null)",
+        "memory_settings (memory_enabled) values (false)",
+    ],
+)
+async def test_who_leaves_user_id_out_is_told_to_give_it(scratch: asyncpg.Connection, row: str) -> None:
+    await scratch.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
+    async with acting_as(scratch, ANN):
+        state, said, hint = await refused(scratch, f"insert into {row}")
+        assert (state, said) == ("42501", "this row has no user_id")
+        assert hint == "Give user_id, your own id: end users write rows of their own only."
 
 
 async def test_no_two_functions_have_one_name(scratch: asyncpg.Connection) -> None:
