@@ -1,7 +1,8 @@
 """What the doctor makes of what it finds of server and database; of rights see `access_checks.py`.
 
 Promise: pure functions from facts to findings; every finding that is not ok says what to do about it. `problem` means that
-memoryd does not work, or works wrongly; `warning`, that it works less well than it could.
+memoryd does not work, or that something is not done until a person does something; `warning`, that it works less well than it
+could.
 """
 
 from __future__ import annotations
@@ -205,17 +206,17 @@ def check_daemons(status: Status) -> Check:
     gone = f" {dead} died without stopping." if dead else ""
     if alive:
         return Check("daemons", "ok", f"{alive} alive.{gone}")
-    return Check("daemons", "warning", f"No daemon is running.{gone}", "Start one: memoryd run")
+    return Check("daemons", "problem", f"No daemon is running.{gone}", "Start one: memoryd run")
 
 
 def check_queue(status: Status) -> Check:
     """Dead letters, and jobs that wait for a worker."""
     if dead := sum(one.jobs for one in status.dead):
         advice = "See why: memoryd dead. When the cause is removed: memoryd dead requeue --all"
-        return Check("queue", "warning", f"Dead letters: {dead:,}.", advice)
+        return Check("queue", "problem", f"Dead letters: {dead:,}.", advice)
     if (status.lag_seconds or 0.0) > LAG_SECONDS:
         advice = "Start a daemon, or another one on another machine: memoryd run"
-        return Check("queue", "warning", f"The oldest job has waited for {status.lag_seconds:.0f} s.", advice)
+        return Check("queue", "problem", f"The oldest job has waited for {status.lag_seconds:.0f} s.", advice)
     return Check("queue", "ok", "There is no dead letter, and no job waits for long.")
 
 

@@ -63,10 +63,10 @@ async def test_a_healthy_fleet_has_no_problems(memoryd: Commands, daemon: Daemon
     assert daemon.process.returncode is None
 
 
-async def test_no_daemon_is_a_warning(memoryd: Commands) -> None:
+async def test_no_daemon_is_a_problem(memoryd: Commands) -> None:
     found = await memoryd("doctor", "--json")
-    assert found.code == 0
-    assert check(found, "daemons")["verdict"] == "warning"
+    assert found.code == 1
+    assert check(found, "daemons")["verdict"] == "problem"
     assert "memoryd run" in check(found, "daemons")["advice"]
 
 
@@ -79,7 +79,7 @@ async def test_an_embedder_of_other_dimensions_is_a_problem(memoryd: Commands) -
     shown = await memoryd("doctor", embedding_dimensions=128)
     assert shown.code == 1
     assert "PROBLEM  dimensions" in shown.out
-    assert "1 problem" in shown.out
+    assert "2 problems" in shown.out  # no daemon is the other
 
 
 async def test_an_embedder_that_does_not_answer_is_a_problem(memoryd: Commands) -> None:
@@ -148,7 +148,7 @@ async def test_a_schema_where_end_users_may_create_is_a_problem(
     assert verdicts(await memoryd("doctor", "--json"))["schemas"] == "ok"
 
 
-async def test_dead_letters_and_unindexed_memories_are_warnings(
+async def test_dead_letters_are_a_problem_and_unindexed_memories_a_warning(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'likes tea')")
@@ -159,20 +159,20 @@ async def test_dead_letters_and_unindexed_memories_are_warnings(
         " select id, topic, ref, 5, 'refused', created_at from gone"
     )
     found = await memoryd("doctor", "--json")
-    assert found.code == 0
+    assert found.code == 1
     assert check(found, "embeddings")["verdict"] == "warning"
     assert "memoryd dead requeue --topic index" in check(found, "embeddings")["advice"]
-    assert check(found, "queue")["verdict"] == "warning"
+    assert check(found, "queue")["verdict"] == "problem"
 
 
-async def test_work_that_no_daemon_claims_is_a_warning(
+async def test_work_that_no_daemon_claims_is_a_problem(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(
         "insert into memoryd.jobs (topic, created_at, visible_at)"
         " values ('context', now() - interval '5 min', now() - interval '5 min')"
     )
-    assert verdicts(await memoryd("doctor", "--json"))["queue"] == "warning"
+    assert verdicts(await memoryd("doctor", "--json"))["queue"] == "problem"
 
 
 async def test_an_idle_transaction_is_reported_with_its_process(

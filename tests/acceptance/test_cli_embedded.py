@@ -42,7 +42,7 @@ async def test_a_command_starts_the_server_and_stops_it_again(
     memoryd: Commands, postgres: EmbeddedPostgres
 ) -> None:
     shown = await memoryd("status")
-    assert shown.code == 0
+    assert shown.code == 1
     assert "No daemon is running" in shown.out
     assert not postgres.is_running()
 
@@ -50,7 +50,7 @@ async def test_a_command_starts_the_server_and_stops_it_again(
 async def test_a_server_that_runs_is_left_running(memoryd: Commands, postgres: EmbeddedPostgres) -> None:
     postgres.start()
     pid = postgres.postmaster_pid()
-    assert (await memoryd("status")).code == 0
+    assert (await memoryd("dead")).code == 0
     assert postgres.postmaster_pid() == pid
 
 
@@ -78,7 +78,7 @@ async def test_a_server_of_a_killed_daemon_is_taken_over(
     await daemon.event("daemon_started")
     await daemon.kill()
     assert postgres.is_running()
-    assert (await memoryd("status")).code == 0
+    assert (await memoryd("status")).code == 1
     assert not postgres.is_running()
 
 
