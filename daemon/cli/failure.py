@@ -87,9 +87,12 @@ def explain(error: Exception) -> str | None:
             | asyncpg.InvalidSchemaNameError()
             | asyncpg.UndefinedFunctionError()
         ):
-            return f"This database has no memoryd schema yet ({said}). Run: memoryd migrate"
+            return (
+                f"This database has no memoryd schema, or not all of it ({said}). Run: memoryd migrate; where that finds "
+                "nothing to do, somebody dropped it: restore it from a backup"
+            )
         case asyncpg.UndefinedObjectError():
-            return f"{said}. Run: memoryd migrate"
+            return f"{said}. Run: memoryd migrate; where that finds nothing to do, restore it from a backup"
         case asyncpg.InsufficientPrivilegeError():
             return f"{said}. Connect as the role that ran memoryd migrate, or as a superuser."
         case asyncpg.PostgresError():
