@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import time
 import uuid
 from collections.abc import Coroutine, Sequence
 from importlib import metadata
+from types import FrameType
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -34,7 +34,7 @@ from daemon.queue import queue
 from daemon.queue.listener import Listener
 from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
-from daemon.refusal import PartFailed
+from daemon.refusal import PartFailed, StoppedAtOnce
 from daemon.replica.replica import Replica
 from daemon.settings import Settings, split_list
 from handlers.dream.dreamer import Dreamer
@@ -42,6 +42,8 @@ from handlers.shared.embedding import Embedding
 from providers.ports import LanguageModel, Ledger
 
 CANCEL_SECONDS = 1.0
+SAME_MOMENT_SECONDS = 0.5
+"""Signals within it are one: a group of processes gets Ctrl-C, and its leader tells each of them to stop."""
 REPLICA = "replica"
 """What the wake-up of the replica says."""
 
@@ -261,16 +263,26 @@ class Daemon:
 
     def _heed_signals(self) -> None:
         loop = asyncio.get_running_loop()
+        told = 0.0
 
         def heed(number: signal.Signals) -> None:
-            if self._told_to_stop.is_set():
+            nonlocal told
+            if not self._told_to_stop.is_set():
+                self._log.info("stopping", signal=number.name, grace_seconds=self._settings.shutdown_seconds)
+                self._told_to_stop.set()
+                told = loop.time()
+            elif loop.time() - told > SAME_MOMENT_SECONDS:
                 self._log.warning("stopping_at_once", signal=number.name)
-                os._exit(128 + number)
-            self._log.info("stopping", signal=number.name, grace_seconds=self._settings.shutdown_seconds)
-            self._told_to_stop.set()
+                raise StoppedAtOnce(128 + number)
 
+        def receive(number: int, _frame: FrameType | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the daemon has stopped
+                loop.call_soon_threadsafe(heed, signal.Signals(number))
+
+        # Not add_signal_handler: at the end of the loop it would give the signals back, and one that comes then would end
+        # the process before its Postgres is stopped.
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, heed, number)
+            signal.signal(number, receive)
 
     async def _until_told(self, running: Sequence[asyncio.Task[None]]) -> None:
         """Waits for the signal. If a part ends before, that is a bug: the whole process ends, and has to be started again."""

@@ -26,6 +26,12 @@ class PartFailed(Exception):
     """A part of the daemon ended before it was told to; the log has said why. The process ends, to be started again."""
 
 
+class StoppedAtOnce(SystemExit):
+    """A second signal came: the process ends, without closing anything but its own Postgres."""
+
+    code: int
+
+
 def refuse(sentence: str, show: Callable[[str], None], style: str | None) -> None:
     """Tells why there is no start: to people by `show`, else as a log line for each of its lines.
 

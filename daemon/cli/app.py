@@ -17,6 +17,7 @@ from daemon.cli.doctor import doctor
 from daemon.cli.dream import dream
 from daemon.cli.erase import erase
 from daemon.cli.export import export
+from daemon.cli.failure import EXIT_CODES
 from daemon.cli.import_ import import_
 from daemon.cli.ingest import ingest
 from daemon.cli.know import know
@@ -38,6 +39,7 @@ from daemon.cli.verify import verify
 app = typer.Typer(
     name="memoryd",
     help="Memory for fleets of AI agents, beside the Postgres you already have.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

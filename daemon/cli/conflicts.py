@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import age, as_json, say, table
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def conflicts(
     """List documents and entries that an agent and a person changed at once. With `--keep` and an id: resolve one."""
     with sentences():
         if (conflict is None) != (keep is None):
-            raise Failure("To resolve a conflict: memoryd conflicts --keep mine ID, or --keep theirs ID")
+            raise Misuse("To resolve a conflict: memoryd conflicts --keep mine ID, or --keep theirs ID")
 
     async def resolve(_settings: Settings, database: Database) -> None:
         assert keep is not None

@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import embedder_of_database, with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def context(
 
     with sentences():
         if exclude_last is not None and exclude_session is None:
-            raise Failure(
+            raise Misuse(
                 "--exclude-last needs --exclude-session: the conversation whose newest messages to leave out."
             )
         if context is not None and not context.strip():
-            raise Failure("--context is blank: name one, or leave it out.")
+            raise Misuse("--context is blank: name one, or leave it out.")
     options = {
         "exclude_session": None if exclude_session is None else str(exclude_session),
         "exclude_last": exclude_last,

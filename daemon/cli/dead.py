@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from daemon.cli.common import with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import age, as_json, number, say, table
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def requeue(
 
     with sentences():
         if sum((bool(ids), topic is not None, every)) != 1:
-            raise Failure("Say which dead letters: ids, or --topic, or --all. To see them: memoryd dead")
+            raise Misuse("Say which dead letters: ids, or --topic, or --all. To see them: memoryd dead")
 
     async def put_back(_settings: Settings, database: Database) -> int:
         from daemon.queue import queue

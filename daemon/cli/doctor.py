@@ -22,7 +22,7 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "problem": ("
 def doctor(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Check database, providers and daemons, and say what to do. Exit code 1 if there is a problem."""
+    """Check database, providers and daemons, and say what to do. Exit code 1: a problem; warnings do not count."""
     settings = settings_or_exit(quiet=True)
     with sentences():
         checks = asyncio.run(_collect(settings, tell=not json))

@@ -1,16 +1,19 @@
 """Sharing the embedded Postgres among commands: the last one that uses it stops it.
 
 Promise: a command never stops the server while a daemon uses it, and never stops a server that was not started by these
-commands. The kernel counts the users (a shared lock), so the count is right after a kill -9 too.
+commands. The kernel counts the users (a shared lock), so the count is right after a kill -9 too. SIGTERM and SIGINT, whenever
+and however often they come, leave no server behind.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from daemon.cli.failure import Failure
 from daemon.embedded.account import server_uid
@@ -18,6 +21,7 @@ from daemon.embedded.files import open_folder
 from daemon.embedded.server import EmbeddedPostgres
 from daemon.settings import Settings
 
+_ENDINGS = (signal.SIGTERM, signal.SIGINT)
 LOCK = "in-use"
 """File in the data folder: locked by all who use the server, with the process id of the server to stop."""
 
@@ -28,6 +32,11 @@ def embedded(settings: Settings, *, keep: bool = False, existing: bool = False) 
 
     With `keep` it runs on afterwards. Raises EmbeddedPostgresError.
     """
+    with _ended_in_order():
+        yield from _embedded(settings, keep=keep, existing=existing)
+
+
+def _embedded(settings: Settings, *, keep: bool, existing: bool) -> Iterator[EmbeddedPostgres]:
     folder = settings.data_dir.expanduser().resolve()
     try:
         if existing and not (folder / "pg").exists():
@@ -45,10 +54,13 @@ def embedded(settings: Settings, *, keep: bool = False, existing: bool = False) 
         server = EmbeddedPostgres(
             settings.data_dir, port=settings.postgres_port, started=lambda pid: _note(lock, pid)
         )
-        server.start()
         try:
+            with _signals_wait():
+                server.start()
             yield server
         finally:
+            for number in _ENDINGS:
+                signal.signal(number, lambda _number, _frame: None)  # it ends already
             if not keep and _last(lock) and _noted(lock) == server.postmaster_pid():
                 server.stop()
     finally:
@@ -58,6 +70,46 @@ def embedded(settings: Settings, *, keep: bool = False, existing: bool = False) 
 def missing(folder: Path) -> str:
     """What to do where there is no database."""
     return f"There is no database in {folder} yet. Run: make run (or memoryd run), or set DATABASE_URL."
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM ends the block by an exception, as Ctrl-C does."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in _ENDINGS}
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """A signal waits for the end of the block; a second one does not."""
+    held: list[int] = []
+    before = {number: signal.getsignal(number) for number in _ENDINGS}
+
+    def back() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def hold(number: int, _frame: FrameType | None) -> None:
+        held.append(number)
+        back()
+
+    for number in _ENDINGS:
+        signal.signal(number, hold)
+    try:
+        yield
+    finally:
+        back()
+        if held:
+            signal.raise_signal(held[0])
 
 
 def _last(lock: int) -> bool:

@@ -10,7 +10,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def erase(
     """Delete all that is kept about a user, in every table. The only way back is an export made before."""
     with sentences():
         if not yes and not sys.stdin.isatty():
-            raise Failure(
+            raise Misuse(
                 "This deletes for good. Say so with --yes; to keep a copy first: memoryd export USER -o FILE"
             )
     if not yes and not typer.confirm(f"Delete all that is kept about user {user}, for good?", err=True):

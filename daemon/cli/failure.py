@@ -1,4 +1,4 @@
-"""How a command that failed ends: with one sentence that says what to do.
+"""How a command that failed ends: with one sentence that says what to do, and an exit code.
 
 Promise: no command shows a traceback for something that its user can mend.
 """
@@ -15,8 +15,24 @@ import typer
 Result = TypeVar("Result")
 
 
+EXIT_CODES = """
+Exit codes: **0**: done, and nothing is wrong. **1**: it failed, or something that was looked at is wrong. **2**: the call
+or a setting is wrong; nothing was done. **3**: of `verify --all`: memories were changed after they were anchored.
+**4**: of `verify`: something is not verifiable. **130**: Ctrl-C.
+"""
+"""Of all commands; docs/operations.md ("Exit codes") says more."""
+
+
 class Failure(Exception):
     """Ends the command with this sentence and exit code 1."""
+
+    code = 1
+
+
+class Misuse(Failure):
+    """The call is wrong: ends the command, before it has done anything, with this sentence and exit code 2."""
+
+    code = 2
 
 
 def show_sentence(sentence: str) -> None:
@@ -32,7 +48,7 @@ def run_async(main: Coroutine[Any, Any, Result], *, tell: Callable[[str], None] 
 
 @contextmanager
 def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
-    """Turns known failures into one sentence on stderr and exit code 1."""
+    """Turns known failures into one sentence on stderr and exit code 1; of a wrong call 2."""
     try:
         yield
     except BrokenPipeError:
@@ -44,7 +60,7 @@ def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
         if sentence is None:
             raise
         tell(sentence)
-        raise typer.Exit(1) from None
+        raise typer.Exit(error.code if isinstance(error, Failure) else 1) from None
 
 
 def explain(error: Exception) -> str | None:
@@ -71,9 +87,12 @@ def explain(error: Exception) -> str | None:
             | asyncpg.InvalidSchemaNameError()
             | asyncpg.UndefinedFunctionError()
         ):
-            return f"This database has no memoryd schema yet ({said}). Run: memoryd migrate"
+            return (
+                f"This database has no memoryd schema, or not all of it ({said}). Run: memoryd migrate; where that finds "
+                "nothing to do, somebody dropped it: restore it from a backup"
+            )
         case asyncpg.UndefinedObjectError():
-            return f"{said}. Run: memoryd migrate"
+            return f"{said}. Run: memoryd migrate; where that finds nothing to do, restore it from a backup"
         case asyncpg.InsufficientPrivilegeError():
             return f"{said}. Connect as the role that ran memoryd migrate, or as a superuser."
         case asyncpg.PostgresError():

@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import open_database, postgres, settings_or_exit
-from daemon.cli.failure import Failure, run_async, sentences
+from daemon.cli.failure import Failure, Misuse, run_async, sentences
 
 if TYPE_CHECKING:
     import socket
@@ -49,7 +49,7 @@ def mcp(
                 "pipx install --force '.[mcp]' (or, in its own environment, .venv/bin/pip install -e '.[mcp]')"
             ) from None
         if not agent.strip() or len(agent) > 200:
-            raise Failure("--agent needs the agent's id, of at most 200 characters.")
+            raise Misuse("--agent needs the agent's id, of at most 200 characters.")
     settings = settings_or_exit()
     # The SDK's warnings quote what clients send.
     logging.getLogger("mcp").setLevel(logging.ERROR)

@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import embedder_of_database, with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Misuse, sentences
 from daemon.cli.output import age, as_json, remark, say, table
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     """
     with sentences():
         if exclude_last is not None and exclude_session is None:
-            raise Failure(
+            raise Misuse(
                 "--exclude-last needs --exclude-session: the conversation whose newest messages to leave out."
             )
     given = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from daemon.cli.common import embedder_of, with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Misuse, sentences
 from daemon.cli.output import as_json, number, remark, say, table
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def reembed(
     """
     with sentences():
         if sum((model is not None, status, undo, confirm)) != 1:
-            raise Failure("Say one: a model, --status, --undo or --confirm. See: memoryd reembed --help")
+            raise Misuse("Say one: a model, --status, --undo or --confirm. See: memoryd reembed --help")
     if status:
         _show_status(*with_database(_status), json=json)
     elif undo:
@@ -60,12 +60,17 @@ def reembed(
 
 def _change(name: str, dimensions: int | None) -> None:
     from daemon.db.models import Model
+    from providers.build import ALLOWED_EMBEDDERS, check_names
+
+    with sentences():
+        try:
+            check_names(name, None)
+        except ValueError:
+            raise Misuse(f"There is no model {name!r}: name one of {ALLOWED_EMBEDDERS}") from None
 
     async def change(settings: Settings, database: Database) -> tuple[Changed, Model]:
         from daemon import reembed as work
-        from providers.build import check_names
 
-        check_names(name, None)
         given = settings.model_copy(update={"embedder": name, "embedding_dimensions": dimensions})
         embedder = embedder_of(given)
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from daemon.cli.common import with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Misuse, sentences
 from daemon.cli.output import age, as_json, number, say, table
 from memory.text import one_line
 
@@ -89,7 +89,7 @@ def replica(
     """Show the replica: files, conflicts, what people deleted, deletions that wait for a yes, and files left as they are."""
     with sentences():
         if confirm_deletions and rewrite:
-            raise Failure(
+            raise Misuse(
                 "Choose one: --confirm-deletions deletes documents, --rewrite writes their files again."
             )
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from daemon.cli.common import check_facts, chosen, embedder_of, language_model_of, postgres, settings_or_exit
-from daemon.cli.failure import Failure, run_async, sentences, show_sentence
+from daemon.cli.failure import Failure, sentences, show_sentence
 from daemon.cli.migrate import migrate_database
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from daemon.embedded.server import EmbeddedPostgres
     from daemon.settings import Settings
 
@@ -22,7 +27,7 @@ def run(
     ),
 ) -> None:
     """Run the daemon until SIGTERM or Ctrl-C. Without DATABASE_URL it brings its own Postgres."""
-    from daemon.refusal import PartFailed, capture_warnings, crash, refuse
+    from daemon.refusal import PartFailed, StoppedAtOnce, capture_warnings, crash, refuse
 
     style: str | None = None
 
@@ -40,7 +45,9 @@ def run(
         with sentences(tell), postgres(settings) as (url, server):
             if server is not None:
                 typer.echo(_welcome(server.socket_url))
-            run_async(_serve(settings, url, server, migrate=migrate), tell=tell)
+            _until_stopped(_serve(settings, url, server, migrate=migrate))
+    except StoppedAtOnce as told:
+        os._exit(told.code)  # no waiting for threads
     except PartFailed:
         raise typer.Exit(1) from None  # the log has said it
     except (typer.Exit, BrokenPipeError):
@@ -48,6 +55,19 @@ def run(
     except Exception as error:  # noqa: BLE001 - the log's last line, where a traceback would show messages
         crash(error)
         raise typer.Exit(1) from None
+
+
+def _until_stopped(main: Coroutine[Any, Any, None]) -> None:
+    """As asyncio.run, but after a second signal nothing waits for the tasks to end."""
+    from daemon.refusal import StoppedAtOnce
+
+    with ExitStack() as stack:
+        runner = stack.enter_context(asyncio.Runner())
+        try:
+            runner.run(main)
+        except StoppedAtOnce:
+            stack.pop_all()
+            raise
 
 
 async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, *, migrate: bool) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import settings_or_exit, with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, number, remark, say, table
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _field(name: str) -> str:
     field = name.lower()
     if not FIELD.fullmatch(field):
         with sentences():
-            raise Failure(
+            raise Misuse(
                 "A secret field has a name of letters a to z, digits, _ and -, and begins with a letter."
             )
     return field

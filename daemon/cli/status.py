@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def status(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Show daemons, queue, memories and the last dream."""
+    """Show daemons, queue, memories and the last dream. Exit code 1: no daemon is alive."""
     from dataclasses import asdict
 
     found = with_database(_read)
@@ -28,6 +28,8 @@ def status(
         as_json(asdict(found))
     else:
         _show(found)
+    if not any(one.alive for one in found.daemons):
+        raise typer.Exit(1)
 
 
 async def _read(settings: Settings, database: Database) -> Status:
@@ -58,7 +60,7 @@ def _show(found: Status) -> None:
             ],
             title="Daemons",
         )
-    else:
+    if not any(one.alive for one in found.daemons):
         say("No daemon is running. Start one: memoryd run")
     say()
     _show_queue(found)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from daemon.cli.common import with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, number, remark, say
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def verify(
     """
     with sentences():
         if ledgers and not everything:
-            raise Failure("Ledgers are asked about the whole trail: memoryd verify --all --ledgers")
+            raise Misuse("Ledgers are asked about the whole trail: memoryd verify --all --ledgers")
         if not files and not everything:
-            raise Failure("Say what to verify: memoryd verify FILE, or memoryd verify --all")
+            raise Misuse("Say what to verify: memoryd verify FILE, or memoryd verify --all")
         keys = [_key(one) for one in key or ()] or None
         proofs = [(path, _read(path)) for path in files or ()]
     if everything:
@@ -214,7 +214,7 @@ def _key(text: str) -> Verifier:
     try:
         return Verifier.parse(text.strip())
     except BadNote as error:
-        raise Failure(f"--key: {error}. To see the public keys of a database: memoryd anchors") from None
+        raise Misuse(f"--key: {error}. To see the public keys of a database: memoryd anchors") from None
 
 
 def _read(path: Path) -> Proof | str:

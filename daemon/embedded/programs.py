@@ -66,6 +66,8 @@ class Programs:
             encoding="utf-8",
             errors="replace",
             check=False,
+            # Ctrl-C at the terminal is for memoryd, which then stops the server in good order.
+            start_new_session=True,
             cwd=cluster.parent,
             # PGDATA and not --pgdata: pg_ctl pastes the latter into a shell command.
             env={**environment, "PGDATA": str(cluster), "LC_ALL": "C"},

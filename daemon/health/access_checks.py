@@ -5,10 +5,9 @@ Promise: pure functions from facts to findings; every finding that is not ok say
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
-from daemon.health.check import Check, Facts
+from daemon.health.check import Check, Facts, quoted
 
 
 def check_roles(server: Facts) -> list[Check]:
@@ -17,7 +16,7 @@ def check_roles(server: Facts) -> list[Check]:
     if missing:
         names = " and ".join(sorted(missing))
         advice = "; ".join(f"create role {name} nologin" for name in sorted(missing))
-        if not server["has_schema"]:
+        if not server["has_schema"] and server["creates_roles"]:
             return [
                 Check(
                     "roles", "warning", f"There is no role {names} yet.", "memoryd migrate creates the roles."
@@ -33,7 +32,7 @@ def check_roles(server: Facts) -> list[Check]:
         ]
     checks = [Check("roles", "ok", f"memoryd_service and memoryd_user exist; {me} works as memoryd_service.")]
     if not server["member"]:
-        advice = f"An administrator runs: grant memoryd_service to {_quoted(me)}"
+        advice = f"An administrator runs: grant memoryd_service to {quoted(me)}"
         checks = [Check("roles", "problem", f"{me} is not a member of memoryd_service.", advice)]
     owner = server["owner"]
     if owner is not None and not owner["mine"]:
@@ -59,7 +58,7 @@ def check_schemas(server: Facts) -> Check:
     """Whether end users may put functions before ours, in a schema that the owner's functions look into."""
     if not server["open_schemas"]:
         return Check("schemas", "ok", "End users create nothing where memoryd's functions look.")
-    names = ", ".join(_quoted(name) for name in server["open_schemas"])
+    names = ", ".join(quoted(name) for name in server["open_schemas"])
     return Check(
         "schemas",
         "problem",
@@ -101,14 +100,10 @@ def check_logins(logins: Sequence[str]) -> Check:
     """Whether a login is an end user, and can choose which one by a setting."""
     if not logins:
         return Check("logins", "ok", "No login is an end user of its own choosing.")
-    names = ", ".join(_quoted(name) for name in logins)
+    names = ", ".join(quoted(name) for name in logins)
     advice = (
         "Claims are a setting that any login may set. Run: revoke memoryd_user from <login>, and let a gateway such "
         "as PostgREST set the claims; or say who it is: "
         "insert into memoryd.logins (login, user_id) values ('<login>', '<user_id>')"
     )
     return Check("logins", "problem", f"These logins are whichever user they say they are: {names}.", advice)
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'

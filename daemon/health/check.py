@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -19,6 +20,11 @@ class Check:
     verdict: Verdict
     found: str
     advice: str | None = None
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
 def split_advice(text: str) -> tuple[str, str | None]:

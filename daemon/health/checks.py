@@ -1,7 +1,8 @@
 """What the doctor makes of what it finds of server and database; of rights see `access_checks.py`.
 
 Promise: pure functions from facts to findings; every finding that is not ok says what to do about it. `problem` means that
-memoryd does not work, or works wrongly; `warning`, that it works less well than it could.
+memoryd does not work, or that something is not done until a person does something; `warning`, that it works less well than it
+could.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 
 from daemon.db.migrator import OLDEST_POSTGRES
 from daemon.db.models import Model, Models
-from daemon.health.check import Check, Facts, split_advice
+from daemon.health.check import Check, Facts, quoted, split_advice
 from daemon.health.status import Status
 from daemon.settings import Settings
 
@@ -53,7 +54,10 @@ def check_vector(server: Facts) -> Check:
         return Check("pgvector", "problem", "This Postgres has no pgvector.", advice)
     if vector is None:
         found = f"pgvector {available} is there, but not created in this database."
-        return Check("pgvector", "problem", found, "Run: memoryd migrate")
+        create = "An administrator runs, in this database: create extension vector"
+        return Check(
+            "pgvector", "problem", found, "Run: memoryd migrate" if server["vector_mine"] else create
+        )
     if _version(vector["version"]) < OLDEST_VECTOR:
         found = f"pgvector {vector['version']} is older than {'.'.join(map(str, OLDEST_VECTOR))}."
         return Check("pgvector", "problem", found, "Install a newer one, then: alter extension vector update")
@@ -175,12 +179,28 @@ def check_disk(free_bytes: int) -> Check:
 def check_schema(server: Facts, status: Status | None, trouble: str | None) -> Check:
     """The migrations; `trouble` is what schema_trouble says of them."""
     if not server["has_schema"]:
-        return Check("schema", "problem", "This database has no memoryd schema yet.", "Run: memoryd migrate")
+        found = "This database has no memoryd schema yet."
+        return Check("schema", "problem", found, _how_to_migrate(server))
+    if not server["owner"]["mine"]:
+        found = "Only the owner of schema memoryd sees whether it is up to date."
+        return Check("schema", "warning", found, f"Give DATABASE_URL the user {server['owner']['name']}.")
     if trouble is not None:
         return Check("schema", "problem", *split_advice(trouble))
     return Check(
         "schema", "ok", f"Up to date{'' if status is None else f', version {status.schema_version}'}."
     )
+
+
+def _how_to_migrate(server: Facts) -> str:
+    """What has to be done before `memoryd migrate` can help."""
+    if check_postgres(server).verdict != "ok":
+        return "Have a newer Postgres first, as said above. Then run: memoryd migrate"
+    if server["vector"] is None and server["vector_available"] is None:
+        return "Install pgvector first, as said above. Then run: memoryd migrate"
+    if server["lacks"]:
+        grants = "; ".join(f"{grant} to {quoted(server['role'])}" for grant in server["lacks"])
+        return f"An administrator runs: {grants}. Then run: memoryd migrate"
+    return "Run: memoryd migrate"
 
 
 def check_embeddings(memory: Facts) -> Check:
@@ -205,17 +225,17 @@ def check_daemons(status: Status) -> Check:
     gone = f" {dead} died without stopping." if dead else ""
     if alive:
         return Check("daemons", "ok", f"{alive} alive.{gone}")
-    return Check("daemons", "warning", f"No daemon is running.{gone}", "Start one: memoryd run")
+    return Check("daemons", "problem", f"No daemon is running.{gone}", "Start one: memoryd run")
 
 
 def check_queue(status: Status) -> Check:
     """Dead letters, and jobs that wait for a worker."""
     if dead := sum(one.jobs for one in status.dead):
         advice = "See why: memoryd dead. When the cause is removed: memoryd dead requeue --all"
-        return Check("queue", "warning", f"Dead letters: {dead:,}.", advice)
+        return Check("queue", "problem", f"Dead letters: {dead:,}.", advice)
     if (status.lag_seconds or 0.0) > LAG_SECONDS:
         advice = "Start a daemon, or another one on another machine: memoryd run"
-        return Check("queue", "warning", f"The oldest job has waited for {status.lag_seconds:.0f} s.", advice)
+        return Check("queue", "problem", f"The oldest job has waited for {status.lag_seconds:.0f} s.", advice)
     return Check("queue", "ok", "There is no dead letter, and no job waits for long.")
 
 

@@ -35,6 +35,18 @@ select json_build_object(
     'vector', (select json_build_object('version', e.extversion, 'schema', n.nspname)
                from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'),
     'vector_available', (select default_version from pg_available_extensions where name = 'vector'),
+    -- Without one of these rights memoryd migrate stops.
+    'vector_mine', (select r.rolsuper or (v.trusted and has_database_privilege(current_database(), 'create'))
+                    from pg_roles r
+                    join pg_available_extensions a on a.name = 'vector'
+                    join pg_available_extension_versions v on v.name = a.name and v.version = a.default_version
+                    where r.rolname = current_user),
+    'lacks', (select coalesce(json_agg('grant create on ' || what order by what), '[]')
+              from (select 'database ' || quote_ident(current_database()) as what
+                    where not has_database_privilege(current_database(), 'create')
+                    union all
+                    select 'schema public' where not has_schema_privilege('public', 'create')) lacks),
+    'creates_roles', (select rolsuper or rolcreaterole from pg_roles where rolname = current_user),
     'role', current_user,
     'roles', (select coalesce(json_agg(rolname), '[]')
               from pg_roles where rolname in ('memoryd_service', 'memoryd_user')),
@@ -125,19 +137,13 @@ async def examine(
         yield checks.check_vector(server)
         for check in access_checks.check_roles(server):
             yield check
-        status: Status | None = None
-        memory: Facts | None = None
-        trouble: str | None = None
-        if server["has_schema"] and server["owner"]["mine"]:
-            trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
-            if trouble is None:
-                status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
-                memory = json.loads(await connection.fetchval(READ_MEMORY))
-                yield access_checks.check_row_security(server)
-                yield access_checks.check_schemas(server)
-                yield access_checks.check_rights(server)
-                yield access_checks.check_joined([dict(row) for row in await connection.fetch(READ_LEFT)])
-                yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
+        status, memory, trouble = await _read_schema(connection, server, settings)
+        if memory is not None:
+            yield access_checks.check_row_security(server)
+            yield access_checks.check_schemas(server)
+            yield access_checks.check_rights(server)
+            yield access_checks.check_joined([dict(row) for row in await connection.fetch(READ_LEFT)])
+            yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
         yield checks.check_schema(server, status, trouble)
         models = Models() if memory is None else await read_models(connection)
         for check in await _ask_embedder(models, build_embedder, chosen=chosen):
@@ -159,6 +165,27 @@ async def examine(
             yield await check_trail(connection, settings)
     finally:
         await connection.close()
+
+
+async def _read_schema(
+    connection: asyncpg.Connection, server: Facts, settings: Settings
+) -> tuple[Status | None, Facts | None, str | None]:
+    """What only a whole schema tells to its owner; and what is wrong with it."""
+    if not server["has_schema"] or not server["owner"]["mine"]:
+        return None, None, None
+    trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
+    if trouble is not None:
+        return None, None, trouble
+    try:
+        status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
+        return status, json.loads(await connection.fetchval(READ_MEMORY)), None
+    except (
+        asyncpg.UndefinedTableError,
+        asyncpg.UndefinedColumnError,
+        asyncpg.UndefinedFunctionError,
+    ) as error:
+        missing = f"Every migration was applied, and something is gone since: {error.args[0]}."
+        return None, None, f"{missing} Restore it from a backup: memoryd migrate does not make it again"
 
 
 def our_tables() -> list[str]:

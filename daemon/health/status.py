@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from daemon.db.functions import AppliedFile
 from daemon.db.plan import schema_trouble
+from daemon.db.presence import ALIVE, silence
 
 # A job in a lane is claimed by leasing its lane, any other by moving its own visible_at.
-READ = """
+READ = f"""
 with jobs as materialized (
     select j.topic, j.created_at,
            case when j.lane is null then j.visible_at <= now()
@@ -32,7 +33,7 @@ select json_build_object(
         select coalesce(json_agg(json_build_object(
             'id', d.id, 'host', d.host, 'pid', d.pid, 'version', d.version, 'wake_up', d.wake_up,
             'up_seconds', extract(epoch from now() - d.started_at),
-            'silent_seconds', extract(epoch from now() - d.seen_at)) order by d.started_at, d.id), '[]')
+            'silent_seconds', extract(epoch from now() - d.seen_at), 'alive', {ALIVE}) order by d.started_at, d.id), '[]')
         from memoryd.daemons d),
     'queue', (
         select coalesce(json_agg(q order by q.topic), '[]')
@@ -45,10 +46,10 @@ select json_build_object(
         from (select topic, count(*) as jobs, extract(epoch from now() - max(died_at)) as newest_seconds
               from memoryd.dead_letters group by topic) q),
     'memories', (
-        select coalesce(json_object_agg(kind, n order by kind), '{}')
+        select coalesce(json_object_agg(kind, n order by kind), '{{}}')
         from (select kind, count(*) as n from public.agent_memory group by kind) q),
     'commands', (
-        select coalesce(json_object_agg(status, n order by status), '{}')
+        select coalesce(json_object_agg(status, n order by status), '{{}}')
         from (select status, count(*) as n from public.agent_commands group by status) q),
     'agents', (select count(*) from public.agents),
     'associations', (select count(*) from public.memory_associations),
@@ -62,7 +63,7 @@ select json_build_object(
             'took_seconds', extract(epoch from d.finished_at - d.started_at),
             'memories_scanned', d.memories_scanned, 'clusters_found', d.clusters_found,
             'insights_generated', d.insights_generated, 'associations_pruned', d.associations_pruned,
-            'categories', (select coalesce(json_object_agg(category, n order by category), '{}')
+            'categories', (select coalesce(json_object_agg(category, n order by category), '{{}}')
                            from (select category, count(*) as n from public.dream_insights
                                  where dream_id = d.id group by category) q))
         from dream d),
@@ -72,7 +73,7 @@ select json_build_object(
         select json_object_agg(name, json_build_object('checksum', checksum, 'objects', objects, 'applied_by', applied_by))
         from memoryd.function_files)
 )
-"""
+"""  # noqa: S608 - a constant of ours
 
 
 class Reader(Protocol):
@@ -85,7 +86,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DaemonRow:
-    """A daemon as its heartbeat tells."""
+    """A daemon as its row tells; `alive`: see `daemon/db/presence.py`."""
 
     id: str
     host: str
@@ -159,11 +160,11 @@ class Status:
 
 
 async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
-    """The status now. A daemon silent for three heartbeats counts as dead.
+    """The status now.
 
     Raises asyncpg.UndefinedTableError where there is no schema yet.
     """
-    read: dict[str, Any] = json.loads(await reader.fetchval(READ))
+    read: dict[str, Any] = json.loads(await reader.fetchval(READ, silence(heartbeat_seconds)))
     ledger = [(version, name, checksum) for version, name, checksum in read["migrations"] or ()]
     files = read["function_files"] or {}
     return Status(
@@ -171,10 +172,7 @@ async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
         postgres=read["postgres"],
         schema_version=max((version for version, _, _ in ledger), default=0),
         schema_trouble=schema_trouble(ledger, {name: AppliedFile(**row) for name, row in files.items()}),
-        daemons=tuple(
-            DaemonRow(**row, alive=is_alive(row["silent_seconds"], heartbeat_seconds))
-            for row in read["daemons"]
-        ),
+        daemons=tuple(DaemonRow(**row) for row in read["daemons"]),
         queue=tuple(QueuedTopic(**row) for row in read["queue"]),
         lag_seconds=read["lag_seconds"],
         dead=tuple(DeadTopic(**row) for row in read["dead"]),
@@ -187,8 +185,3 @@ async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
         anchors_signed=read["anchors_signed"],
         dream=None if read["dream"] is None else LastDream(**read["dream"]),
     )
-
-
-def is_alive(silent_seconds: float, heartbeat_seconds: float) -> bool:
-    """Whether a daemon silent for so long counts as living: three heartbeats, and never less than 5 s."""
-    return silent_seconds < max(5.0, 3 * heartbeat_seconds)

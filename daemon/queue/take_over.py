@@ -15,23 +15,23 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
+from daemon.db.presence import GONE, LISTENS
 from daemon.logs import describe
 
 LOOK_SECONDS = 1.0
 GONE_SECONDS = 3.0
 """A running daemon has a new listener, written into its row, sooner than this."""
 
-GONE = """
+MISSED = f"""
 select d.id, d.backend
 from memoryd.daemons d
-where d.backend is not null and d.id <> $1
-  and not exists (select from pg_stat_get_activity(d.backend))
-"""
+where d.backend <> {GONE} and d.id <> $1 and not {LISTENS}
+"""  # noqa: S608 - a constant of ours
 
-# Only one daemon takes over: the first one sets `backend` to null, and the others then find no row.
-TAKE_OVER = """
+# Only one daemon takes over: the first one changes `backend`, and the others then find no row.
+TAKE_OVER = f"""
 with dead as (
-    update memoryd.daemons set backend = null where id = $1 and backend = $2 returning number
+    update memoryd.daemons set backend = {GONE} where id = $1 and backend = $2 returning number
 ), jobs as (
     update memoryd.jobs j
     set visible_at = now(), claimed_by = null
@@ -47,7 +47,7 @@ with dead as (
 )
 select (select count(*) from jobs) as jobs, (select count(*) from lanes) as lanes
 from dead
-"""
+"""  # noqa: S608 - a constant of ours
 
 
 class TakeOver:
@@ -77,7 +77,7 @@ class TakeOver:
 
     async def _look(self) -> None:
         now = asyncio.get_running_loop().time()
-        gone = {(r["id"], r["backend"]) for r in await self._database.fetch(GONE, self._daemon_id)}
+        gone = {(r["id"], r["backend"]) for r in await self._database.fetch(MISSED, self._daemon_id)}
         self._missed = {one: self._missed.get(one, now) for one in gone}
         for daemon, backend in [one for one, since in self._missed.items() if now - since >= GONE_SECONDS]:
             row = await self._database.fetchrow(TAKE_OVER, daemon, backend)

@@ -43,7 +43,7 @@ async def test_requeue_without_a_choice_is_refused(memoryd: Commands, connection
     await connection.execute(DIE)
     for arguments in ([], ["11", "--all"], ["--topic", "index", "--all"], ["11", "--topic", "capture"]):
         refused = await memoryd("dead", "requeue", *arguments)
-        assert refused.code == 1
+        assert refused.code == 2
         assert "--topic, or --all" in refused.err
     assert await connection.fetchval(LEFT) == [11, 12, 13]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -63,10 +64,10 @@ async def test_a_healthy_fleet_has_no_problems(memoryd: Commands, daemon: Daemon
     assert daemon.process.returncode is None
 
 
-async def test_no_daemon_is_a_warning(memoryd: Commands) -> None:
+async def test_no_daemon_is_a_problem(memoryd: Commands) -> None:
     found = await memoryd("doctor", "--json")
-    assert found.code == 0
-    assert check(found, "daemons")["verdict"] == "warning"
+    assert found.code == 1
+    assert check(found, "daemons")["verdict"] == "problem"
     assert "memoryd run" in check(found, "daemons")["advice"]
 
 
@@ -79,7 +80,7 @@ async def test_an_embedder_of_other_dimensions_is_a_problem(memoryd: Commands) -
     shown = await memoryd("doctor", embedding_dimensions=128)
     assert shown.code == 1
     assert "PROBLEM  dimensions" in shown.out
-    assert "1 problem" in shown.out
+    assert "2 problems" in shown.out  # no daemon is the other
 
 
 async def test_an_embedder_that_does_not_answer_is_a_problem(memoryd: Commands) -> None:
@@ -110,6 +111,50 @@ async def test_a_database_without_the_schema_is_a_problem(empty_url: str, tmp_pa
     assert check(found, "schema")["advice"] == "Run: memoryd migrate"
     assert check(found, "pgvector")["verdict"] == "problem"
     assert verdicts(found)["embedder"] == "ok"  # looked at all the same
+
+
+@asynccontextmanager
+async def stranger_of(url: str, tmp_path: Path) -> AsyncIterator[tuple[str, Commands]]:
+    """A login without rights of its own, and commands as it. Roles belong to the server, which other tests use too."""
+    role = f"doctor_stranger_{uuid4().hex[:8]}"
+    parts = urlsplit(url)
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(f"create role {role} login password 'x'")
+        await connection.execute(f'grant connect on database "{parts.path[1:]}" to {role}')
+        host = parts.netloc.rpartition("@")[2]
+        yield role, Commands(urlunsplit(parts._replace(netloc=f"{role}:x@{host}")), tmp_path)
+    finally:
+        await connection.execute(f"drop owned by {role}; drop role {role}")
+        await connection.close()
+
+
+async def test_a_role_that_may_not_migrate_is_told_what_an_administrator_runs(
+    empty_url: str, tmp_path: Path
+) -> None:
+    async with stranger_of(empty_url, tmp_path) as (role, stranger):
+        told = await stranger("doctor", "--json")
+        advice = check(told, "schema")["advice"]
+        assert f"to {role}" in advice
+        connection = await asyncpg.connect(empty_url)
+        await connection.execute("create extension if not exists vector")  # as the other check says
+        await connection.execute(advice.removeprefix("An administrator runs: ").partition(". Then run")[0])
+        await connection.close()
+        assert check(await stranger("doctor", "--json"), "schema")["advice"] == "Run: memoryd migrate"
+
+
+async def test_what_was_dropped_comes_back_from_a_backup_not_by_migrate(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("drop table memoryd.lanes")
+    found = await memoryd("doctor", "--json")
+    wrong = check(found, "schema")
+    assert (found.code, wrong["verdict"]) == (1, "problem")
+    assert "memoryd.lanes" in wrong["found"]
+    assert "backup" in wrong["advice"]
+    assert verdicts(found)["embedder"] == "ok"  # looked at all the same
+    assert (await memoryd("migrate")).out == "The schema is up to date.\n"
+    assert "backup" in (await memoryd("status")).err
 
 
 async def test_an_unreachable_database_is_a_problem(tmp_path: Path) -> None:
@@ -148,7 +193,7 @@ async def test_a_schema_where_end_users_may_create_is_a_problem(
     assert verdicts(await memoryd("doctor", "--json"))["schemas"] == "ok"
 
 
-async def test_dead_letters_and_unindexed_memories_are_warnings(
+async def test_dead_letters_are_a_problem_and_unindexed_memories_a_warning(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'likes tea')")
@@ -159,20 +204,20 @@ async def test_dead_letters_and_unindexed_memories_are_warnings(
         " select id, topic, ref, 5, 'refused', created_at from gone"
     )
     found = await memoryd("doctor", "--json")
-    assert found.code == 0
+    assert found.code == 1
     assert check(found, "embeddings")["verdict"] == "warning"
     assert "memoryd dead requeue --topic index" in check(found, "embeddings")["advice"]
-    assert check(found, "queue")["verdict"] == "warning"
+    assert check(found, "queue")["verdict"] == "problem"
 
 
-async def test_work_that_no_daemon_claims_is_a_warning(
+async def test_work_that_no_daemon_claims_is_a_problem(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(
         "insert into memoryd.jobs (topic, created_at, visible_at)"
         " values ('context', now() - interval '5 min', now() - interval '5 min')"
     )
-    assert verdicts(await memoryd("doctor", "--json"))["queue"] == "warning"
+    assert verdicts(await memoryd("doctor", "--json"))["queue"] == "problem"
 
 
 async def test_an_idle_transaction_is_reported_with_its_process(
@@ -183,17 +228,8 @@ async def test_an_idle_transaction_is_reported_with_its_process(
         assert f"pid {pid}," in check(await memoryd("doctor", "--json"), "transactions")["found"]
 
 
-async def test_a_role_that_is_not_the_owner_is_a_problem(
-    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
-) -> None:
-    role = f"doctor_stranger_{uuid4().hex[:8]}"  # roles belong to the server, which others use too
-    await connection.execute(f"create role {role} login password 'x'")
-    try:
-        assert memoryd.url is not None
-        parts = urlsplit(memoryd.url)
-        await connection.execute(f'grant connect on database "{parts.path[1:]}" to {role}')
-        host = parts.netloc.rpartition("@")[2]
-        stranger = Commands(urlunsplit(parts._replace(netloc=f"{role}:x@{host}")), tmp_path)
+async def test_a_role_that_is_not_the_owner_is_a_problem(database_url: str, tmp_path: Path) -> None:
+    async with stranger_of(database_url, tmp_path) as (role, stranger):
         found = await stranger("doctor", "--json")
         assert found.code == 1
         assert {name for name, verdict in verdicts(found).items() if verdict == "problem"} == {
@@ -201,8 +237,8 @@ async def test_a_role_that_is_not_the_owner_is_a_problem(
             "owner",
         }
         assert f"grant memoryd_service to {role}" in check(found, "roles")["advice"]
-    finally:
-        await connection.execute(f"drop owned by {role}; drop role {role}")
+        # It sees no files that were applied.
+        assert check(found, "schema")["verdict"] == "warning"
 
 
 POOLERS = [
@@ -237,7 +273,7 @@ SERVERS = [
         {"vector": {"version": "0.7.4", "schema": "public"}, "vector_available": None},
         "problem",
     ),
-    (checks.check_vector, {"vector": None, "vector_available": "0.8.5"}, "problem"),
+    (checks.check_vector, {"vector": None, "vector_available": "0.8.5", "vector_mine": True}, "problem"),
     (checks.check_vector, {"vector": None, "vector_available": None}, "problem"),
     (checks.check_notifications, {"notifications": 0.09}, "ok"),
     (checks.check_notifications, {"notifications": 0.1}, "warning"),

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import psutil
 import pytest
 
@@ -14,6 +15,7 @@ from daemon.embedded.server import EmbeddedPostgres
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
 from tests.support.folders import server_folder
+from tests.support.paused import commit_held_up
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ async def test_a_command_starts_the_server_and_stops_it_again(
     memoryd: Commands, postgres: EmbeddedPostgres
 ) -> None:
     shown = await memoryd("status")
-    assert shown.code == 0
+    assert shown.code == 1
     assert "No daemon is running" in shown.out
     assert not postgres.is_running()
 
@@ -50,7 +52,7 @@ async def test_a_command_starts_the_server_and_stops_it_again(
 async def test_a_server_that_runs_is_left_running(memoryd: Commands, postgres: EmbeddedPostgres) -> None:
     postgres.start()
     pid = postgres.postmaster_pid()
-    assert (await memoryd("status")).code == 0
+    assert (await memoryd("dead")).code == 0
     assert postgres.postmaster_pid() == pid
 
 
@@ -78,7 +80,61 @@ async def test_a_server_of_a_killed_daemon_is_taken_over(
     await daemon.event("daemon_started")
     await daemon.kill()
     assert postgres.is_running()
-    assert (await memoryd("status")).code == 0
+    assert (await memoryd("status")).code == 1
+    assert not postgres.is_running()
+
+
+BOTH = (signal.SIGTERM, signal.SIGINT)
+
+
+@pytest.mark.parametrize("event", ["daemon_started", "daemon_stopped"])
+async def test_signals_at_one_moment_are_one_and_no_server_is_left(
+    memoryd: Commands, postgres: EmbeddedPostgres, event: str
+) -> None:
+    """As when Ctrl-C reaches a whole process group, whose leader then sends SIGTERM to each of its members."""
+    daemon = DaemonProcess(await memoryd.start("run"))
+    await daemon.event("daemon_started")
+    if event == "daemon_stopped":  # the server is stopped now
+        daemon.process.send_signal(signal.SIGTERM)
+        await daemon.event(event)
+    for number in BOTH:
+        daemon.process.send_signal(number)
+    assert await daemon.stop() == 0
+    assert not daemon.events("stopping_at_once")
+    assert daemon.lines[-1]["event"] == "daemon_stopped"
+    assert not postgres.is_running()
+
+
+async def test_a_second_signal_leaves_no_server_either(memoryd: Commands, postgres: EmbeddedPostgres) -> None:
+    daemon = DaemonProcess(await memoryd.start("run", shutdown_seconds=3600))
+    await daemon.event("daemon_started")
+    connection = await asyncpg.connect(postgres.socket_url)
+    async with commit_held_up(postgres.socket_url, connection):
+        daemon.process.send_signal(signal.SIGTERM)
+        await daemon.event("stopping")
+        assert await daemon.stop_at_once(signal.SIGINT) == 128 + signal.SIGINT
+    assert daemon.events("stopping_at_once")
+    assert not postgres.is_running()
+
+
+async def test_a_command_that_is_ended_stops_the_server_it_started(
+    memoryd: Commands, postgres: EmbeddedPostgres
+) -> None:
+    in_use = postgres.log_path.parent / "in-use"
+    for moment, number in ((0.0, signal.SIGTERM), (0.1, signal.SIGINT), (0.3, signal.SIGTERM)):
+        in_use.unlink(missing_ok=True)
+        starting = DaemonProcess(await memoryd.start("run"))
+        while not in_use.exists():
+            await asyncio.sleep(0.01)
+        # The moment within the start is the point: no event marks it.
+        await asyncio.sleep(moment)
+        assert await starting.stop(number) in (0, 128 + number), starting.text()
+        assert not postgres.is_running()
+    waiting = await memoryd.start("replay", "-")
+    while not postgres.is_running():
+        await asyncio.sleep(0.02)
+    waiting.terminate()
+    assert await waiting.wait() == 128 + signal.SIGTERM
     assert not postgres.is_running()
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from daemon.cli.app import app
 from tests.support.commands import Commands
 
 COMMANDS = {
@@ -61,8 +66,59 @@ async def test_the_printed_version_is_the_packages(tmp_path: Path) -> None:
     assert (shown.code, shown.out) == (0, f"memoryd {metadata.version('memoryd')}\n")
 
 
-async def test_an_unknown_command_is_a_usage_error(tmp_path: Path) -> None:
-    assert (await Commands(None, tmp_path)("forget")).code == 2
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that can be called, groups that do something by themselves too, with its place."""
+    below = getattr(command, "commands", {})
+    if not below or command.invoke_without_command:
+        yield path, command
+    for name, each in below.items():
+        yield from leaves(each, (*path, name))
+
+
+# What is asked for by one of several options is no required parameter.
+CHOOSE_ONE = {("verify",), ("reembed",), ("dead", "requeue"), ("erase",)}
+# What a command needs beside what is wrong, and what is wrong.
+WRONG = [
+    ("verify", "--ledgers"),
+    ("verify", "--all", "--key", "nonsense"),
+    ("reembed", "local/wordllama-256", "--undo"),
+    ("reembed", "magic/8ball"),
+    ("dead", "requeue", "7", "--all"),
+    ("recall", "deploy", "--exclude-last", "3"),
+    ("context", "alice", "deploy", "--exclude-last", "3"),
+    ("context", "alice", "deploy", "--context", " "),
+    ("conflicts", "--keep", "mine"),
+    ("replica", "--confirm-deletions", "--rewrite"),
+    ("erase", "00000000-0000-0000-0000-000000000001"),
+    ("erase", "ann", "--yes"),
+    ("mcp", "--agent", " "),
+    ("secrets", "encrypt", "9 lives"),
+    ("forget",),
+]
+
+
+def calls() -> Iterator[tuple[str, ...]]:
+    """Of every command a call that is wrong: without what it needs, or with an option that it does not have."""
+    for path, command in leaves(typer.main.get_command(app)):
+        if any(each.required for each in command.params) or path in CHOOSE_ONE:
+            yield path
+        elif path != ("psql",):  # its options are psql's own
+            yield (*path, "--nonsense")
+    yield from WRONG
+
+
+@pytest.mark.parametrize("call", list(calls()), ids=" ".join)
+def test_a_call_that_is_wrong_ends_with_2_before_anything_is_done(call: tuple[str, ...]) -> None:
+    ended = CliRunner(env={"DATABASE_URL": NOWHERE}).invoke(app, call)
+    assert (ended.exit_code, ended.stdout) == (2, ""), ended.output
+    assert ended.stderr
+    assert "cannot be reached" not in ended.stderr
+
+
+async def test_the_exit_codes_are_told(tmp_path: Path) -> None:
+    shown = await Commands(None, tmp_path)("--help")
+    for code in ("0:", "1:", "2:", "3:", "130:"):
+        assert code in shown.out
 
 
 @pytest.mark.parametrize("command", [["run"], ["status"], ["doctor"], ["url"], ["replay", "-"]])

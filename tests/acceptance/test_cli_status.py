@@ -36,7 +36,9 @@ async def test_status_shows_a_working_fleet(
     assert found["schema_version"] > 0
     assert found["dream"] is None
 
-    shown = (await memoryd("status")).out
+    told = await memoryd("status")
+    assert told.code == 0
+    shown = told.out
     assert str(daemon.process.pid) in shown
     assert "The queue is empty." in shown
     assert "2: 1 error, 1 outcome" in shown
@@ -72,9 +74,11 @@ async def test_a_daemon_without_a_recent_heartbeat_is_not_alive(
         "insert into memoryd.daemons (id, host, pid, version, wake_up, seen_at)"
         " values (gen_random_uuid(), 'elsewhere', 4711, '0.0.1', 'poll', now() - interval '10 min')"
     )
-    found = (await memoryd("status", "--json")).json
-    assert [one["alive"] for one in found["daemons"]] == [False]
-    assert "10 min ago  no" in (await memoryd("status")).out
+    found = await memoryd("status", "--json")
+    assert (found.code, [one["alive"] for one in found.json["daemons"]]) == (1, [False])
+    shown = (await memoryd("status")).out
+    assert "10 min ago  no" in shown
+    assert "Start one: memoryd run" in shown
 
 
 async def test_dead_letters_and_the_last_dream_are_shown(
@@ -106,7 +110,7 @@ async def test_a_schema_of_another_version_is_reported(
         "insert into memoryd.migrations (version, name, checksum) values (9000, 'future', 'x')"
     )
     found = await memoryd("status", "--json")
-    assert found.code == 0
+    assert found.code == 1
     assert found.json["schema_version"] == 9000
     assert "Upgrade memoryd" in found.json["schema_trouble"]
     assert json.loads(found.out)["database"] in memoryd.url  # type: ignore[operator]

@@ -52,7 +52,7 @@ async def test_export_erase_import_export(
     assert is_private(tmp_path / "one.json")
 
     refused = await memoryd("erase", str(ANN))
-    assert (refused.code, refused.out) == (1, "")
+    assert (refused.code, refused.out) == (2, "")
     assert "--yes" in refused.err
     erased = await memoryd("erase", str(ANN), "--yes")
     assert erased.code == 0

@@ -143,7 +143,7 @@ async def test_commands_and_doctor_say_what_waits_and_do_what_a_person_decides(
     [listed_one] = (await memoryd("conflicts", "--json")).json
     assert listed_one["id"] == str(conflict)
     assert "(conflict, " in listed_one["other_path"]
-    assert (await memoryd("conflicts", "--keep", "mine")).code == 1
+    assert (await memoryd("conflicts", "--keep", "mine")).code == 2
     assert (await memoryd("conflicts", "--keep", "theirs", str(conflict))).code == 0
     await appears(own, with_text="Theirs.")
     assert "no conflict" in (await memoryd("conflicts")).out

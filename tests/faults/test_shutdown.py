@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +15,7 @@ from daemon.db.pool import Database
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.facts import all_done
 from tests.support.load import load_on
+from tests.support.paused import COMMIT_WAITS, commit_held_up
 from tests.support.waiting import until
 from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on
 
@@ -29,29 +28,6 @@ select (select count(*) from memoryd.jobs where visible_at > now() or attempt > 
      + (select count(*) from memoryd.executions)
      + (select count(*) from memoryd.daemons)
 """
-
-OUTCOME = """
-insert into agent_commands (agent_id, message, status, output, exit_code)
-values ('alice', 'deploy the server', 'completed', 'deployed', 0)
-"""
-
-COMMIT_WAITS = """
-select exists (select from pg_stat_activity
-               where datname = current_database() and application_name = 'memoryd' and wait_event_type = 'Lock')
-"""
-
-
-@asynccontextmanager
-async def commit_held_up(url: str, connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
-    """An outcome whose capture cannot be committed until the block is left, or the connection it yields closed."""
-    blocker = await asyncpg.connect(url)
-    try:
-        await blocker.execute("begin; lock table agent_memory in share mode")
-        await connection.execute(OUTCOME)
-        await until(connection, COMMIT_WAITS)
-        yield blocker
-    finally:
-        await blocker.close()
 
 
 async def test_a_daemon_stopped_under_load_leaves_nothing_claimed(
@@ -105,7 +81,7 @@ async def test_a_second_signal_ends_the_daemon_at_once(
     async with commit_held_up(database_url, connection):
         daemon.process.send_signal(signal.SIGTERM)
         await daemon.event("stopping")
-        assert await daemon.stop(signal.SIGINT) == 128 + signal.SIGINT
+        assert await daemon.stop_at_once(signal.SIGINT) == 128 + signal.SIGINT
         await daemon.event("stopping_at_once", signal="SIGINT")
     await daemons.start(claim_seconds=1, poll_seconds=0.2)
     await all_done(connection)

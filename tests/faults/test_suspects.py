@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -10,6 +11,7 @@ import pytest
 from daemon.db.pool import Database
 from daemon.queue import queue
 from handlers.shared.ports import Job
+from tests.support.commands import Commands
 from tests.support.daemons import Daemons
 from tests.support.rows import ask
 from tests.support.waiting import IDLE, until
@@ -89,12 +91,16 @@ async def test_a_job_that_never_ran_alone_does_not_become_a_dead_letter(
 
 
 async def test_claims_of_a_killed_daemon_are_taken_over_before_they_expire(
-    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection,
+    second: asyncpg.Connection,
+    daemons: Daemons,
+    database_url: str,
+    tmp_path: Path,
 ) -> None:
     """The claim is valid for an hour, the heartbeat comes every ten minutes: the daemon is missed by its connection."""
     settings: dict[str, Any] = {"claim_seconds": 3600, "heartbeat_seconds": 600, "poll_seconds": 0.2}
     victim = await daemons.start(**settings)
-    await until(connection, "select count(*) = 1 from memoryd.daemons where backend is not null")
+    listener = await until(connection, "select backend from memoryd.daemons")
     blocked = second.transaction()
     await blocked.start()
     # The capture waits within its commit half, its lane leased; the context is claimed and waits too.
@@ -106,11 +112,18 @@ async def test_claims_of_a_killed_daemon_are_taken_over_before_they_expire(
            and exists (select from memoryd.lanes where topic = 'capture' and leased_until > now())
     """
     await until(connection, both)
+    memoryd = Commands(database_url, tmp_path)
     await victim.kill()
+    await until(connection, "select not exists (select from pg_stat_get_activity($1))", listener)
+    assert (await memoryd("status", "--json")).code == 1  # at once, as soon as the server has noticed
+    played = await memoryd("replay", "-", "--until-done", stdin=b"")
+    assert "No daemon is running" in played.err
     heir = await daemons.start(**settings)
     await blocked.rollback()
     event = await heir.event("claims_taken_over")
     assert (event["jobs"], event["lanes"]) == (1, 1)
+    told = await memoryd("status", "--json")
+    assert (told.code, [one["alive"] for one in told.json["daemons"]]) == (0, [False, True])
     await until(connection, IDLE)
     assert await connection.fetchval("select count(*) from agent_memory where command_id = $1", done) == 1
     assert await connection.fetchval("select status from agent_commands where id = $1", pending) == "ready"

@@ -63,6 +63,13 @@ class DaemonProcess:
         await self._reader
         return code
 
+    async def stop_at_once(self, number: signal.Signals) -> int:
+        """Sends a signal until it has ended, as one at the same moment as the first is no second one; returns the exit code."""
+        while self.process.returncode is None:
+            self.process.send_signal(number)
+            await asyncio.sleep(0.1)
+        return await self.stop()
+
     async def kill(self) -> None:
         """kill -9."""
         await self.stop(signal.SIGKILL)

@@ -70,3 +70,27 @@ async def meanwhile(
 async def paused(watcher: asyncpg.Connection) -> None:
     """Waits until a daemon has stopped."""
     await until(watcher, PAUSED)
+
+
+OUTCOME = """
+insert into agent_commands (agent_id, message, status, output, exit_code)
+values ('alice', 'deploy the server', 'completed', 'deployed', 0)
+"""
+
+COMMIT_WAITS = """
+select exists (select from pg_stat_activity
+               where datname = current_database() and application_name = 'memoryd' and wait_event_type = 'Lock')
+"""
+
+
+@asynccontextmanager
+async def commit_held_up(url: str, connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
+    """An outcome whose capture cannot be committed until the block is left, or the connection it yields closed."""
+    blocker = await asyncpg.connect(url)
+    try:
+        await blocker.execute("begin; lock table agent_memory in share mode")
+        await connection.execute(OUTCOME)
+        await until(connection, COMMIT_WAITS)
+        yield blocker
+    finally:
+        await blocker.close()

@@ -24,6 +24,7 @@ import typer
 from daemon.cli.common import with_database
 from daemon.cli.failure import Failure
 from daemon.cli.output import as_json, number, remark, say
+from daemon.db.presence import ALIVE, silence
 
 if TYPE_CHECKING:
     from daemon.cli.replay.task_file import Task, TaskFile
@@ -45,10 +46,10 @@ from unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::t
           finished_at, user_id, session_id, metadata)
 """
 
-WATCHED = """
-select exists (select from memoryd.daemons where seen_at > now() - make_interval(secs => $1)) as by_daemon,
+WATCHED = f"""
+select exists (select from memoryd.daemons d where {ALIVE}) as by_daemon,
        (select count(*) from memoryd.dead_letters) as dead
-"""
+"""  # noqa: S608 - a constant of ours
 WAITING = "select count(*) from memoryd.jobs"
 
 
@@ -121,7 +122,7 @@ async def _replay(
 ) -> Replayed:
     from daemon.cli.replay.task_file import TaskFile
 
-    heartbeats = max(5.0, 3 * settings.heartbeat_seconds)
+    heartbeats = silence(settings.heartbeat_seconds)
     watched, dead_before = await _watch(database, heartbeats)
     if until_done and not watched:
         raise Failure("No daemon is running that could remember them. Start one: memoryd run")

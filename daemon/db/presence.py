@@ -1,0 +1,23 @@
+"""Which daemons run, by their rows in memoryd.daemons: the time of the last heartbeat, and the listener's server process.
+
+Promise: a daemon that was killed counts as dead as soon as the server has closed its listener's connection. One that only
+polls (behind a transaction pooler), or whose whole machine is gone, does after three heartbeats.
+"""
+
+from __future__ import annotations
+
+LISTENS = """
+exists (select from pg_stat_get_activity(d.backend) a where coalesce(a.backend_start <= d.seen_at, true))
+"""
+"""Of a row `d` with a backend. A process that is younger than the last heartbeat is another one with the same id."""
+
+ALIVE = f"(d.seen_at > now() - make_interval(secs => $1) and (d.backend is null or {LISTENS}))"
+"""Of a row `d`; $1: `silence` of the heartbeat."""
+
+GONE = 0
+"""Instead of the backend of a daemon whose claims another one has ended. Should it run after all, it writes its own again."""
+
+
+def silence(heartbeat_seconds: float) -> float:
+    """Seconds without a heartbeat after which a daemon counts as dead: three heartbeats, and never less than 5 s."""
+    return max(5.0, 3 * heartbeat_seconds)
