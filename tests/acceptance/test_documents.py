@@ -8,7 +8,9 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from itertools import takewhile
+from pathlib import Path
 
 import asyncpg
 from typer.core import TyperGroup
@@ -17,6 +19,7 @@ from typer.main import get_command
 from daemon.cli.app import app
 from daemon.db.migrator import migrate
 from daemon.settings import PREFIX, Settings
+from daemon.settings.values import LEDGERS
 from tests.support.daemons import DaemonProcess
 from tests.support.repository import ROOT
 from tests.support.waiting import IDLE, until
@@ -59,8 +62,8 @@ async def test_the_tour_of_the_readme_runs_as_written(
 
 async def test_the_examples_of_the_other_documents_run_as_written(connection: asyncpg.Connection) -> None:
     examples = {
-        d.name: sql_blocks(f"docs/{d.name}")
-        for d in (ROOT / "docs").glob("*.md")
+        d.name: sql_blocks(str(d.relative_to(ROOT)))
+        for d in (ROOT / "docs").rglob("*.md")
         if d.name != "operations.md"
     }
     assert any(examples.values())
@@ -75,7 +78,7 @@ async def test_the_examples_of_the_other_documents_run_as_written(connection: as
 
 def documented() -> set[tuple[str, ...]]:
     """The command lines that the documents name, in words."""
-    texts = [d.read_text("utf-8") for d in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))]
+    texts = [d.read_text("utf-8") for d in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))]
     lines = [line for text in texts for line in re.findall(r"`([^`\n]+)`", text)]
     lines += [
         line.partition(" #")[0]
@@ -153,12 +156,21 @@ async def test_the_documented_removal_removes_everything(connection: asyncpg.Con
     assert await migrate(connection, dimensions=256, embedder="local/wordllama-256")
 
 
+def places_of(document: Path) -> set[str]:
+    """Where links into a document may lead: its headings, as GitHub makes anchors of them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text("utf-8"), re.MULTILINE)
+    return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_of_the_documents_lead_to_existing_files() -> None:
     followed = 0
-    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for link, place in re.findall(r"\]\(([^)#:]*)(#[^)]+)?\)", document.read_text("utf-8")):
             followed += 1
-            assert (document.parent / link).exists(), f"{document.name} links to {link}"
+            target = document.parent / link if link else document
+            assert target.exists(), f"{document.name} links to {link}"
+            if place:
+                assert place in places_of(target), f"{document.name} links to {link}{place}"
     assert followed > 10
 
 
@@ -197,3 +209,72 @@ def test_every_setting_is_described() -> None:
     lines = re.findall(r"^# (MEMORYD_\w+)=", (ROOT / ".env.example").read_text("utf-8"), re.MULTILINE)
     assert sorted(lines) == settings
     assert all(field.description for field in Settings.model_fields.values())
+
+
+NAMED = """
+with relations as (
+    select c.oid, case c.relnamespace when 'memoryd'::regnamespace then 'memoryd.' else '' end || c.relname as name
+    from pg_class c where c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+)
+select name from relations
+union select 'memoryd.' || p.proname from pg_proc p where p.pronamespace = 'memoryd'::regnamespace
+union select unnest(p.proargnames) from pg_proc p where p.pronamespace = 'public'::regnamespace
+union select a.attname from pg_attribute a join relations r on r.oid = a.attrelid where a.attnum > 0
+union select r.name || '.' || a.attname from pg_attribute a join relations r on r.oid = a.attrelid where a.attnum > 0
+union select t.tgname from pg_trigger t where not t.tgisinternal
+union select policyname from pg_policies
+union select rolname from pg_roles
+"""
+ARGUMENTS = """
+select case p.pronamespace when 'memoryd'::regnamespace then 'memoryd.' else '' end || p.proname as name,
+       coalesce(p.proargnames, '{}') as arguments
+from pg_proc p where p.pronamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+"""
+VALUES = """
+select string_agg(said, E'\n') from (
+    select pg_get_constraintdef(oid) as said from pg_constraint
+    union all select prosrc from pg_proc
+    where pronamespace in ('public'::regnamespace, 'memoryd'::regnamespace)) s
+"""
+NOT_OURS = {
+    "service_role",
+    "auth.users",
+    "supabase_realtime",
+    "request.jwt.claims",
+    "agent-memory",
+    "rpc",
+    "select",
+}
+"""What a gateway or Supabase calls so."""
+
+
+def names_of_ours(document: Path) -> Iterator[str]:
+    """What a page about another design says of memoryd in code: all but examples, and the first cell of each row."""
+    text = re.sub(r"```.*?```", "", document.read_text("utf-8"), flags=re.DOTALL)
+    yield from re.findall(r"`([^`]+)`", re.sub(r"^\|.*? \|", "", text, flags=re.MULTILINE))
+
+
+async def test_what_the_pages_about_other_designs_name_exists(connection: asyncpg.Connection) -> None:
+    """Each name is a table, a column, a function with these arguments, a setting, an event of the log, a command or a value."""
+    ours = {row[0] for row in await connection.fetch(NAMED)} | NOT_OURS | set(logged_events()) | set(LEDGERS)
+    ours |= {PREFIX + name.upper() for name in Settings.model_fields}
+    arguments: dict[str, set[str]] = {
+        r["name"]: set(r["arguments"]) for r in await connection.fetch(ARGUMENTS)
+    }
+    values = await connection.fetchval(VALUES)
+
+    def exists(name: str) -> bool:
+        if call := re.fullmatch(r'"?([a-z_.-]+)"?\(([^)]*)\)', name):
+            given = {word.split(" ")[0] for word in call[2].split(", ") if word}
+            return call[1] in arguments and given <= arguments[call[1]]
+        return (
+            name in ours
+            or name.startswith(("memoryd ", "insert into "))
+            or re.search(rf"[{{',]{re.escape(name)}[}}',]", values) is not None
+        )
+
+    pages = sorted((ROOT / "docs/from").glob("*.md"))
+    assert len(pages) == 5
+    assert {p.name: [n for n in names_of_ours(p) if not exists(n)] for p in pages} == {
+        p.name: [] for p in pages
+    }

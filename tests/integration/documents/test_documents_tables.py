@@ -249,6 +249,22 @@ async def test_a_chunk_without_a_place_is_the_documents_next(
     ]  # fmt: skip
 
 
+async def test_access_tags_in_the_metadata_share_nothing_and_keep_nothing_back(
+    scratch: asyncpg.Connection,
+) -> None:
+    """Who writes the metadata, such as the author of a file's front matter, does not decide who reads it."""
+    document = await write(scratch, metadata='{"access_level": 0, "visibility_tags": []}')
+    await cut(
+        scratch, document, "says that it is open", metadata='{"access_level": 0, "visibility_tags": []}'
+    )
+    await cut(
+        scratch, document, "is open, and says otherwise", metadata='{"access_level": 9}', access_level=0
+    )
+    await admit(scratch, ANN)
+    async with acting_as(scratch, ANN):
+        assert await column(scratch, SEEN) == ["is open, and says otherwise"]
+
+
 async def test_users_do_not_see_the_access_of_others(scratch: asyncpg.Connection) -> None:
     for user in (ANN, BOB):
         await admit(scratch, user, user_role="admin")
