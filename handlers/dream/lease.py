@@ -26,7 +26,7 @@ def _active_since(moment: str) -> str:
     """SQL: whether after `moment` anybody asked, told or wrote anything, or the fleet was not there yet.
 
     Each line reads the newest row of an index. Reads that leave no row in memory_queries, and changes of users' rows, are
-    seen in the audit trail. What memoryd deletes or archives by itself is no activity, and neither is support that looks.
+    seen in the audit trail. What memoryd deletes, archives or notes by itself is no activity, nor is support that looks.
     """
     return f"""
 (exists (select from public.agent_commands c where c.status = 'running')
@@ -37,12 +37,13 @@ def _active_since(moment: str) -> str:
     (select max(r.created_at) from public.memory_requests r where r.created_at <= now() and r.kind <> 'dream'),
     (select max(q.query_time) from public.memory_queries q where q.query_time <= now()),
     (select max(m.created_at at time zone 'utc') from public.agent_memory m
-     where m.created_at at time zone 'utc' <= now() at time zone 'utc') at time zone 'utc',
+     where m.created_at at time zone 'utc' <= now() at time zone 'utc'
+       and m.source is distinct from 'anchor') at time zone 'utc',
     (select max(d.updated_at) from public.documents d where d.updated_at <= now()),
     (select max(k.updated_at) from public.shared_knowledge k where k.updated_at <= now() and k.status <> 'archived'),
     (select max(l.created_at) from public.agent_execution_logs l
      where l.created_at > {moment} and l.created_at <= now()
-       and l.action_type <> 'admin_read' and l.step_name not like 'delete %')
+       and l.action_type <> 'admin_read' and (l.action_type <> 'memory_write' or l.step_name like 'update %'))
  ) > {moment})"""
 
 

@@ -184,6 +184,8 @@ ACTIVITY = {
 NONE = {
     "a dream": "insert into memory_requests (kind) values ('dream')",
     "support looks": "insert into agent_execution_logs (step_name, action_type) values ('select', 'admin_read')",
+    "an anchor is noted": "insert into agent_memory (agent_id, user_id, kind, content, source) "
+    f"values ('alice', '{ANN}', 'fact', 'A decision was anchored', 'anchor')",
     "memories expire": "select cleanup_expired_memory()",
     "knowledge is archived": "update shared_knowledge set status = 'archived'",
 }
