@@ -40,6 +40,7 @@ from providers.parsing.parser import ChildParser
 from providers.ports import LanguageModel, Ledger
 
 OVERDUE_EVERY_SECONDS = 60.0
+OUTDATED_EVERY_SECONDS = 5.0
 DENSE_EVERY_SECONDS = 30.0
 SWEEP_EVERY_SECONDS = 3600.0
 
@@ -184,6 +185,7 @@ def build_schedule(
     schedule.add(Tick("expire_conversations", settings.cleanup_seconds, upkeep.expire_conversations))
     schedule.add(Tick("archive_knowledge", settings.cleanup_seconds, upkeep.archive_knowledge))
     schedule.add(Tick("expire_answers", settings.cleanup_seconds, upkeep.expire_answers))
+    schedule.add(Tick("remove_outdated", OUTDATED_EVERY_SECONDS, upkeep.remove_outdated))
     schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
     schedule.add(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))

@@ -21,6 +21,7 @@ from daemon.logs import describe
 
 LAST_TICK_SECONDS = 2.0
 CLEANUP_ROWS = 10_000
+NOTES = 1000
 RETRIEVALS = 1000
 ANSWERS = 100
 """Answers that one transaction deletes: each may have hundreds of megabytes."""
@@ -44,6 +45,8 @@ PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
 PURGE_ENTRIES = "select memoryd.purge_entries($1)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence() + memoryd.archive_resolved()"
 COUNT_RETRIEVED = "select memoryd.count_retrieved($1)"
+
+REMOVE_OUTDATED = "select notes, texts from memoryd.remove_outdated($1)"
 
 # These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
 # table.
@@ -236,6 +239,17 @@ class Upkeep:
                 break
         if total:
             self._log.info("answers_expired", requests=total)
+
+    async def remove_outdated(self) -> None:
+        """Removes from stored contexts and answers what they show of rows that were deleted, replaced or reworded."""
+        texts = 0
+        while True:
+            [taken] = await self._database.fetch(REMOVE_OUTDATED, NOTES)
+            texts += taken["texts"]
+            if taken["notes"] < NOTES:
+                break
+        if texts:
+            self._log.info("outdated_texts_cut", texts=texts)
 
     async def fail_overdue_commands(self) -> None:
         """Fails commands that their executor never completed; the failure is remembered like any other."""

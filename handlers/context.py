@@ -24,28 +24,37 @@ WRITE = """
 with given as materialized (
     select * from unnest($1::uuid[], $2::vector[]) as n(id, embedding)
 ), locked as materialized (
-    select c.id, c.agent_id from public.agent_commands c
+    select c.id, c.agent_id, c.message, c.user_id, c.session_id from public.agent_commands c
     where c.id = any($1) and c.status = 'pending'
     for no key update skip locked
+), composed as materialized (
+    select l.id, a.disabled_reason,
+           case when a.enabled is distinct from false then memoryd.compose(
+               l.agent_id, l.message, l.user_id, false, g.embedding, l.id,
+               memoryd.conditions_of(jsonb_build_object('exclude_session', l.session_id))) end as made
+    from locked l
+    join given g using (id)
+    left join public.agents a on a.agent_id = l.agent_id
+), quoted as (
+    insert into memoryd.quotes as q (command_id, row_ids, hashes)
+    select w.id, (w.made).row_ids, (w.made).hashes from composed w where (w.made).row_ids <> '{}'
+    on conflict (command_id) do update set row_ids = excluded.row_ids, hashes = excluded.hashes, made_at = now()
 ), written as (
     update public.agent_commands c
-    set context = case when w.enabled then
-            memoryd.compose_context(
-                c.agent_id, c.message, c.user_id, false, w.embedding, c.id,
-                memoryd.conditions_of(jsonb_build_object('exclude_session', c.session_id))) end,
-        status = case when w.enabled then 'ready' else 'cancelled' end,
-        ready_at = case when w.enabled then clock_timestamp() end,
-        error = case when not w.enabled then 'agent ' || c.agent_id || ' is disabled'
+    set context = (w.made).block,
+        status = case when (w.made).block is not null then 'ready' else 'cancelled' end,
+        ready_at = case when (w.made).block is not null then clock_timestamp() end,
+        error = case when (w.made).block is null then 'agent ' || c.agent_id || ' is disabled'
                      || coalesce(': ' || w.disabled_reason, '') end
-    from (select l.id, g.embedding, coalesce(a.enabled, true) as enabled, a.disabled_reason
-          from locked l
-          join given g using (id)
-          left join public.agents a on a.agent_id = l.agent_id) w
+    from composed w
     where c.id = w.id
 )
 select c.id from public.agent_commands c
 where c.id = any($1) and c.status = 'pending' and c.id <> all (array(select l.id from locked l))
 """
+
+# A context is a copy of texts of others, as an answer is (see handlers/request.py), but it does not wait for an erasure.
+BLOCK_ERASURES = "select memoryd.try_to_block_erasures()"
 
 REGISTERED_AGAIN = 1.0
 """Seconds after which an agent's name that another transaction has locked is tried again: see register_agents()."""
@@ -75,6 +84,7 @@ class ContextHandler:
                 pauses.add(REGISTERED_AGAIN)
             ids = [j.ref for j in ours if j.ref in messages]
             if ids:
+                await connection.execute(BLOCK_ERASURES)
                 rows = await connection.fetch(WRITE, ids, [embeddings.get(i) for i in ids])
                 if locked := [r["id"] for r in rows]:
                     pauses |= await enqueue_for_later(connection, "context", locked, ours, payload=None)

@@ -42,14 +42,31 @@ set status = 'done', finished_at = clock_timestamp(), result = $2, query = null,
 where r.id = $1 and r.status = 'pending'
 """
 
+# Of a context memoryd.quotes is told here which rows it shows; of a recall a trigger does it (answers_written).
 ANSWER = """
+with pending as materialized (
+    select r.id, r.kind, r.agent_id, r.user_id, r.query, r.options, n.embedding, n.near
+    from unnest($1::uuid[], $2::vector[], $3::jsonb[]) as n(id, embedding, near)
+    join public.memory_requests r using (id)
+    where r.status = 'pending'
+    for no key update of r
+), answered as materialized (
+    select p.id, p.kind, case when p.user_id is null
+        then memoryd.answer(p.kind, p.agent_id, null, p.query, p.options, p.embedding, p.near)
+        else memoryd.answer_as_user(p.kind, p.agent_id, p.user_id, p.query, p.options, p.embedding, p.near) end as answer
+    from pending p
+), quoted as (
+    insert into memoryd.quotes (request_id, row_ids, hashes)
+    select a.id, c.row_ids, c.hashes
+    from answered a
+    cross join lateral jsonb_populate_record(null::memoryd.composed, a.answer) c
+    where a.kind = 'context' and c.row_ids <> '{}'
+)
 update public.memory_requests r
 set status = 'done', finished_at = clock_timestamp(),
-    result = case when r.user_id is null
-        then memoryd.answer(r.kind, r.agent_id, null, r.query, r.options, n.embedding, n.near)
-        else memoryd.answer_as_user(r.kind, r.agent_id, r.user_id, r.query, r.options, n.embedding, n.near) end
-from unnest($1::uuid[], $2::vector[], $3::jsonb[]) as n(id, embedding, near)
-where r.id = n.id and r.status = 'pending'
+    result = case when a.kind = 'context' then a.answer -> 'block' else a.answer end
+from answered a
+where r.id = a.id
 """
 
 # An answer is a copy of texts of others. An erasure waits until the answer is committed, and then also erases from the answer.

@@ -43,8 +43,8 @@ def export(
 ) -> None:
     """Write all that is kept about a user as JSON: memories, commands, messages, documents, logs, settings.
 
-    Embeddings are left out, because they are computed from the rest. The contexts of commands are left out too: they are the
-    agents' own knowledge.
+    Embeddings are left out, because they are computed from the rest. The contexts of commands are left out too, which are the
+    agents' own knowledge, and the answers to requests, which repeat what others wrote.
     """
 
     async def write(_settings: Settings, database: Database) -> int:

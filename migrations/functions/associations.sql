@@ -53,6 +53,7 @@ begin
       and n.id not in (select o.id from old_rows o where o.superseded_by is not null);
     if replaced is not null then
         perform memoryd.outdate_insights(replaced, '{}');
+        perform memoryd.note_outdated(replaced);
     end if;
     select array_agg(n.id) into changed
     from new_rows n

@@ -97,8 +97,10 @@ begin
         where c.document_id = any(other_status)
         order by c.id
         for no key update;
-        perform memoryd.refresh_entries('document', array_agg(c.id), array_agg(c.scope))
-        from public.memory_chunks c where c.document_id = any(other_status)
+        perform memoryd.refresh_entries('document', array_agg(c.id), array_agg(c.scope)),
+                memoryd.note_outdated(array_agg(c.id) filter (where d.status not in ('active', 'conflict')))
+        from public.memory_chunks c join public.documents d on d.id = c.document_id
+        where c.document_id = any(other_status)
         having count(*) > 0;
     end if;
     perform memoryd.queue_documents(array_agg(n.id order by n.created_at, n.id))

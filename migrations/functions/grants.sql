@@ -109,7 +109,7 @@ grant execute on function
     memoryd.anchor_line,
     memoryd.candidate_memories, memoryd.relevance, memoryd.similarities, memoryd.scopes_of,
     memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories,
-    memoryd.memory_lines, memoryd.compose_context, memoryd.own_context,
+    memoryd.memory_lines, memoryd.compose, memoryd.compose_context, memoryd.quote_hash, memoryd.own_context,
     memoryd.decision_phrases, memoryd.past_phrases, memoryd.planning_phrases, memoryd.correction_phrases,
     memoryd.how_to_phrases, memoryd.small_talk_phrases, memoryd.trigger_phrases, memoryd.phrases_of,
     memoryd.trigger_scopes, memoryd.plain, memoryd.is_small_talk,

@@ -45,3 +45,16 @@ create or replace function memoryd.block_erasures() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$ begin lock table memoryd.erased_texts in row share mode; end $$;
+
+-- The same where it need not wait. A context is not held up by the erasure of somebody who leaves a
+-- transaction open: what it shows is then removed by the second look (memoryd.remove_outdated).
+create or replace function memoryd.try_to_block_erasures() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    lock table memoryd.erased_texts in row share mode nowait;
+exception when lock_not_available then
+    null;
+end
+$$;

@@ -66,7 +66,8 @@ begin
 end
 $$;
 
--- The answer to a request, with the caller's rights. p_near: see memoryd.question().
+-- The answer to a request, with the caller's rights; of a context a memoryd.composed. p_near: see
+-- memoryd.question().
 create or replace function memoryd.answer(
     p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb
 ) returns jsonb
@@ -82,7 +83,7 @@ declare
 begin
     result := case p_kind
         when 'context' then
-            to_jsonb(memoryd.compose_context(
+            to_jsonb(memoryd.compose(
                 p_agent, p_query, p_user, p_user is not null, p_embedding, null,
                 memoryd.conditions_of(p_options)))
         when 'recall' then (

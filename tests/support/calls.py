@@ -36,7 +36,7 @@ PURE = frozenset(
         "list_fits", "ms_since", "group_scope", "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen", "meets", "nearest_name", "known_options", "option_fits", "option_hint", "fault_of_options",
-        "line_of_message", "refuse_ownerless",
+        "line_of_message", "quote_hash", "refuse_ownerless",
         "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
         "planning_phrases", "small_talk_phrases",
         "is_small_talk", "least_trusted", "named", "origin_mark", "passage_line", "phrases_of",
@@ -230,6 +230,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.caller_role": ("select memoryd.caller_role()",),
         "memoryd.compose_context": tuple(
             f"select memoryd.compose_context('alice', '<words>', {user}, {only}, <vector>, null)"
+            for user in _USERS
+            for only in _YES_NO
+        ),
+        "memoryd.compose": tuple(
+            f"select c.block, c.row_ids from memoryd.compose('alice', '<words>', {user}, {only}, <vector>, null) c"
             for user in _USERS
             for only in _YES_NO
         ),

@@ -34,7 +34,6 @@ RENAMED = {
     },
     "memoryd.lanes": {"holder": "leased_by"},
     "memoryd.daemons": {"doorbell": "wake_up"},
-    "memoryd.answered_from": {"party": "tenant"},
 }  # fmt: skip
 INDEX = {"lexemes", "sparse_embedding", "prior", "says_when", "code"}
 """Columns that memoryd wrote beside the searched text, and which memoryd.entries replaces."""

@@ -220,11 +220,11 @@ $$;
 
 -- The context block for an agent and a message. p_command: the command that it is for (null: none), which
 -- is logged with the retrieval. p_conditions: see passage_lines(). An embedding that cannot be compared with
--- those in the database is not used.
-create or replace function memoryd.compose_context(
+-- those in the database is not used. Who stores the block keeps in memoryd.quotes which rows it shows.
+create or replace function memoryd.compose(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid,
     p_conditions memoryd.conditions default null
-) returns text
+) returns memoryd.composed
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -244,7 +244,7 @@ declare
 begin
     -- A user who has switched memory off gets no context, and no retrieval is logged.
     if memoryd.memory_is_off(p_user) then
-        return '';
+        return ('', '{}', '{}')::memoryd.composed;
     end if;
     shown := memoryd.patterns_of(p_message, p_agent, p_user);
     if shown.patterns <> '{}' then
@@ -268,17 +268,32 @@ begin
         p_user, p_agent, 'context',
         (select count(*)::integer from unnest(lines) l where l.source <> 'insight'), memoryd.ms_since(began));
     if lines = '{}' then
-        return '';
+        return ('', '{}', '{}')::memoryd.composed;
     end if;
-    return opening
+    return (
+        opening
         || coalesce(memoryd.context_part(lines, 'insight', 'Insights:'), '')
         || coalesce(memoryd.context_part(lines, 'memory', 'Memories, oldest first (★ most relevant):'), '')
         || coalesce(memoryd.context_part(lines, 'knowledge', 'What the team knows:'), '')
         || coalesce(memoryd.context_part(lines, 'document', 'In documents:'), '')
         || coalesce(memoryd.context_part(lines, 'conversation', 'Said in earlier conversations:'), '')
         || case when exists (select from unnest(lines) l where l.trust <> 'own') then legend else '' end
-        || E'\n' || closing;
+        || E'\n' || closing,
+        array(select l.id from unnest(lines) l),
+        array(select memoryd.quote_hash(l.line) from unnest(lines) l))::memoryd.composed;
 end
+$$;
+
+-- The block alone.
+create or replace function memoryd.compose_context(
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid,
+    p_conditions memoryd.conditions default null
+) returns text
+language sql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    select c.block from memoryd.compose(
+        p_agent, p_message, p_user, p_only_user, p_embedding, p_command, p_conditions) c
 $$;
 
 -- The caller's own context, under these options: known_options() of 'context'.

@@ -1,4 +1,5 @@
--- Which rows are indexed, and when: the triggers of the searchable tables. Their argument is the source.
+-- Which rows are indexed, and when, and from which on no stored text may show what they said: the triggers of
+-- the searchable tables. Their argument is the source.
 
 -- A changed text has another embedding: one that was given for the old text goes, unless the writer gives
 -- the new one too. The argument names the column.
@@ -125,6 +126,7 @@ begin
         having count(*) > 0;
     end if;
     if reworded is not null then
+        perform memoryd.note_outdated(reworded);
         perform memoryd.delete_entries(tg_argv[0], array_agg(r.id), array_agg(r.scope))
         from unnest(ids, scopes) as r(id, scope) where r.id = any(reworded);
         perform memoryd.delete_entries(tg_argv[0], array_agg(n.id), array_agg(n.scope))
@@ -146,7 +148,8 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.delete_entries(tg_argv[0], array_agg(o.id), array_agg(o.scope))
+    perform memoryd.delete_entries(tg_argv[0], array_agg(o.id), array_agg(o.scope)),
+            memoryd.note_outdated(array_agg(o.id))
     from old_rows o having count(*) > 0;
     if tg_argv[0] = 'conversation' then
         perform memoryd.delete_entries(

@@ -39,16 +39,17 @@ begin
 end
 $$;
 
--- Of a retrieval that an end user writes it keeps only their own memories: ids of others' and of none are
--- dropped alike. So no row of one user names a memory of another, and none that a user has locked by judging
--- it is in the way of the other's erasure.
+-- Of a retrieval that an end user writes it keeps only their own memories and insights: ids of others' and of
+-- none are dropped alike. So no row of one user names a row of another, and none that a user has locked by
+-- judging it is in the way of the other's erasure.
 create or replace function memoryd.keep_own_retrieved() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- Lists that are too long are refused by their checks.
-    if greatest(cardinality(new.retrieved_memory_ids), cardinality(new.relevance_scores)) > 1000 then
+    if greatest(cardinality(new.retrieved_memory_ids), cardinality(new.relevance_scores),
+                cardinality(new.insight_ids)) > 1000 then
         return new;
     end if;
     select coalesce(array_agg(r.id order by r.place)
@@ -58,6 +59,10 @@ begin
     into new.retrieved_memory_ids, new.relevance_scores
     from unnest(new.retrieved_memory_ids, new.relevance_scores) with ordinality as r(id, score, place)
     where exists (select from public.agent_memory m where m.id = r.id and m.user_id = new.user_id);
+    new.insight_ids := array(
+        select r.id from unnest(new.insight_ids) with ordinality as r(id, place)
+        where exists (select from public.dream_insights i where i.id = r.id and i.user_id = new.user_id)
+        order by r.place);
     return new;
 end
 $$;

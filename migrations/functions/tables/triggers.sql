@@ -356,7 +356,8 @@ create or replace trigger rows_updated after update on public.memory_chunks
 create or replace trigger drop_when_off before insert on public.memory_queries
     for each row when (new.user_id is not null) execute function memoryd.drop_when_off();
 create or replace trigger keep_own_retrieved before insert on public.memory_queries
-    for each row when (new.retrieved_memory_ids <> '{}' and not memoryd.caller_is_privileged())
+    for each row when ((new.retrieved_memory_ids <> '{}' or new.insight_ids <> '{}')
+                       and not memoryd.caller_is_privileged())
     execute function memoryd.keep_own_retrieved();
 
 -- public.memory_requests

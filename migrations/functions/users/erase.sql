@@ -24,11 +24,11 @@ as $$
     where s.id in (select k.id from public.shared_knowledge k where k.created_by = p_user::text)
 $$;
 
--- Removes a user's memories from the records of others' searches, which have no foreign key to them, and
--- erases what their anchors say, and the salts of their leaves. Anchors and leaves stay, so that the chains
--- of hashes and the proofs of all others are complete. Returns how many anchors these were. It comes before
--- the memories are deleted: the deletion sets memory_id of their anchors to null (the foreign key), and then
--- they cannot be found any more.
+-- Removes a user's rows from the records of others' searches, which have no foreign key to them, and erases
+-- what their anchors say, and the salts of their leaves. Anchors and leaves stay, so that the chains of
+-- hashes and the proofs of all others are complete. Returns how many anchors these were. It comes before the
+-- memories are deleted: the deletion sets memory_id of their anchors to null (the foreign key), and then they
+-- cannot be found any more.
 create or replace function memoryd.erase_references(p_user uuid, p_memories uuid[]) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -40,17 +40,27 @@ declare
         union
         select l.anchor_id from memoryd.trail_leaves l where l.user_id = p_user
         order by 1);
+    -- Ids are unique over all tables: so one list does for the three columns.
+    named constant uuid[] := p_memories
+        || array(select k.id from public.shared_knowledge k where k.created_by = p_user::text)
+        || array(select i.id from public.dream_insights i
+                 where i.user_id = p_user or i.source_memories && p_memories);
 begin
     update public.memory_queries q
     set (retrieved_memory_ids, relevance_scores) = (
-        select coalesce(array_agg(r.id order by r.place)
-                            filter (where r.place <= cardinality(q.retrieved_memory_ids)), '{}'),
-               coalesce(array_agg(r.score order by r.place)
-                            filter (where r.place <= cardinality(q.relevance_scores)), '{}')
-        from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, place)
-        where r.id is null or r.id <> all (p_memories))
+            select coalesce(array_agg(r.id order by r.place)
+                                filter (where r.place <= cardinality(q.retrieved_memory_ids)), '{}'),
+                   coalesce(array_agg(r.score order by r.place)
+                                filter (where r.place <= cardinality(q.relevance_scores)), '{}')
+            from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, place)
+            where r.id is null or r.id <> all (named)),
+        knowledge_ids = array(select k.id from unnest(q.knowledge_ids) with ordinality as k(id, place)
+                              where k.id <> all (named) order by k.place),
+        insight_ids = array(select i.id from unnest(q.insight_ids) with ordinality as i(id, place)
+                            where i.id <> all (named) order by i.place)
     where q.user_id is distinct from p_user
-      and exists (select from unnest(q.retrieved_memory_ids) r where r in (select unnest(p_memories)));
+      and exists (select from unnest(q.retrieved_memory_ids || q.knowledge_ids || q.insight_ids) r
+                  where r in (select unnest(named)));
     perform memoryd.seal_anchors(anchors);
     return cardinality(anchors);
 end
@@ -172,11 +182,10 @@ begin
 end
 $$;
 
--- Deletes copies of a user's texts: their embeddings, and the rows in answers that others were given. The
--- hashes of the texts are kept for an hour, so that a daemon that still has one of the texts cannot store
--- its embedding (memoryd.drop_erased). It comes after the rows are deleted: only rows that do not exist any
--- more are removed from answers.
-create or replace function memoryd.erase_copies(p_user uuid, p_hashes bytea[]) returns void
+-- Deletes copies of a user's texts: their embeddings, and what contexts and answers of others show of the
+-- rows. The hashes of the texts are kept for an hour, so that a daemon that still has one of the texts cannot
+-- store its embedding (memoryd.drop_erased). It comes after the rows are deleted, which are noted by then.
+create or replace function memoryd.erase_copies(p_hashes bytea[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -186,7 +195,7 @@ begin
     select h from unnest(p_hashes) h
     on conflict (content_hash) do update set erased_at = excluded.erased_at;
     delete from memoryd.embeddings e where e.content_hash in (select unnest(p_hashes));
-    perform memoryd.scrub_answers(p_user);
+    perform memoryd.remove_outdated(null);
 end
 $$;
 
@@ -300,7 +309,7 @@ begin
     perform memoryd.delete_jobs_about(whose, row_ids);
     perform memoryd.erase_agents(whose, agents, lanes);
     perform memoryd.fold_all_lexeme_changes();
-    perform memoryd.erase_copies(whose, hashes);
+    perform memoryd.erase_copies(hashes);
     perform memoryd.erase_sections(whose, row_ids, memories);
 
     -- Deletes what the audit trail says of this erasure's own statements, then notes that there was an

@@ -13,10 +13,9 @@ declare
 begin
     return query execute format(
         'select to_jsonb(r) from (select %s from public.%I t where %s order by %s) r',
-        -- An export does not contain the results of earlier exports.
-        (select string_agg(case when p_table = 'memory_requests' and c = 'result'
-                                then 'case when t.kind <> ''export'' then t.result end as result'
-                                else format('t.%I', c) end, ', ') from unnest(own) c)
+        -- Answers repeat rows: the user's own, which are in the export, and others' that the user was shown.
+        (select string_agg(format('t.%I', c), ', ') from unnest(own) c
+         where (p_table, c) <> ('memory_requests', 'result'))
             || case when p_table = 'memory_anchors' then $s$,
                    (select jsonb_build_object('salt', encode(l.salt, 'hex'), 'memory_id', l.memory_id)
                     from memoryd.trail_leaves l where l.anchor_id = t.id) as leaf$s$ else '' end,

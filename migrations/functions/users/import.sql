@@ -132,6 +132,8 @@ as $$
     select case
         when p_column = 'user_id' then 'case when t.user_id is not null then $2 end'
         when p_table = 'shared_knowledge' and p_column = 'created_by' then '$2::text'
+        -- In a file of an earlier memoryd.
+        when p_table = 'memory_requests' and p_column = 'result' then 'null'
         when p_column = 'chat_id' then '(select c.id from public.chat_groups c where c.id = t.chat_id)'
         when p_column = 'dream_id' then '(select d.id from public.dream_sessions d where d.id = t.dream_id)'
         when p_column = 'command_id' then

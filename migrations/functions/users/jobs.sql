@@ -30,7 +30,8 @@ $$;
 -- (trail/log.sql).
 -- A statement that writes several of them first locks them in this order, in a CTE (`order by ... for
 -- update`). An erasure is the exception: it needs the commands before the jobs, since a command that ends
--- makes a job. So it waits for neither, but takes both with `nowait` and tries again.
+-- makes a job. So it waits for neither, but takes both with `nowait` and tries again. Who removes what stored
+-- texts show (quotes.sql) skips commands and requests that are locked.
 --
 -- Takes what is about a user from the daemons and the agents: first the commands, so that none of them can
 -- end, then the lanes and the jobs, which it deletes. What a daemon was working on is then never written,

@@ -44,7 +44,7 @@ $$;
 
 -- The tables that have rows of a user ($1), in an order in which an import can put them back: which rows
 -- (t) are exported, and which are erased. The context of a command is not exported: it contains what the
--- agents know.
+-- agents know. The result of a request is not, either (user_rows).
 create or replace function memoryd.user_tables() returns table (name text, exported text, erased text)
 language sql immutable
 set search_path = pg_catalog, pg_temp

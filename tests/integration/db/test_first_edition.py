@@ -55,6 +55,7 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
             one for one in after.pop("memoryd.locks") if "superseding" not in one and "knowledge" not in one
         ]
         assert locks == before.pop("memoryd.locks")
+        assert before.pop("memoryd.answered_from") == []
         made: dict[str, list[str]] = {
             "memoryd.tokens": [],
             "chat_group_members": [],
@@ -65,6 +66,8 @@ async def test_no_row_is_lost_and_the_catalog_is_that_of_a_new_database(
             "memoryd.model_calls": [],
             "memoryd.drop_folders": [],
             "memoryd.deleted_accounts": [],
+            "memoryd.quotes": [],
+            "memoryd.outdated_rows": [],
         }
         assert after == before | replica | made
         assert await catalog(connection) == await catalog(new)

@@ -33,7 +33,7 @@ BIG = {
     "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
     "shared_knowledge", "chat_group_members", "lexeme_statistics", "lexicon", "lexeme_neighbours", "entries", "unindexed",
     "facts", "fact_sources", "names", "memory_anchors", "trail_leaves", "trail_agents", "trail_tiles", "trail_checkpoints",
-    "trail_receipts",
+    "trail_receipts", "quotes",
 }  # fmt: skip
 
 # Their jobs come with the rows: 30,000 to index, 2,000 contexts, 5,000 requests of 50 users, 16,000 captures in 500 lanes.
@@ -133,6 +133,10 @@ select 'agent ' || n, 10, '' from generate_series(0, 20000) n;
 insert into memoryd.trail_ledgers (name, from_position, next_position, from_size) values ('evm', 0, 4980, 0);
 insert into memoryd.trail_receipts (ledger, key, anchor_id, final)
 select 'evm', anchor_id, anchor_id, position < 4970 from memoryd.trail_leaves where position < 4980;
+
+insert into memoryd.quotes (command_id, row_ids, hashes)
+select c.id, array[md5('q' || row_number() over ())::uuid], '{0}' from agent_commands c;
+insert into memoryd.outdated_rows (row_ids) select array[md5('q' || n)::uuid] from generate_series(1, 100) n;
 
 insert into memoryd.lanes (topic, lane) select 'capture', 'agent ' || n from generate_series(1, 20000) n;
 
@@ -305,6 +309,7 @@ CALLS = {
     "explain_context": "select * from explain_context('agent 1', 'Did we restart server 7?')",
     "classify_message": "select * from classify_message('Should agent 2 restart the Server for Ann 1?')",
     "counting what was used": "select memoryd.count_retrieved(100)",
+    "cutting outdated texts": "select * from memoryd.remove_outdated(10)",
     "recall of an agent": "select * from recall('deploy server', 'agent 1')",
     "recall of a user": "select * from recall('deploy server', 'agent 1', gen_random_uuid(), sources => '{memory}')",
     "recall of everything": "select * from recall('what was said of server 7')",

@@ -12,7 +12,7 @@ from tests.support.acting import ANN, BOB, acting_as
 from tests.support.index import index_rows
 from tests.support.isolation import index_world
 from tests.support.refusals import refused
-from tests.support.rows import conclude, insert, one_row
+from tests.support.rows import column, conclude, insert, one_row
 
 NOW, EARLIER = UUID(int=7), UUID(int=8)
 ASKED = "How do we restart the staging server?"
@@ -111,12 +111,13 @@ async def test_insights_that_were_used_are_counted_once(scratch: asyncpg.Connect
     await scratch.fetch("select * from recall('restart staging server', 'alice', sources => '{insight}')")
     # A user cannot raise what the agents' insights, or another's, say of themselves.
     everything = await scratch.fetchval("select array_agg(id) from dream_insights")
+    log = "insert into memory_queries (agent_id, user_id, insight_ids) values ('alice', $1, $2)"
     async with acting_as(scratch, BOB):
-        await scratch.execute(
-            "insert into memory_queries (agent_id, user_id, insight_ids) values ('alice', $1, $2)",
-            BOB,
-            everything,
-        )
+        await scratch.execute(log, BOB, everything)
+    # Nor name them: that would be in the way of the other's erasure.
+    kept = await column(scratch, "delete from memory_queries where user_id = $1 returning insight_ids", BOB)
+    assert kept == [[]]
+    await scratch.execute(log, BOB, everything)
     counted = [await scratch.fetchval("select memoryd.count_retrieved(3)") for _ in range(3)]
     assert counted == [3, 1, 0]
     rows = await scratch.fetch(

@@ -218,7 +218,7 @@ async def test_a_context_leaves_out_the_conversation_that_is_going_on(scratch: a
     assert "systemctl" in both
     assert "ticket" in both
     options = json.dumps({"exclude_session": str(now)})
-    answer = "select memoryd.answer('context', 'alice', $1, $2, $3, null, null) #>> '{}'"
+    answer = "select memoryd.answer('context', 'alice', $1, $2, $3, null, null) ->> 'block'"
     earlier = await scratch.fetchval(answer, ANN, HOW, options)
     assert "systemctl" not in earlier
     assert "ticket" in earlier

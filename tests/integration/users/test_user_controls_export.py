@@ -66,16 +66,27 @@ async def test_an_export_holds_every_table_that_has_users(connection: asyncpg.Co
     assert not any("context" in row for row in tables["agent_commands"])
 
 
-async def test_an_export_does_not_hold_the_exports_before_it(connection: asyncpg.Connection) -> None:
+async def test_an_export_holds_no_answers(connection: asyncpg.Connection) -> None:
+    """They repeat rows: exports before it, and what others wrote. A file of an earlier memoryd has them."""
     await remember(connection, "once is enough", user_id=ANN)
-    await insert(
-        connection,
-        "memory_requests",
-        {"kind": "export", "user_id": ANN, "status": "done", "result": '["before"]'},
-    )
+    for kind in ("export", "recall"):
+        asked: dict[str, object] = {
+            "kind": kind,
+            "user_id": ANN,
+            "query": "?",
+            "status": "done",
+            "result": '["before"]',
+        }
+        await insert(connection, "memory_requests", asked)
     await insert(connection, "memory_requests", {"kind": "erase", "user_id": ANN})
-    (request,) = (await export(connection, ANN))["memory_requests"]
-    assert (request["kind"], request["result"]) == ("export", None)
+    requests = (await export(connection, ANN))["memory_requests"]
+    assert [request["kind"] for request in requests] == ["export", "recall"]
+    assert not any("result" in request for request in requests)
+    await connection.execute("delete from memory_requests")
+    await put_back(
+        connection, {"memory_requests": [request | {"result": ["before"]} for request in requests]}
+    )
+    assert await column(connection, "select status from memory_requests where result is null") == ["done"] * 2
 
 
 async def test_an_import_restores_erased_rows_unchanged(connection: asyncpg.Connection) -> None:

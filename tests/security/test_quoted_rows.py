@@ -1,0 +1,215 @@
+"""A stored context or answer knows whose rows it shows, and loses them when they are erased, deleted or changed."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID
+
+import asyncpg
+
+from tests.support.acting import ANN, BOB, acting_as
+from tests.support.chat_groups import GARDEN, join
+from tests.support.daemons import Daemons
+from tests.support.knowledge import know
+from tests.support.paused import gate_closed, meanwhile, paused, pausing
+from tests.support.rows import ask, conclude, insert, remember, say
+from tests.support.users import ERASE, found
+from tests.support.waiting import ANSWERED, IDLE, READY, until
+
+SECRET = "quokkazephyr"
+ASKED = "Do you remember what was said about the lantern of the harbor?"
+LOOK = "select texts from memoryd.remove_outdated(null)"
+AGAIN = "update memoryd.outdated_rows set look_at = clock_timestamp()"
+CONTEXT = "select context from agent_commands where id = $1"
+
+
+async def chunk(connection: asyncpg.Connection, text: str, **columns: object) -> UUID:
+    """A document of one chunk; its id."""
+    document = await insert(
+        connection, "documents", {"title": "Manual", "content": "x", "status": "active"} | columns
+    )
+    await insert(connection, "memory_chunks", {"document_id": document, "chunk_index": 0, "chunk_text": text})
+    return document
+
+
+async def request(connection: asyncpg.Connection, kind: str, user: UUID | None, **options: object) -> UUID:
+    """Asks."""
+    values: dict[str, object] = {"kind": kind, "agent_id": "alice", "user_id": user, "query": ASKED}
+    return await insert(connection, "memory_requests", values | {"options": json.dumps(options)})
+
+
+async def group(connection: asyncpg.Connection) -> UUID:
+    """Ann and Bob are in a group; its conversation."""
+    await insert(connection, "chat_groups", {"id": GARDEN, "platform": "slack"})
+    await join(connection, GARDEN, ANN, BOB)
+    return await insert(connection, "conversation_sessions", {"chat_id": GARDEN, "agent_id": "alice"})
+
+
+async def test_an_erasure_reaches_all_that_others_were_shown(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    talk = await group(connection)
+    await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
+    mine = await say(connection, talk, "The lantern of the harbor is red.", user_id=ANN, chat_id=GARDEN)
+    said = await say(
+        connection, talk, f"The lantern of the harbor is my {SECRET}.", user_id=BOB, chat_id=GARDEN
+    )
+    know_it = await know(
+        connection, "About", f"Lantern of the harbor: ask {SECRET}.", created_by=str(BOB), tier="learning",
+        category="insight",
+    )  # fmt: skip
+    memory = await remember(connection, f"the lantern of the harbor is {SECRET}", user_id=BOB)
+    await conclude(connection, f"the lantern of the harbor: {SECRET}", 0.9, source_memories=[memory])
+    await connection.execute(
+        "insert into user_memory_access (user_id, access_level, visibility_scope) values ($1, 1, 'all')", ANN
+    )
+    document = await chunk(connection, f"The lantern of the harbor has {SECRET} inside.", user_id=BOB)
+    await connection.execute("update memory_chunks set access_level = 1 where document_id = $1", document)
+    await daemons.start()
+    await until(connection, IDLE)
+    commands = [await ask(connection, ASKED, user_id=user) for user in (ANN, None)]
+    requests = [
+        await request(connection, kind, user, **options)
+        for user in (ANN, None)
+        for kind, options in (("context", {}), ("recall", {}), ("recall", {"around": 2}))
+    ]
+    for command in commands:
+        await until(connection, READY, command)
+    for one in requests:
+        await until(connection, ANSWERED, one)
+    before = await found(connection, SECRET)
+    assert before["agent_commands.context"] == 2
+    assert before["memory_requests.result"] == len(requests)
+    assert (await found(connection, str(know_it)))["memory_queries.knowledge_ids"]
+    # Ann was shown her own message with Bob's beside it.
+    shown = "select count(*) from memory_requests, jsonb_array_elements(result) e where kind = 'recall' and e ->> 'id' = $1"
+    assert await connection.fetchval(shown, str(mine))
+    async with acting_as(connection, BOB):
+        await connection.execute(ERASE, BOB)
+    assert await found(connection, SECRET) == {}
+    for gone in (said, know_it, memory):
+        assert set(await found(connection, str(gone))) <= {"memoryd.outdated_rows.row_ids"}
+    # What else these texts said is there, and what is left of a block is whole.
+    block = await connection.fetchval(CONTEXT, commands[0])
+    assert "The lantern of the harbor is red." in block
+    assert "In documents:" not in block
+    assert block.split("\n")[-1].startswith("--- END CONTEXT")
+    assert await connection.fetchval("select count(*) from memory_requests where status = 'done'") == 6
+    await connection.execute(AGAIN)
+    await connection.execute(LOOK)
+    for gone in (said, know_it, memory):
+        assert await found(connection, str(gone)) == {}
+
+
+async def test_an_erasure_waits_for_a_context_that_is_being_written(
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await pausing(
+        connection,
+        "create trigger pause before update on agent_commands for each row execute function public.pause()",
+    )
+    await daemons.start()
+    await know(connection, "About", f"Lantern of the harbor: {SECRET}.", created_by=str(BOB))
+    await until(connection, IDLE)
+    async with gate_closed(second):
+        command = await ask(connection, "mend the lantern of the harbor")
+        await paused(connection)
+        erasing = await meanwhile(third, connection, ERASE, BOB)
+        assert not erasing.done()
+    await erasing
+    await until(connection, READY, command)
+    assert SECRET not in await connection.fetchval(CONTEXT, command)
+
+
+async def test_a_context_does_not_wait_for_an_erasure_that_is_left_open(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """What it shows of what is being erased is gone after the second look."""
+    await daemons.start()
+    await know(connection, "About", f"Lantern of the harbor: {SECRET}.", created_by=str(BOB))
+    await until(connection, IDLE)
+    async with second.transaction():
+        await second.execute(ERASE, BOB)
+        command = await ask(connection, "mend the lantern of the harbor")
+        await until(connection, READY, command)
+    # The daemon looks by itself; not for as long as that is the first look, which this erasure has had.
+    await connection.execute(AGAIN)
+    await until(connection, "select not exists (select from memoryd.outdated_rows)")
+    assert SECRET not in await connection.fetchval(CONTEXT, command)
+
+
+async def test_what_is_deleted_or_changed_leaves_the_texts_that_show_it(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """Nothing but the lines of these rows goes, and a heading goes with its last line."""
+    about = "of the harbor lantern"
+    facts = {
+        word: await remember(connection, f"{word} {about}", kind="fact")
+        for word in ("kept", "forgotten", "replaced", "expired", "reworded")
+    }
+    talk = await insert(connection, "conversation_sessions", {"agent_id": "alice"})
+    said = await say(connection, talk, f"edited {about}", agent_id="alice")
+    note = await know(
+        connection, "Note", f"dropped {about}", tier="learning", category="insight", created_by="alice"
+    )
+    document = await chunk(connection, f"shredded {about}")
+    await conclude(connection, f"dreamt {about}", 0.9, source_memories=[facts["forgotten"]])
+    daemon = await daemons.start()
+    await until(connection, IDLE)
+    command = await ask(connection, ASKED)
+    answers = [await request(connection, kind, None) for kind in ("context", "recall")]
+    await until(connection, READY, command)
+    for answer in answers:
+        await until(connection, ANSWERED, answer)
+    await daemon.stop()
+    texts = f"""
+        select context from agent_commands where id = '{command}'
+        union all select result::text from memory_requests
+    """
+    words = {*facts, "edited", "dropped", "shredded", "dreamt"}
+    for (text,) in await connection.fetch(texts):
+        assert {word for word in words if f"{word} {about}" in text} == words
+    await connection.execute("select forget(array[$1::uuid])", facts["forgotten"])
+    await connection.execute("select supersede_memory($1, 'newer')", facts["replaced"])
+    await connection.execute("update agent_memory set expires_at = now() where id = $1", facts["expired"])
+    await connection.execute("select cleanup_expired_memory()")
+    await connection.execute("update agent_memory set content = 'other' where id = $1", facts["reworded"])
+    await connection.execute("update conversation_messages set content = 'other' where id = $1", said)
+    await connection.execute("delete from shared_knowledge where id = $1", note)
+    await connection.execute("delete from documents where id = $1", document)
+    # One of the texts is locked: it is not waited for, and not forgotten.
+    async with connection.transaction():
+        await connection.execute("select from agent_commands for update")
+        assert await second.fetchval(LOOK) == 2
+    assert await connection.fetchval(LOOK) == 1
+    for (text,) in await connection.fetch(texts):
+        assert {word for word in words if f"{word} {about}" in text} == {"kept"}, text
+    block = await connection.fetchval(CONTEXT, command)
+    assert [line for line in block.split("\n") if line.endswith(":")] == [
+        "Memories, oldest first (★ most relevant):"
+    ]
+    # What is made from now on shows what is true now, also when it is looked for again.
+    await connection.execute(AGAIN)
+    await connection.execute(LOOK)
+    assert await connection.fetchval("select count(*) from memoryd.outdated_rows") == 0
+
+
+async def test_a_user_who_deletes_a_row_does_not_wait_for_those_who_were_shown_it(
+    connection: asyncpg.Connection,
+) -> None:
+    """So its time does not tell how many these are."""
+    memory = await remember(connection, "the lantern", user_id=ANN)
+    result = [{"id": str(memory), "content": "the lantern"}]
+    asked: dict[str, object] = {
+        "kind": "recall",
+        "query": "q",
+        "status": "done",
+        "result": json.dumps(result),
+    }
+    for _ in range(3):
+        await insert(connection, "memory_requests", asked)
+    async with acting_as(connection, ANN):
+        await connection.execute("select forget(array[$1::uuid])", memory)
+    assert await connection.fetchval("select count(*) from memory_requests where result <> '[]'") == 3
+    assert await connection.fetchval(LOOK) == 3
+    assert await connection.fetchval("select count(*) from memory_requests where result <> '[]'") == 0
