@@ -72,7 +72,7 @@ grant execute on function
 
 -- What the policies for end users call.
 grant execute on function
-    memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open,
+    memoryd.access_of, memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open,
     memoryd.refuse_ownerless
     to memoryd_user;
 

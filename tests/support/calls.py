@@ -222,6 +222,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.match_words": tuple(
             f"select * from memoryd.match_words({user}, '<words>', null, -1, 1000)" for user in _USERS
         ),
+        "memoryd.access_of": tuple(f"select memoryd.access_of({user})" for user in _USERS),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),
@@ -256,6 +257,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for vector in ("null", "<vector>")
             for near in ("null", _NEAR)
             for only in ("{}", '{"context": "work"}')
+        )
+        + tuple(
+            f"select * from memoryd.find('<words>', 'alice', {user}, <vector>, 1000, null, '{{}}', null, null, {user}) "
+            "order by 1, 2"
+            for user in _USERS
         ),
         "memoryd.nearest_in_scope": tuple(
             f"select * from memoryd.nearest_in_scope('{source}', {scope}, <vector>, -1, 1000) order by 1"
@@ -328,7 +334,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "select i, memoryd.trust_of_insight(null, null, array[i], 'alice') from unnest(<agent_memory>) i order by 1",
         ),
         "memoryd.has_rows": tuple(
-            f"select memoryd.has_rows({agent}, {user}, array['{source}'])"
+            f"select memoryd.has_rows({agent}, {user}, array['{source}'], {user})"
             for agent in ("'alice'", "null")
             for user in _USERS
             for source in SOURCES

@@ -26,15 +26,19 @@ $$;
 
 -- Whether these sources have anything in these scopes that the caller may find. It keeps contexts quick where
 -- there is nothing but memories.
-create or replace function memoryd.has_rows(p_agent text, p_user uuid, p_sources text[]) returns boolean
+create or replace function memoryd.has_rows(
+    p_agent text, p_user uuid, p_sources text[], p_as uuid default null) returns boolean
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    caller constant memoryd.caller := memoryd.current_caller();
+    caller memoryd.caller := memoryd.current_caller();
     open bigint[];
 begin
+    if p_as is not null and caller.is_service then
+        caller := (p_as, false, false)::memoryd.caller;
+    end if;
     if not caller.privileged and caller.user_id is null then
         return false;
     end if;
@@ -55,10 +59,10 @@ begin
 end
 $$;
 
--- The rows that recall finds in these sources, that are relevant and may be shown here. p_user null: what
--- belongs to nobody, or for an end user all that they may read.
+-- The rows that recall finds in these sources, that are relevant and may be shown here: for an end user all
+-- that they may read; for a service that works for a user (p_as) the same; else what belongs to nobody.
 create or replace function memoryd.found_passages(
-    p_agent text, p_message text, p_user uuid, p_embedding vector, p_sources text[],
+    p_agent text, p_message text, p_as uuid, p_embedding vector, p_sources text[],
     p_conditions memoryd.conditions default null)
 returns table (source text, id uuid, score double precision, created_at timestamptz, content text,
                metadata jsonb)
@@ -71,13 +75,14 @@ declare
     -- The team's knowledge is not for end users.
     sources constant text[] := array_remove(p_sources, case when not caller.privileged then 'knowledge' end);
 begin
-    if not memoryd.has_rows(p_agent, p_user, sources) then
+    if not memoryd.has_rows(p_agent, null, sources, p_as) then
         return;
     end if;
     return query
     with found as materialized (
         select f.source, f.id, f.relevance * f.weight as score, f.created_at
-        from memoryd.find(p_message, p_agent, p_user, p_embedding, 120, sources, '{}', null, p_conditions) f
+        from memoryd.find(
+            p_message, p_agent, null, p_embedding, 120, sources, '{}', null, p_conditions, p_as) f
         where f.relevance >= 0.25 and memoryd.row_in_context(f.source, f.id)
     )
     select f.source, f.id, f.score, f.created_at, s.content, s.metadata
@@ -119,7 +124,8 @@ begin
 end
 $$;
 
--- Knowledge, documents and turns for a task, best first, with `why` for what is left out by what it is.
+-- Knowledge, documents and turns for a task, best first, with `why` for what is left out by what it is. For a
+-- user: what the user may read, and (without p_only_user) what belongs to nobody and has no access level.
 -- p_patterns: what of the knowledge is asked for (memoryd.trigger_scopes). p_enough: the agent's own memories
 -- say enough, so that of knowledge only the agent's own is added. p_conditions: which turns are left out, as
 -- those of the conversation that is going on. Turns of conversations are not searched for
@@ -142,8 +148,7 @@ begin
                memoryd.passage_line(f.source, f.metadata, f.content, f.created_at, t.trust),
                case when btrim(f.content) = btrim(p_message) then 'the message itself' end
         from memoryd.found_passages(
-            p_agent, p_message, case when not p_only_user or memoryd.caller_is_privileged() then p_user end,
-            p_embedding, sources, p_conditions) f
+            p_agent, p_message, p_user, p_embedding, sources, p_conditions) f
         cross join lateral (
             select memoryd.trust_of_passage(f.source, f.metadata) as trust offset 0) t;
     end if;
@@ -171,10 +176,14 @@ begin
                     select * from memoryd.named_knowledge(p_names)) b
               order by b.source, b.id, b.score desc) f
         left join public.shared_knowledge k on f.source = 'knowledge' and k.id = f.id
+        left join public.memory_chunks c on f.source = 'document' and c.id = f.id
+        left join public.conversation_messages m on f.source = 'conversation' and m.id = f.id
         cross join lateral (
             select case when f.source = 'knowledge'
                         then memoryd.trust_of_knowledge(k.created_by, k.created_by_name, k.source, p_agent)
-                        else memoryd.trust_of_passage(f.source, f.metadata) end as trust offset 0) t;
+                        else memoryd.trust_of_passage(f.source, f.metadata) end as trust offset 0) t
+        -- What has an access level and is open to the user was found above.
+        where p_user is null or coalesce(c.access_level, m.access_level) is null;
     end if;
 end
 $$;

@@ -41,9 +41,52 @@ begin
 end
 $$;
 
--- What recall finds, with the parts of each score, in scopes that are open to the caller. The only function
--- of the search that runs with the owner's rights: of a row it gives back its id, its score and its time, and
--- only of rows that the caller may read.
+-- What recall finds for a caller, with the parts of each score, in scopes that are open to them. Not for
+-- clients: they would say who they are.
+create or replace function memoryd.find_as(
+    p_caller memoryd.caller, p_query text, p_agent text, p_user uuid, p_embedding vector, p_count bigint,
+    p_sources text[], p_filter jsonb, p_near jsonb, p_conditions memoryd.conditions)
+returns table (source text, id uuid, similarity double precision, created_at timestamptz,
+               lexical double precision, dense double precision, prior double precision,
+               named double precision, timed double precision, session double precision,
+               relevance double precision, weight double precision)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    access constant public.user_memory_access :=
+        case when not (p_caller).privileged then memoryd.access_of((p_caller).user_id) end;
+    sources constant text[] := memoryd.sources_asked(p_caller, p_sources);
+    -- A filter, or a context, may exclude many of the nearest. Without one, 100 find no more among the best
+    -- twenty than 60 do (`python -m benchmarks.evidence`). p_count is twice what is shown.
+    reach constant integer :=
+        case when p_filter = '{}' and memoryd.current_context() is null
+             then least(4000, greatest(60, p_count / 2)) else 4000 end;
+    asked record;
+    scopes bigint[];
+    question memoryd.question;
+begin
+    -- An end user without an id finds nothing. Nothing is found of a user who has switched memory off.
+    if (not (p_caller).privileged and (p_caller).user_id is null)
+       or memoryd.memory_is_off(coalesce(p_user, (p_caller).user_id)) then
+        return;
+    end if;
+    asked := memoryd.scopes_asked(p_caller, p_agent, p_user, p_sources);
+    scopes := memoryd.open_scopes(p_caller, asked.scopes);
+    question := memoryd.question(p_caller, p_query, scopes, p_near);
+    return query
+    select h.*
+    from memoryd.rank_passages(
+        p_caller, access, sources, scopes,
+        memoryd.candidates(p_caller, access, sources, scopes, question, p_embedding, reach, p_conditions),
+        question, p_embedding, p_user, memoryd.asks_unowned(p_caller, p_agent, p_user), p_agent, p_filter,
+        p_count, asked.groups, p_conditions) h;
+end
+$$;
+
+-- What the caller may find, or (p_as) what this user may, which only a service may ask: for an agent that
+-- works for the user. The only function of the search that runs with the owner's rights: of a row it gives
+-- back its id, its score and its time, and only of rows that the caller may read.
 --
 -- The settings apply to all functions that are called from here. Their plans are made once in a session.
 -- Without the settings, a generic plan, which does not know how few rows are wanted, may read a whole table;
@@ -52,7 +95,8 @@ $$;
 -- scan does.
 create or replace function memoryd.find(
     p_query text, p_agent text, p_user uuid, p_embedding vector, p_count bigint, p_sources text[],
-    p_filter jsonb, p_near jsonb default null, p_conditions memoryd.conditions default null)
+    p_filter jsonb, p_near jsonb default null, p_conditions memoryd.conditions default null,
+    p_as uuid default null)
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
                named double precision, timed double precision, session double precision,
@@ -66,33 +110,13 @@ set max_parallel_workers_per_gather = 0
 as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
-    access constant public.user_memory_access :=
-        case when not caller.privileged then memoryd.caller_access() end;
-    sources constant text[] := memoryd.sources_asked(caller, p_sources);
-    -- A filter, or a context, may exclude many of the nearest. Without one, 100 find no more among the best
-    -- twenty than 60 do (`python -m benchmarks.evidence`). p_count is twice what is shown.
-    reach constant integer :=
-        case when p_filter = '{}' and memoryd.current_context() is null
-             then least(4000, greatest(60, p_count / 2)) else 4000 end;
-    asked record;
-    scopes bigint[];
-    question memoryd.question;
 begin
-    -- An end user without an id finds nothing. Nothing is found of a user who has switched memory off.
-    if (not caller.privileged and caller.user_id is null)
-       or memoryd.memory_is_off(coalesce(p_user, caller.user_id)) then
-        return;
-    end if;
-    asked := memoryd.scopes_asked(caller, p_agent, p_user, p_sources);
-    scopes := memoryd.open_scopes(caller, asked.scopes);
-    question := memoryd.question(caller, p_query, scopes, p_near);
     return query
-    select h.*
-    from memoryd.rank_passages(
-        caller, access, sources, scopes,
-        memoryd.candidates(caller, access, sources, scopes, question, p_embedding, reach, p_conditions),
-        question, p_embedding, p_user, memoryd.asks_unowned(caller, p_agent, p_user), p_agent, p_filter,
-        p_count, asked.groups, p_conditions) h;
+    select f.*
+    from memoryd.find_as(
+        case when p_as is not null and caller.is_service then (p_as, false, false)::memoryd.caller
+             else caller end,
+        p_query, p_agent, p_user, p_embedding, p_count, p_sources, p_filter, p_near, p_conditions) f;
 end
 $$;
 

@@ -186,6 +186,53 @@ async def test_a_users_context_has_what_the_user_may_read(scratch: asyncpg.Conne
         assert "turn of" not in await scratch.fetchval(BLOCK, "restart the staging server")
 
 
+async def test_a_context_for_a_user_has_nothing_above_their_rights(scratch: asyncpg.Connection) -> None:
+    """The user's own call, their request, and the command that they give: each document and turn by its level and tags."""
+    await scratch.execute(
+        "insert into user_memory_access (user_id, access_level, visibility_scope, allowed_tags) "
+        "values ($1, 1, 'tags', '{team}')", ANN,
+    )  # fmt: skip
+    levels = {"open": (1, []), "team": (1, ["team"]), "board": (1, ["board"]), "high": (2, [])}
+    for owner in (None, BOB):
+        for name, (level, tags) in levels.items():
+            shared = {"access_level": level, "visibility_tags": tags}
+            whose = f"{name} of {owner and owner.int}."
+            one = await chunk(scratch, f"Restart the staging server by the {whose}", user_id=owner)
+            await scratch.execute(
+                "update memory_chunks set access_level = $2, visibility_tags = $3 where id = $1",
+                one,
+                level,
+                tags,
+            )
+            await turn(
+                scratch,
+                f"Restart the staging server, said {whose}",
+                user_id=owner,
+                session_id=UUID(int=9),
+                **shared,
+            )
+    options = "'{}', null, null"
+    ways = {
+        "build_context": "select build_context('alice', $1)",
+        "request": f"select memoryd.answer_as_user('context', 'alice', '{ANN}', $1, {options}) ->> 'block'",
+        "explain_context": "select string_agg(e::text, '') from explain_context('alice', $1) e where shown",
+        "command": f"select memoryd.compose_context('alice', $1, '{ANN}', false, null, null)",
+        "command explained": "select string_agg(e::text, '') "
+        f"from memoryd.explain_lines('alice', $1, '{ANN}', false, null) e where shown",
+    }
+    for way, call in ways.items():
+        for name in levels:
+            async with acting_as(scratch, ANN) if "_context" in way else scratch.transaction():
+                shown = await scratch.fetchval(call, f"How do we restart the staging server by the {name}?")
+            for what in ("by the", "said"):
+                for owner in (None, BOB):
+                    line = f"{what} {name} of {owner and owner.int}."
+                    assert (line in shown) == (name in ("open", "team")), (way, line)
+    # An agent that works for nobody has what belongs to nobody, of all levels.
+    assert "high of None." in await scratch.fetchval(BLOCK, f"{HOW} by the high")
+    assert "of 11." not in await scratch.fetchval(BLOCK, HOW)
+
+
 async def test_a_context_names_nobody_whom_only_another_organisation_knows(
     scratch: asyncpg.Connection,
 ) -> None:
