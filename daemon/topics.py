@@ -84,7 +84,7 @@ def build_topics(
         ),
         # What reads or deletes all about a user: one at a time, so that a user's exports never fill the places of recalls.
         Topic("user_data", RequestHandler(reader=database, embedding=embedding, words=words), batch=1),
-        Topic("dream", DreamHandler(dreamer=dreamer), batch=16),
+        Topic("dream", DreamHandler(reader=database, dreamer=dreamer), batch=16),
     ]
 
 

@@ -23,6 +23,8 @@ EXPLAIN = "select * from memoryd.explain_lines($1, $2, null, false, $3, memoryd.
 ENTER = "select memoryd.enter_context($1)"
 PATTERNS = "select patterns from memoryd.patterns_of($1, $2, null)"
 EXPLAINED = ("step", "source", "id", "score", "trust", "shown", "detail")
+LEFT_OUT = 10
+"""Of what is left out, the lines that a person is shown."""
 MESSAGE_LENGTH = 32_768
 """Characters of a message that are embedded, as in the daemon."""
 
@@ -98,7 +100,15 @@ def context(
     elif json:
         as_json([{name: row[name] for name in EXPLAINED} for row in rows])
     else:
-        table(["step", "source", "score>", "trust", "shown", "what"], [_cells(row) for row in rows])
+        _show_explanation(rows)
+
+
+def _show_explanation(rows: list[Any]) -> None:
+    hidden = [place for place, row in enumerate(rows) if not row["shown"]][LEFT_OUT:]
+    told = [row for place, row in enumerate(rows) if place not in hidden]
+    table(["step", "source", "score>", "trust", "shown", "what"], [_cells(row) for row in told])
+    if hidden:
+        say(f"... and {len(hidden):,} more that were left out (--json names all).")
 
 
 def _cells(row: Any) -> list[str]:

@@ -26,6 +26,9 @@ def mcp(
     org: UUID | None = typer.Option(
         None, help="The organisation whose knowledge it is. Without: what belongs to none."
     ),
+    context: str | None = typer.Option(
+        None, help="The project or channel in which calls are made that name no context of their own."
+    ),
     http: bool = typer.Option(
         False,
         "--http",
@@ -50,12 +53,14 @@ def mcp(
             ) from None
         if not agent.strip() or len(agent) > 200:
             raise Misuse("--agent needs the agent's id, of at most 200 characters.")
+        if context is not None and not 0 < len(context.strip()) <= len(context) <= 200:
+            raise Misuse("--context needs a name of at most 200 characters, or leave it out.")
     settings = settings_or_exit()
     # The SDK's warnings quote what clients send.
     logging.getLogger("mcp").setLevel(logging.ERROR)
     from daemon.mcp.identity import Identity
 
-    who = Identity(agent, user, org)
+    who = Identity(agent, user, org, context)
     with sentences():
         door = _door(settings, port) if http else None
     with sentences(), postgres(settings, existing=True) as (url, _server):
@@ -85,7 +90,8 @@ async def _serve(
     log = get_logger()
     async with open_database(settings, url, application="memoryd mcp") as database:
         await check_identity(database, who, seconds=seconds)
-        server = build_server(Calls(database, who, seconds=seconds, logger=log))
+        calls = Calls(database, who, seconds=seconds, logger=log)
+        server = build_server(calls)
         log.info(
             "mcp_started",
             transport="stdio" if door is None else "http",
@@ -99,4 +105,6 @@ async def _serve(
         else:
             from daemon.mcp.http import serve_http
 
-            await serve_http(server, token=door[0], listening=door[1], logger=log)
+            token, listening = door
+            answers = calls.database_answers
+            await serve_http(server, token=token, listening=listening, answers=answers, logger=log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -60,7 +61,7 @@ def reembed(
 
 def _change(name: str, dimensions: int | None) -> None:
     from daemon.db.models import Model
-    from providers.build import ALLOWED_EMBEDDERS, check_names
+    from providers.build import ALLOWED_EMBEDDERS, LOCAL, check_names
 
     with sentences():
         try:
@@ -73,11 +74,21 @@ def _change(name: str, dimensions: int | None) -> None:
 
         given = settings.model_copy(update={"embedder": name, "embedding_dimensions": dimensions})
         embedder = embedder_of(given)
+        model = Model(embedder.name, embedder.dimensions)
         try:
+            if embedder.remote and (count := await _running(settings, database)):
+                remark(
+                    f"{number(count, 'daemon')} running: each needs the key and the address of {model} in its own settings. "
+                    "Whether they are right, memoryd doctor says with the settings of the daemon."
+                )
             with _progress() as progress:
-                told = work.Told(progress, remark)
-                changed = await work.reembed(database, embedder, told)
-            return changed, Model(embedder.name, embedder.dimensions)
+                return await work.reembed(database, embedder, work.Told(progress, remark)), model
+        except asyncio.CancelledError:
+            remark(
+                f"Ended before it was done. To go on: memoryd reembed {model.embedder} --dimensions {model.dimensions}. "
+                "To give it up: memoryd reembed --undo. To see how far it is: memoryd reembed --status"
+            )
+            raise
         finally:
             await embedder.close()
 
@@ -86,8 +97,22 @@ def _change(name: str, dimensions: int | None) -> None:
     if changed.queued:
         say(f"{number(changed.queued, 'row')} written meanwhile: the daemons embed them now.")
     say(f"Running daemons follow. For the next start: {_variables(model)}")
+    if model.embedder != LOCAL:
+        say(
+            "One without the key or the address logs embedder_missing, and its rows are found by their words only."
+        )
     say(f"The embeddings of {changed.was} are kept, up to date, until: memoryd reembed --confirm")
     say("To go back to them: memoryd reembed --undo")
+
+
+async def _running(settings: Settings, database: Database) -> int:
+    from daemon.db.presence import ALIVE, silence
+
+    count: int = await database.fetchval(
+        f"select count(*) from memoryd.daemons d where {ALIVE}",  # noqa: S608 - a constant of ours
+        silence(settings.heartbeat_seconds),
+    )
+    return count
 
 
 async def _status(_settings: Settings, database: Database) -> tuple[Models, int, int]:
@@ -169,5 +194,6 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
     columns = (TextColumn("embedding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("embedding", total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
+        # Shown when it is known how many there are.
+        bar = progress.add_task("embedding", total=None, visible=False)
+        yield lambda done, total: progress.update(bar, completed=done, total=total, visible=True)

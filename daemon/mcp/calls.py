@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.errors import is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.logs import describe, frames
 from daemon.mcp.arguments import read
@@ -51,10 +51,23 @@ class Calls:
 
         async def work() -> Any:
             arguments = read(tool.arguments, given)
-            context: str | None = getattr(arguments, "context", None)
+            context: str | None = getattr(arguments, "context", None) or self.identity.context
+            if "context" in tool.arguments.model_fields:
+                arguments = arguments.model_copy(update={"context": context})
             return await self._acting(lambda c: tool.run(c, self.identity, arguments), context)
 
         return await self._told(work, tool=tool.name)
+
+    async def database_answers(self) -> bool:
+        """Whether a call could be carried out now."""
+        try:
+            async with asyncio.timeout(GRACE):
+                await self._database.fetchval("select 1")
+        except (TimeoutError, *DATABASE_FAULTS) as error:
+            if not isinstance(error, TimeoutError):
+                await self._database.reconnect_after_failover(error)
+            return False
+        return True
 
     async def resource(self, uri: str) -> Any:
         """What a resource contains; None if there is none of this address. Raises Failed."""

@@ -1,7 +1,8 @@
 """The server over streamable HTTP, on loopback only, for clients that have the token.
 
-Promise: a request without the token reaches neither the SDK nor the database. The SDK refuses hosts and origins that are not
-this machine, so no page of a browser gets in by another name. A call ends when its client is gone, and when the server stops.
+Promise: a request without the token reaches neither the SDK nor the database, but for /health, which says whether it is up,
+and asks the database once a second at most. Hosts and origins that are not this machine are refused, so no page of a browser
+gets in by another name. A call ends when its client is gone, and when the server stops.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import math
 import signal
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
 from mcp.server import Server
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
@@ -25,6 +31,12 @@ from daemon.mcp.hanging_up import EndsWithItsClient, error_answer
 
 LOOPBACK = "127.0.0.1"
 PATH = "/mcp"
+HEALTH = "/health"
+SECURITY = TransportSecuritySettings(
+    allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
+    allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
+)
+HEALTH_SECONDS = 1.0
 LARGEST_BODY = 16 * 1024 * 1024
 """Bytes. Larger than any text that a tool takes, so that a text which is too long is refused in words for the model."""
 
@@ -49,6 +61,34 @@ class TokenRequired:
         refused = error_answer(401, "The token is missing or wrong. Send: Authorization: Bearer TOKEN")
         refused.headers["WWW-Authenticate"] = "Bearer"
         await refused(scope, receive, send)
+
+
+class HealthOpen:
+    """Answers GET /health to everybody on this machine: 200, or 503 while the database does not answer."""
+
+    def __init__(self, app: ASGIApp, answers: Callable[[], Awaitable[bool]]) -> None:
+        self._app = app
+        self._answers = answers
+        self._checks = TransportSecurityMiddleware(SECURITY)
+        self._one = asyncio.Lock()
+        self._asked, self._up = -math.inf, False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != HEALTH or scope["method"] not in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+            return
+        answer = await self._checks.validate_request(Request(scope))
+        if answer is None:
+            up = await self._is_up()
+            answer = JSONResponse({"status": "ok" if up else "no database"}, status_code=200 if up else 503)
+        await answer(scope, receive, send)
+
+    async def _is_up(self) -> bool:
+        async with self._one:
+            if time.monotonic() - self._asked >= HEALTH_SECONDS:
+                self._up = await self._answers()
+                self._asked = time.monotonic()
+            return self._up
 
 
 def _hash(token: str) -> bytes:
@@ -79,18 +119,24 @@ def listen(port: int) -> socket.socket:
 
 
 async def serve_http(
-    server: Server[Any], *, token: str, listening: socket.socket, logger: FilteringBoundLogger
+    server: Server[Any],
+    *,
+    token: str,
+    listening: socket.socket,
+    answers: Callable[[], Awaitable[bool]],
+    logger: FilteringBoundLogger,
 ) -> None:
-    """Serves until SIGTERM or Ctrl-C."""
+    """Serves until SIGTERM or Ctrl-C. `answers`: whether the database does."""
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         host=LOOPBACK,
         stateless_http=True,
         json_response=True,
         max_request_body_size=LARGEST_BODY,
+        transport_security=SECURITY,
     )
     config = uvicorn.Config(
-        TokenRequired(EndsWithItsClient(app), token, logger=logger),
+        HealthOpen(TokenRequired(EndsWithItsClient(app), token, logger=logger), answers),
         log_config=None,
         access_log=False,
         server_header=False,

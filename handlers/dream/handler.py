@@ -1,13 +1,19 @@
-"""A dream was requested by a row of memory_requests: dream at once, and answer with the report."""
+"""A dream was requested by a row of memory_requests: dream, and answer with the report.
+
+Promise: what was committed before the request is remembered before the dream begins, unless that takes more than seconds: then
+the dream does not wait for it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from handlers.dream.dreamer import Dreamer
 from handlers.dream.report import DreamReport
-from handlers.shared.ports import AnyConnection, Commit, Job
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 
 ANSWER_REQUEST = """
 update public.memory_requests
@@ -16,14 +22,25 @@ where id = $1 and status = 'pending'
 """
 
 
-class DreamHandler:
-    """A request of kind dream: dreams at once, and answers with the report."""
+NEXT = "select coalesce(max(id), 0) + 1 as next from memoryd.jobs"
+BEHIND = "select exists (select from memoryd.jobs where topic = any($1) and id < $2) as behind"
+WAIT_SECONDS, LOOK_SECONDS = 5.0, 0.05
 
-    def __init__(self, *, dreamer: Dreamer) -> None:
+
+class DreamHandler:
+    """A request of kind dream: dreams, and answers with the report."""
+
+    def __init__(self, *, reader: Reader, dreamer: Dreamer) -> None:
+        self._reader = reader
         self._dreamer = dreamer
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Dreams once for all of the batch."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        await self._until_done(("capture", "facts"), max(job.id for job in jobs), deadline)
+        # What became memories has newer jobs.
+        [newest] = await self._reader.fetch(NEXT)
+        await self._until_done(("index",), newest["next"], deadline)
         report = await self._dreamer.dream("manual")
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
@@ -31,6 +48,13 @@ class DreamHandler:
                 await connection.execute(ANSWER_REQUEST, job.ref, *_answer(report))
 
         return commit
+
+    async def _until_done(self, topics: Sequence[str], before: int, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            [row] = await self._reader.fetch(BEHIND, topics, before)
+            if not row["behind"]:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def _answer(report: DreamReport | None) -> tuple[str, str | None, str | None]:

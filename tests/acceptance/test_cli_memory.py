@@ -137,6 +137,27 @@ async def test_recall_finds_by_words_and_by_meaning(memoryd: Commands) -> None:
     assert shown[1].endswith("called Bertha")
 
 
+async def test_an_explanation_names_the_best_of_what_was_left_out(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(
+        "insert into agent_memory (agent_id, content)"
+        " select 'alice', format('deploy %s of the staging server ended with %s', n, repeat(md5(n::text), 3))"
+        " from generate_series(1, 200) n"
+    )
+    await connection.execute(
+        "insert into dream_insights (agent_id, insight, source_memories, category, confidence)"
+        " select 'alice', 'deploy of the staging server, lesson ' || md5(n::text), '{}', 'pattern', 0.8"
+        " from generate_series(1, 20) n"
+    )
+    all_of_it = (await memoryd("context", "alice", "deploy the staging server", "--explain", "--json")).json
+    left_out = sum(not one["shown"] for one in all_of_it)
+    assert left_out > 10
+    shown = (await memoryd("context", "alice", "deploy the staging server", "--explain")).out.splitlines()
+    assert len(shown) == 1 + len(all_of_it) - left_out + 10 + 1
+    assert shown[-1] == f"... and {left_out - 10:,} more that were left out (--json names all)."
+
+
 @pytest.mark.usefixtures("remembered")
 async def test_recall_explains_what_each_part_contributed(memoryd: Commands) -> None:
     (best, *_) = (await memoryd("recall", "Bertha the espresso machine", "--explain", "--json")).json

@@ -124,6 +124,20 @@ async def test_bad_lines_are_named_and_the_rest_goes_through(
     assert len(complaints) == len(BAD)
 
 
+async def test_of_thousands_of_bad_lines_a_few_are_named(
+    memoryd: Commands, history: Callable[..., str]
+) -> None:
+    file = history(*[b"nonsense\n"] * 20_000)
+    done = await memoryd("replay", file)
+    assert done.code == 1
+    assert done.err.splitlines()[19:] == [
+        "line 20 is not JSON",
+        "and 19,980 more; --json names all, on stderr",
+        "20,000 lines skipped.",
+    ]
+    assert (await memoryd("replay", file, "--json")).err.count("\n") == 20_000
+
+
 async def test_a_task_that_the_database_refuses_is_skipped_alone(
     memoryd: Commands, connection: asyncpg.Connection, history: Callable[..., str]
 ) -> None:

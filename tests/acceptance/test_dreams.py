@@ -13,6 +13,7 @@ import pytest
 from tests.support.daemons import Daemons
 from tests.support.dreams import dream, failures
 from tests.support.openai_server import Fault, OpenAIServer
+from tests.support.paused import commit_held_up
 from tests.support.rows import ask, column, one_row, remember
 from tests.support.waiting import IDLE, MUCH_WORK, beats, until
 
@@ -95,6 +96,18 @@ async def test_a_fleet_that_was_asked_an_hour_ago_is_not_idle(
     assert daemon.events("dream_started") == []
     await connection.execute("update agent_commands set created_at = created_at - interval '6 hours'")
     assert (await daemon.event("dream_ended"))["status"] == "completed"
+
+
+async def test_a_requested_dream_waits_for_what_was_committed_before(
+    connection: asyncpg.Connection, daemons: Daemons, database_url: str
+) -> None:
+    await daemons.start(facts="off")
+    async with commit_held_up(database_url, connection):
+        await connection.execute("insert into memory_requests (kind) values ('dream')")
+        await until(connection, "select attempt = 1 from memoryd.jobs where topic = 'dream'")
+        assert not await connection.fetchval("select exists (select from dream_sessions)")
+    await until(connection, IDLE)
+    assert await connection.fetchval("select memories_scanned from dream_sessions") == 1
 
 
 async def test_a_fleet_with_much_work_waiting_is_not_idle(

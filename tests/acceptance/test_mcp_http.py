@@ -48,7 +48,7 @@ async def address(url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIt
     token = folder / "token"
     token.touch(0o600)
     token.write_text(TOKEN + "\n")
-    asked = ("mcp", "--agent", "helper", "--user", str(ANN), "--http", "--port", "0")
+    asked = ("mcp", "--agent", "helper", "--user", str(ANN), "--context", "the farm", "--http", "--port", "0")
     process = await Commands(url, folder).start(*asked, mcp_token_file=token)
     assert process.stderr is not None
     line: dict[str, str] = {}
@@ -82,6 +82,32 @@ async def test_only_who_has_the_token_gets_in_and_only_from_this_machine(address
             assert answer.status_code == code, (code, headers, answer.text)
         elsewhere = await http.get(address.replace("/mcp", "/"), headers=right)
         assert elsewhere.status_code == 404
+
+
+async def test_whether_it_is_up_needs_no_token_but_this_machine(address: str) -> None:
+    health = address.replace("/mcp", "/health")
+    async with httpx2.AsyncClient() as http:
+        up = await http.get(health)
+        assert (up.status_code, up.json()) == (200, {"status": "ok"})
+        for code, headers in ((421, {"Host": "evil.example"}), (403, {"Origin": "http://evil.example"})):
+            assert (await http.get(health, headers=headers)).status_code == code
+        for other in (http.post(health, json=PING), http.get(health + "/x"), http.get(address + "/../x")):
+            assert (await other).status_code == 401
+
+
+async def test_calls_that_name_no_context_are_made_in_that_of_the_server(
+    ann: Client, db: asyncpg.Connection
+) -> None:
+    contexts: dict[int, str | None] = {}
+    others: list[dict[str, str]] = [{}, {"context": "the other project"}]
+    for given in others:
+        made = await done(ann, "remember", text=f"the barn owl {given}", **given)
+        contexts[len(given)] = await db.fetchval(
+            "select metadata ->> 'context' from agent_memory where id = $1", uuid.UUID(made["id"])
+        )
+    assert contexts == {0: "the farm", 1: "the other project"}
+    found = await done(ann, "recall", query="barn owl")
+    assert len(found["results"]) == 1
 
 
 async def test_a_user_has_a_users_tools(ann: Client) -> None:

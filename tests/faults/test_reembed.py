@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -91,6 +92,8 @@ async def test_recall_answers_while_the_model_is_changed_and_changed_back(
         assert done.code == 0, done.err
         assert "openai/test (8 dimensions)" in done.out
         assert "--undo" in done.out
+        assert "1 daemon running: each needs the key" in done.err
+        assert "embedder_missing" in done.out
         assert await dimensions(connection) == {8: passages}
         assert await dimensions(connection, "spare_entries") == {256: passages}
         await daemon.event("embedder_followed", now="openai/test", dimensions=8)
@@ -182,6 +185,14 @@ async def test_a_killed_build_goes_on_where_it_was(
     assert "Another memoryd reembed is at work" in second.err
     process.kill()
     await process.wait()
+    models.held.clear()
+    interrupted = await memoryd.start("reembed", *MODEL, **reaching(models))
+    await models.until_held()
+    interrupted.send_signal(signal.SIGINT)
+    _, told = await interrupted.communicate()
+    assert interrupted.returncode == 130
+    assert b"memoryd reembed openai/test --dimensions 8" in told
+    assert b"memoryd reembed --undo" in told
     models.release()
     # The lease of the killed one, which would be waited for, has run out.
     await connection.execute("update memoryd.lanes set leased_until = now() where topic = 'reembed'")

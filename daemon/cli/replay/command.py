@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from daemon.settings import Settings
 
 BATCH = 500
+NAMED = 20
+"""Lines that are left out, of which a person is told why."""
 POLL_SECONDS = 0.1
 
 LOAD = """
@@ -73,17 +75,20 @@ def replay(
     until_done: bool = typer.Option(
         False, "--until-done", help="Wait until a daemon has remembered everything."
     ),
-    json: bool = typer.Option(False, "--json", help="Print JSON."),
+    json: bool = typer.Option(False, "--json", help="Print JSON, and on stderr every line that is left out."),
 ) -> None:
     """Load finished tasks from a file, for the daemon to remember.
 
     A line is a JSON object with agent_id, message and created_at, and optionally output, exit_code (0 is
     success), error, finished_at, user_id, session_id, metadata. Playing a file twice loads its tasks twice.
+    Exit code 1: some lines were left out.
     """
 
     async def play(settings: Settings, database: Database) -> Replayed:
         with _seekable(file) as opened:
-            return await _replay(settings, database, opened, times=times, shift=shift, until_done=until_done)
+            return await _replay(
+                settings, database, opened, times=times, shift=shift, until_done=until_done, names_all=json
+            )
 
     done = with_database(play)
     if json:
@@ -118,7 +123,14 @@ def _copy(source: BinaryIO) -> Iterator[BinaryIO]:
 
 
 async def _replay(
-    settings: Settings, database: Database, file: BinaryIO, *, times: int, shift: bool, until_done: bool
+    settings: Settings,
+    database: Database,
+    file: BinaryIO,
+    *,
+    times: int,
+    shift: bool,
+    until_done: bool,
+    names_all: bool,
 ) -> Replayed:
     from daemon.cli.replay.task_file import TaskFile
 
@@ -128,9 +140,14 @@ async def _replay(
         raise Failure("No daemon is running that could remember them. Start one: memoryd run")
     unstorable: set[int] = set()
 
+    complaints = 0
+
     def complain(line: int, reason: str) -> None:
+        nonlocal complaints
         if line not in unstorable:
-            remark(f"line {line} {reason}")
+            complaints += 1
+            if names_all or complaints <= NAMED:
+                remark(f"line {line} {reason}")
 
     tasks = TaskFile(file, complain)
     began = time.perf_counter()
@@ -144,6 +161,8 @@ async def _replay(
                     unstorable.add(task.line)
                 loaded += len(batch) - len(refused)
                 show(loaded)
+    if not names_all and complaints > NAMED:
+        remark(f"and {complaints - NAMED:,} more; --json names all, on stderr")
     seconds = time.perf_counter() - began
     done = Replayed(loaded, tasks.skipped + len(unstorable), seconds, loaded / seconds)
     if not until_done:
