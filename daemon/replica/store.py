@@ -49,7 +49,8 @@ TO_COMPARE = "select d from memoryd.documents_to_compare($1) d"
 ROWS = """
 select d.id, d.title, d.source, d.document_type, d.content, memoryd.front_matter(d.metadata) as front_matter,
        d.user_id, d.status, d.created_at, d.updated_at as version,
-       greatest(d.created_at, d.last_modified_agent, d.last_modified_human) as updated
+       greatest(d.created_at, d.last_modified_agent, d.last_modified_human) as updated,
+       case when d.drop_path is not null then d.metadata ->> 'folder' end as folder
 from public.documents d
 where d.id = any($1)
 """
@@ -137,6 +138,7 @@ class Document:
     created: datetime
     updated: datetime
     version: datetime
+    folder: str | None
 
     @property
     def row(self) -> Row:
@@ -379,6 +381,7 @@ def _document(row: Any) -> Document:
         created=row["created_at"],
         updated=row["updated"],
         version=row["version"],
+        folder=row["folder"],
     )
 
 

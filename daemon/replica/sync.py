@@ -182,7 +182,7 @@ class Sync:
         base, file, path = state.bases.get(row.id), state.known(row.id), state.paths.get(row.id)
         if path is not None and file is not None and base is not None and base.user != row.user:
             # It was given to another user.
-            to = path_for(row.title, row.source, row.user, taken=state.taken)
+            to = _path(row, state)
             state.taken.add(key(to))
             if await self._writer.move(state, path, to, replaces=file.hash):
                 results.given[row.id] = to
@@ -190,9 +190,7 @@ class Sync:
             return
         if path is None:
             known = base is not None and base.user == row.user and base.path not in state.listing.files
-            path = (
-                base.path if base and known else path_for(row.title, row.source, row.user, taken=state.taken)
-            )
+            path = base.path if base and known else _path(row, state)
             state.taken.add(key(path))
         content = write(row.front, row.text)
         hashed = sha256(content).digest()
@@ -241,6 +239,10 @@ class Sync:
 def _is_left(file: Known, row: Document, base: Base | None) -> bool:
     """Whether a file with the row's text stays as it is: only a person changed lines of the front matter that are memoryd's."""
     return base is not None and base.version == row.version and file.id == row.id
+
+
+def _path(row: Document, state: State) -> str:
+    return path_for(row.title, row.source, row.user, folder=row.folder, taken=state.taken)
 
 
 def _action(state: State, document: UUID, row: Document | None, said: Found | None) -> Action:

@@ -197,6 +197,8 @@ async def test_files_that_no_document_can_hold_stay_and_stop_no_other(
     report = await replicated.settle()
     assert await column(connection, "select title from documents") == ["good"]
     assert (report.not_text, report.refused) == (2, 1)
+    # No event tells of a name that is no text: a pass over the whole folder finds it.
+    assert (await replicated.once(is_whole=True)).not_text == 3
     assert (root / "picture.md").read_bytes() == b"\x89PNG\0\xff"
 
 
