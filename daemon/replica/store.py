@@ -18,26 +18,23 @@ LEASE_SECONDS = 10.0
 
 LEASE = "select memoryd.lease_replica($1, $2)"
 RETURN = "select memoryd.return_replica($1)"
-FILES = """
-select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
+_FILE = """select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
        f.missing_since is not null as waits,
-       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed, f.id
+       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed, f.began_hash"""
+FILES = f"""
+{_FILE}, f.id
 from memoryd.replica_files f cross join memoryd.replica r
 where f.id > $1
 order by f.id
 limit $2
 """
-FILES_OF = """
-select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
-       f.missing_since is not null as waits,
-       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed
+FILES_OF = f"""
+{_FILE}
 from memoryd.replica_files f cross join memoryd.replica r
 where f.document_id = any($1) and f.conflict_id is null
 """
-FILES_AT = """
-select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
-       f.missing_since is not null as waits,
-       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed
+FILES_AT = f"""
+{_FILE}
 from memoryd.replica_files f cross join memoryd.replica r
 where f.path = any($1) or (f.document_id = any($2) and f.conflict_id is null)
 """
@@ -54,10 +51,10 @@ select d.id, d.title, d.source, d.document_type, d.content, memoryd.front_matter
 from public.documents d
 where d.id = any($1)
 """
-NOTE = "select memoryd.note_replica_files($1, $2, $3, $4, $5, $6, $7, $8)"
+NOTE = "select memoryd.note_replica_files($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 MOVE = "select memoryd.move_replica_files($1, $2, $3)"
-TAKE = "select t from memoryd.take_edits($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) t"
-ADD = "select a from memoryd.add_documents($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) a"
+TAKE = "select t from memoryd.take_edits($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) t"
+ADD = "select a from memoryd.add_documents($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) a"
 BURY = "select b from memoryd.bury_documents($1, $2, $3, $4) b"
 GIVE = "select memoryd.give_replica_files($1, $2, $3)"
 ASK = "select memoryd.ask_deletions($1, $2)"
@@ -105,6 +102,7 @@ class Base:
     """It is gone, and a person is asked whether its document is to be deleted."""
     confirmed: bool
     """It is, and the person said yes."""
+    began: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +164,7 @@ class Noted(NamedTuple):
     base: bytes
     file: bytes
     version: datetime | None
+    began: bytes | None = None
 
 
 class Edit(NamedTuple):
@@ -181,6 +180,7 @@ class Edit(NamedTuple):
     time: datetime
     base: bytes
     file: bytes
+    began: bytes
 
 
 class Addition(NamedTuple):
@@ -195,6 +195,7 @@ class Addition(NamedTuple):
     time: datetime
     base: bytes
     file: bytes
+    began: bytes
 
 
 class LeaseLost(Exception):
