@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import socket
 from uuid import UUID
@@ -19,10 +20,10 @@ from daemon.logs import describe
 from handlers.dream.dreamer import Dreamer
 
 BEAT = """
-insert into memoryd.daemons (id, host, pid, version, wake_up, number, backend)
-values ($1, $2, $3, $4, $5, $6, $7)
+insert into memoryd.daemons (id, host, pid, version, wake_up, number, backend, failing)
+values ($1, $2, $3, $4, $5, $6, $7, $8::jsonb)
 on conflict (id) do update
-set seen_at = now(), wake_up = excluded.wake_up, backend = excluded.backend
+set seen_at = now(), wake_up = excluded.wake_up, backend = excluded.backend, failing = excluded.failing
 """
 
 LEAVE = "delete from memoryd.daemons where id = $1"
@@ -47,6 +48,7 @@ class Heartbeat:
         self._daemon_id = daemon_id
         self._number = number
         self._backend: int | None = None
+        self._failing: dict[str, str] = {}
         self._news = asyncio.Event()
         self._version = version
         self._dreamer = dreamer
@@ -81,6 +83,16 @@ class Heartbeat:
         self._backend = backend
         self._news.set()
 
+    def tell(self, part: str, error: str | None) -> None:
+        """Writes at once that a part has failed; None: that it works."""
+        before = dict(self._failing)
+        if error is None:
+            self._failing.pop(part, None)
+        else:
+            self._failing[part] = error
+        if self._failing != before:
+            self._news.set()
+
     async def beat(self) -> None:
         """Writes this daemon's row."""
         await self._database.execute(
@@ -92,6 +104,7 @@ class Heartbeat:
             self.wake_up,
             self._number,
             self._backend,
+            json.dumps(self._failing),
         )
 
     async def leave(self) -> None:

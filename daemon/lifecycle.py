@@ -12,7 +12,7 @@ import json
 import signal
 import time
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from importlib import metadata
 from types import FrameType
 from typing import Any
@@ -30,6 +30,7 @@ from daemon.embedder import FollowingEmbedder
 from daemon.executor.executor import Executor
 from daemon.heartbeat import Heartbeat
 from daemon.logs import describe, frames
+from daemon.outer_part import Part, keep_running
 from daemon.queue import queue
 from daemon.queue.listener import Listener
 from daemon.queue.take_over import TakeOver
@@ -202,15 +203,11 @@ class Daemon:
         ]
         if self._executor is not None:
             tasks.append(self._executor.run())
-        self._replica = parts.build_replica(settings, database, daemon_id=self._id, logger=self._log)
-        if self._replica is not None:
-            tasks.append(self._replica.run())
         if self._supervisor is not None:
             tasks.append(self._supervisor.run())
-        if (
-            drop := parts.build_drop_folder(settings, database, daemon_id=self._id, logger=self._log)
-        ) is not None:
-            tasks.append(drop.run())
+        for name, build in self._outer_parts(database).items():
+            if (part := build()) is not None:
+                tasks.append(keep_running(name, part, build, tell=heartbeat.tell, logger=self._log))
         if listen:
             tasks.append(
                 Listener(
@@ -222,6 +219,20 @@ class Daemon:
                 ).run()
             )
         return tasks
+
+    def _outer_parts(self, database: Database) -> dict[str, Callable[[], Part | None]]:
+        """How those are built that may fail and are started again."""
+
+        def replica() -> Replica | None:
+            self._replica = parts.build_replica(
+                self._settings, database, daemon_id=self._id, logger=self._log
+            )
+            return self._replica
+
+        def drop() -> Part | None:
+            return parts.build_drop_folder(self._settings, database, daemon_id=self._id, logger=self._log)
+
+        return {"replica": replica, "drop folder": drop}
 
     def _wake_topic(self, topic: str | None) -> None:
         self.wake(None if topic is None else (topic,))

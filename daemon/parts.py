@@ -222,6 +222,7 @@ def build_drop_folder(
         parser=ChildParser(),
         settle_seconds=settings.drop_settle_seconds,
         scan_seconds=settings.drop_scan_seconds,
+        keep_days=settings.drop_keep_days,
         logger=logger,
     )
 

@@ -11,6 +11,9 @@ person's text, and the other one is kept as a conflict. A change wins over a del
 from __future__ import annotations
 
 from enum import Enum
+from hashlib import sha256
+
+from memory.replica_text import Text, plain
 
 MIN_ASKED = 10
 SHARE_ASKED = 0.2
@@ -63,6 +66,31 @@ def decide(row: Row, *, base: bytes | None, theirs: bytes | None, ours: bytes | 
     if theirs == base:
         return Action.WRITE
     return Action.TAKE if ours in (None, base) else Action.TAKE_BOTH
+
+
+NAMES_NONE, OVERTAKEN = b"", b"0"
+"""What a file began from, where it does not say: the person has made it; and an agent has changed that document since."""
+
+
+def is_old(began: bytes, *, base: bytes | None, before: bytes | None, row: Text | None) -> bool:
+    """Whether a person saved an old copy of a file: whoever wrote it has not seen `base`, but an earlier text.
+
+    `began`: what the file says that it began from. `before`: what the file that was taken last said, if no agent has changed
+    the document since: then a program saves again what it has open. `row`: the document, which has the text of `base`.
+    """
+    if base is None or began in (base, before):
+        return False
+    if began == NAMES_NONE:
+        return before == OVERTAKEN
+    # Earlier versions of memoryd told the hash of the text alone.
+    return row is None or began != sha256(plain(row.body).encode()).digest()
+
+
+def began_from(base: bytes | None, before: bytes | None, *, now: bytes) -> bytes | None:
+    """What is noted as `before` when memoryd has written a file with the text `now`."""
+    if base == now:
+        return before
+    return OVERTAKEN if before in (NAMES_NONE, OVERTAKEN) else None
 
 
 def _without_file(row: Row, *, base: bytes | None, ours: bytes | None) -> Action:

@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from uuid import UUID
 
 from memory.replica_names import SUFFIX, USERS, key, safe
-from memory.replica_sections import Section, mark, shown
+from memory.replica_sections import Section, mark, short, shown
 from memory.replica_text import one_line, plain
 
 AGENTS, KNOWLEDGE = "agents", "knowledge"
@@ -171,15 +171,15 @@ _HOW = {
 
 def section_of(entry: Entry, of: Key) -> Section:
     """An entry as a section."""
-    words = entry.words
+    words, began = entry.words, short(entry.words.digest())
     if of.source is Source.KNOWLEDGE:
         notes = (("category", words.label), ("by", entry.agent), ("status", entry.status))
         own = tuple((name, value) for name, text in notes if (value := shown(text)) is not None)
-        return Section(one_line(words.title), plain(words.body), entry.id, notes=own)
+        return Section(one_line(words.title), plain(words.body), entry.id, notes=own, began=began)
     heading = words.label
     if of.user is not None and entry.agent is not None and entry.agent != SHARED:
         heading += f" of {one_line(entry.agent)[:200]}"
-    return Section(f"{heading}, {entry.created:%Y-%m-%d}", plain(words.body), entry.id)
+    return Section(f"{heading}, {entry.created:%Y-%m-%d}", plain(words.body), entry.id, began=began)
 
 
 def conflict_section(conflict: UUID, words: Words, made: datetime, of: Key) -> Section:
@@ -190,7 +190,11 @@ def conflict_section(conflict: UUID, words: Words, made: datetime, of: Key) -> S
         f"to keep yours. To take this one instead: memoryd conflicts --keep theirs {conflict}"
     )
     return Section(
-        f"{heading} (conflict, {made:%Y-%m-%d %H.%M})", plain(words.body), conflict=conflict, advice=advice
+        f"{heading} (conflict, {made:%Y-%m-%d %H.%M})",
+        plain(words.body),
+        conflict=conflict,
+        began=short(words.digest()),
+        advice=advice,
     )
 
 

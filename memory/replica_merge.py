@@ -1,10 +1,11 @@
 """What has to be done so that a collection's file and its entries become the same, decided entry by entry.
 
 Three hashes of each entry decide, as for documents (memory/replica.py): what section and row had last, both; what the section
-has; and what the row has.
+has; and what the row has. A fourth one is in the section, of the text that it began from: a person may save an old copy of the
+file.
 
 Promise: no text is lost. What one side changed goes to the other. Of what both changed the person's text stands, and the other
-one is kept as a conflict. A section that has no text yet stays as it is.
+one is kept as a conflict. A section that has no text yet stays as it is. What nobody touched in an old copy changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from uuid import UUID
 
 from memory.replica import Action, Row, decide
 from memory.replica_collections import Entry, Key, Said, Source, Words, label_for, said_by
-from memory.replica_sections import Section
+from memory.replica_sections import Section, short
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class Noted:
     erased: bool
     entry: Entry | None
     """The row; None: it is gone, or not current any more."""
+    began: str | None = None
+    """What the section that was taken last began from, if memoryd wrote no other text since."""
+    since: int = 0
+    """The version of the file in which memoryd first wrote this text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,29 @@ class Other:
     base: bytes | None
     """What its section had last; None: it was not written yet."""
     ended: bool
+    since: int = 0
+    """The version of the file in which its section was first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How old the copy of a file is that a person saved."""
+
+    version: int | None = None
+    """Of the file that it began from; None: it does not say."""
+    now: int = 0
+    """Of the file that memoryd wrote last."""
+    buried: frozenset[UUID] = frozenset()
+    """Entries that a person deleted, among those that it names."""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether memoryd has written the file since."""
+        return self.version is not None and self.version < self.now
+
+    def has_seen(self, one: Noted | Other) -> bool:
+        """Whether this text was in it: else nobody has deleted it. A change wins over a deletion."""
+        return self.version is None or one.since <= self.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +94,7 @@ class Edit:
     words: Words
     lost: bool
     """The row's text was changed too, and becomes a conflict."""
+    began: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +140,10 @@ def merge(
     conflicts: Mapping[UUID, Other],
     *,
     elsewhere: Mapping[UUID, Elsewhere],
+    age: Age | None = None,
 ) -> Plan:
     """`elsewhere`: those entries of other files that sections name here."""
-    return _Merge(of, noted, conflicts, elsewhere).run(sections)
+    return _Merge(of, noted, conflicts, elsewhere, age or Age()).run(sections)
 
 
 class _Merge:
@@ -123,11 +153,13 @@ class _Merge:
         noted: Mapping[UUID, Noted],
         conflicts: Mapping[UUID, Other],
         elsewhere: Mapping[UUID, Elsewhere],
+        age: Age,
     ) -> None:
         self._of = of
         self._noted = noted
         self._conflicts = conflicts
         self._elsewhere = elsewhere
+        self._age = age
         self._plan = Plan()
         self._seen: set[UUID] = set()
         self._finished: set[UUID | None] = set()
@@ -148,7 +180,7 @@ class _Merge:
                 self._unfinished(section)
             elif (entry := self._entry(section, said)) is not None:
                 self._compare(place, section, said, entry)
-            elif not self._was_moved_away(section, said):
+            elif not self._was_moved_away(section, said) and not self._is_gone(section, said):
                 copied = section.id in self._seen or section.id in self._noted
                 self._make(place, section, said, wanted=None if copied else section.id)
         self._without_section(missing)
@@ -184,6 +216,14 @@ class _Merge:
         one = None if section.id is None else self._elsewhere.get(section.id)
         return one is not None and one.left is not None and said.words(one.label).digest() == one.left
 
+    def _is_gone(self, section: Section, said: Said) -> bool:
+        """Whether a person saved it in an old copy and did not touch it: its entry is gone, or in another file."""
+        if not self._age.is_old or section.id is None or section.id in self._age.buried:
+            return False
+        one = self._elsewhere.get(section.id)
+        label = one.label if one is not None else label_for(self._of)
+        return section.id not in self._noted and _is_untouched(section, said.words(label))
+
     def _compare(self, place: int, section: Section, said: Said, entry: UUID) -> None:
         self._seen.add(entry)
         one = self._noted[entry]
@@ -191,19 +231,21 @@ class _Merge:
             self._without_row(place, section, said, entry, one)
             return
         words, row = said.words(one.label), one.entry
-        match decide(Row.THERE, base=one.base, theirs=words.digest(), ours=row.words.digest()):
-            case Action.TAKE:
-                self._plan.edits.append(Edit(entry, row.version, words, lost=False))
-            case Action.TAKE_BOTH:
-                self._plan.edits.append(Edit(entry, row.version, words, lost=True))
-            case _:
-                pass
+        theirs, began = words.digest(), section.began or None
+        if one.base is not None and _is_untouched(section, words):
+            theirs = one.base
+        action = decide(Row.THERE, base=one.base, theirs=theirs, ours=row.words.digest())
+        if action in (Action.TAKE, Action.TAKE_BOTH):
+            is_old = began is not None and one.base is not None and began not in (short(one.base), one.began)
+            lost = action is Action.TAKE_BOTH or is_old
+            self._plan.edits.append(Edit(entry, row.version, words, lost=lost, began=began))
         self._plan.layout.append(entry)
 
     def _without_row(self, place: int, section: Section, said: Said, entry: UUID, one: Noted) -> None:
         """What is erased goes, whatever the section says by now; else what a person wrote stays."""
         self._plan.gone.append(entry)
-        if not one.erased and said.words(one.label).digest() != one.base:
+        words = said.words(one.label)
+        if not (one.erased or words.digest() == one.base or _is_untouched(section, words)):
             self._make(place, section, said)
 
     def _make(self, place: int, section: Section, said: Said, *, wanted: UUID | None = None) -> None:
@@ -233,14 +275,15 @@ class _Merge:
         assert section.conflict is not None
         one = self._conflicts.get(section.conflict)
         if one is None or one.id in self._other_texts:
-            if said.body.strip():
+            is_gone = self._age.is_old and _is_untouched(section, said.words(label_for(self._of)))
+            if said.body.strip() and not is_gone:
                 self._make(place, section, said)
             return
         words = said.words(one.words.label)
         self._other_texts[one.id] = words
         if one.ended or self._noted[one.entry].entry is None:
             self._without_conflict(place, section, words, one)
-        elif words.digest() != one.words.digest() and said.body.strip():
+        elif words.digest() != one.words.digest() and said.body.strip() and not _is_untouched(section, words):
             self._plan.changed_conflicts.append((one.id, words))
 
     def _without_conflict(self, place: int, section: Section, words: Words, one: Other) -> None:
@@ -257,11 +300,11 @@ class _Merge:
             one = self._noted[entry]
             if one.entry is None:
                 self._plan.gone.append(entry)
-            elif one.base is not None and one.base == one.entry.words.digest():
+            elif one.base == one.entry.words.digest() and self._age.has_seen(one):
                 self._remove(entry, one.entry)
         for other in self._conflicts.values():
             deleted = other.id not in self._other_texts and other.base is not None and not other.ended
-            if deleted and other.entry not in self._plan.removed:
+            if deleted and self._age.has_seen(other) and other.entry not in self._plan.removed:
                 self._plan.ended_conflicts.append(other.id)
 
     def _remove(self, entry: UUID, row: Entry) -> None:
@@ -279,3 +322,8 @@ class _Merge:
                 self._plan.layout.append(entry)
                 return
         self._plan.removed[entry] = row.version
+
+
+def _is_untouched(section: Section, words: Words) -> bool:
+    """Whether a section has the text that it began from."""
+    return section.began == short(words.digest())

@@ -19,6 +19,8 @@ UNTITLED = "untitled"
 MAX_BYTES = 255
 ROOM = 60
 """Bytes that stay free in a name: for a number, and for what a conflict adds."""
+MAX_FOLDERS = 8
+"""In folders: of a document that was in a drop folder."""
 IDENTITY = ".memoryd-replica.json"
 README, INDEX = "README.md", "Index.md"
 
@@ -46,10 +48,15 @@ def key(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
-def path_for(title: str, source: str | None, user: UUID | None, *, taken: Container[str]) -> str:
-    """Where a document's file is put. `taken`: the keys of paths that are in use."""
-    folder = PurePosixPath(USERS, str(user)) if user is not None else PurePosixPath()
-    return free(folder / ROOT / safe(source or "", otherwise=ROOT), safe(title), taken=taken)
+def path_for(
+    title: str, source: str | None, user: UUID | None, *, taken: Container[str], folder: str | None = None
+) -> str:
+    """Where a document's file is put. `taken`: the keys of paths that are in use. `folder`: where it was in the drop folder."""
+    own = PurePosixPath(USERS, str(user)) if user is not None else PurePosixPath()
+    # Of a file that was named, the whole path is known: what is above it says nothing to those who read the replica.
+    inside = [] if folder is None or folder.startswith("/") else folder.split("/")[:MAX_FOLDERS]
+    parts = [safe(part) for part in inside]
+    return free(own.joinpath(ROOT, safe(source or "", otherwise=ROOT), *parts), safe(title), taken=taken)
 
 
 def conflict_path(path: str, when: str, *, taken: Container[str]) -> str:

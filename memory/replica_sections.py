@@ -22,9 +22,12 @@ _BEGINS = re.compile(r"##(?:[ \t](.*))?")
 """A line that begins a section. Deeper headings do not, and neither does the one title of the file."""
 _SAID = re.compile(r"<!--[ \t]*((?:id|conflict|category):.*)-->[ \t]*")
 _LOOKS_SO = re.compile(r"\\*(?:##(?:[ \t]|$)|<!--[ \t]*(?:id|conflict|category):)")
-_MARK = re.compile(r"<!--[ \t]*memoryd collection[ \t]+([0-9a-fA-F-]{36})[ \t]*-->")
+_MARK = re.compile(
+    r"(<!--[ \t]*memoryd collection[ \t]+([0-9a-fA-F-]{36}))(?:, version (\d{1,9}))?([ \t]*-->)"
+)
 _MARK_BYTES = 20_000
 """The mark is in the beginning of a file."""
+_SHORT = re.compile("[0-9a-f]{16}")
 _VALUE = re.compile(r"[^\W_][\w .()/&+-]{0,199}")
 
 
@@ -40,6 +43,8 @@ class Section:
     """The conflict that it names: then it has the text that lost."""
     notes: tuple[tuple[str, str], ...] = ()
     """What else memoryd says of it, in the line below the heading."""
+    began: str = ""
+    """Short for the text that it began from: when it was written, its own."""
     advice: str = field(default="", compare=False)
     """Of a conflict: what to do."""
 
@@ -54,6 +59,8 @@ class Sections:
 
     preamble: str
     sections: list[Section]
+    version: int | None = None
+    """How often memoryd had written the file that this one began from."""
 
 
 def mark(collection: UUID) -> str:
@@ -67,16 +74,20 @@ def marked(data: bytes) -> UUID | None:
         if _BEGINS.fullmatch(line):
             return None
         if match := _MARK.fullmatch(line.strip()):
-            return _uuid(match[1])
+            return _uuid(match[2])
     return None
 
 
-def write_sections(preamble: str, sections: Sequence[Section], *, collection: UUID) -> bytes:
+def write_sections(
+    preamble: str, sections: Sequence[Section], *, collection: UUID, version: int = 0
+) -> bytes:
     """The file."""
     above = plain(preamble)
     if marked(above.encode()) is None:
         parts = [above, mark(collection)]
         above = "\n\n".join(parts if len(above.encode()) < _MARK_BYTES // 2 else reversed(parts)).strip("\n")
+    if version:
+        above = _with_version(above, version)[0]
     return "\n".join([above, "", *(_written(one) for one in sections)]).encode()
 
 
@@ -90,7 +101,25 @@ def read_sections(data: bytes) -> Sections | None:
     starts = [at for at, line in enumerate(lines) if _BEGINS.fullmatch(line)]
     ends = [*starts[1:], len(lines)] if starts else []
     above = plain("\n".join(lines[: starts[0] if starts else len(lines)]))
-    return Sections(above, [_read(lines[start:end]) for start, end in zip(starts, ends, strict=True)])
+    above, version = _with_version(above, None)
+    return Sections(
+        above, [_read(lines[start:end]) for start, end in zip(starts, ends, strict=True)], version
+    )
+
+
+def _with_version(above: str, version: int | None) -> tuple[str, int | None]:
+    """The text above the sections with this version in its mark, and the version that was there."""
+    lines = above.split("\n")
+    for at, line in enumerate(lines):
+        if match := _MARK.fullmatch(line.strip()):
+            lines[at] = match[1] + ("" if version is None else f", version {version}") + match[4]
+            return "\n".join(lines), None if match[3] is None else int(match[3])
+    return above, None
+
+
+def short(digest: bytes) -> str:
+    """Of a text's digest what a section says."""
+    return digest.hex()[:16]
 
 
 def shown(value: str | None) -> str | None:
@@ -116,7 +145,11 @@ def _written(section: Section) -> str:
 
 def _said(section: Section) -> list[tuple[str, str]]:
     ids = [("conflict", section.conflict), ("id", section.id)]
-    return [*((name, str(value)) for name, value in ids if value is not None), *section.notes]
+    return [
+        *((name, str(value)) for name, value in ids if value is not None),
+        *section.notes,
+        *([("hash", section.began)] if section.began else []),
+    ]
 
 
 def _read(lines: list[str]) -> Section:
@@ -140,6 +173,8 @@ def _with(section: Section, said: str) -> Section:
         name, colon, value = part.strip().partition(":")
         if name in ids and colon:
             ids[name] = ids[name] or _uuid(value.strip())
+        elif name.strip() == "hash":
+            section = replace(section, began=value.strip() if _SHORT.fullmatch(value.strip()) else "")
         elif colon and (note := shown(value)) is not None:
             notes.append((name.strip(), note))
     if ids["conflict"] is not None:

@@ -66,6 +66,8 @@ class Found:
     title: str | None
     body: str
     front_matter: str
+    began: bytes = b""
+    """The digest of the text that it names as the one that it began from; empty: it names none."""
 
     def text(self, title: str) -> Text:
         """Its text; this is its title where it names none."""
@@ -83,7 +85,7 @@ def write(front: Front, text: Text) -> bytes:
         "document_type": _scalar(one_line(front.document_type or "")),
         "created": front.created.isoformat(timespec="seconds"),
         "updated": front.updated.isoformat(timespec="seconds"),
-        "hash": sha256(body.encode()).hexdigest(),
+        "hash": text.digest().hex(),
     }
     lines = [f"{_NOTE}{front.note}"] if front.note else []
     lines += [f"{key}: {value}" for key, value in said.items() if value]
@@ -109,6 +111,7 @@ def read(data: bytes) -> Found | None:
         title=one_line(title)[:MAX_TITLE] or None,
         body=plain("\n".join(lines[end:])),
         front_matter="\n".join(extra).strip("\n"),
+        began=_hash(_value(ours.get("hash", ""))),
     )
 
 
@@ -192,6 +195,10 @@ def _is_text(said: object) -> bool:
 def _scalar(text: str) -> str:
     plain_one = _PLAIN.fullmatch(text) and text.casefold() not in _NOT_PLAIN and text == text.strip()
     return text if not text or plain_one else json.dumps(text, ensure_ascii=False)
+
+
+def _hash(text: str) -> bytes:
+    return bytes.fromhex(text) if re.fullmatch("[0-9a-f]{64}", text) else b""
 
 
 def _uuid(text: str) -> UUID | None:

@@ -60,6 +60,9 @@ def _show(found: Status) -> None:
             ],
             title="Daemons",
         )
+        for daemon in found.daemons:
+            for part, error in sorted(daemon.failing.items()):
+                say(f"The {part} of {daemon.pid} has failed ({error}), and is started again after a pause.")
     if not any(one.alive for one in found.daemons):
         say("No daemon is running. Start one: memoryd run")
     say()

@@ -228,6 +228,20 @@ def check_daemons(status: Status) -> Check:
     return Check("daemons", "problem", f"No daemon is running.{gone}", "Start one: memoryd run")
 
 
+def check_parts(status: Status) -> Check:
+    """Whether a part of a daemon that is alive fails again and again."""
+    failing = [
+        f"{part} of daemon {one.pid} on {one.host} ({error})"
+        for one in status.daemons
+        if one.alive
+        for part, error in sorted(one.failing.items())
+    ]
+    if not failing:
+        return Check("parts", "ok", "All parts of the daemons work.")
+    found = f"Failed, and started again after a pause: {', '.join(failing)}."
+    return Check("parts", "problem", found, "Report part_failed of the daemon's log, with error and at.")
+
+
 def check_queue(status: Status) -> Check:
     """Dead letters, and jobs that wait for a worker."""
     if dead := sum(one.jobs for one in status.dead):

@@ -160,6 +160,7 @@ async def examine(
         if memory is not None and status is not None:
             yield checks.check_embeddings(memory)
             yield checks.check_daemons(status)
+            yield checks.check_parts(status)
             yield checks.check_queue(status)
             yield await check_replica(connection, settings)
             yield await check_trail(connection, settings)

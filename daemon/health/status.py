@@ -33,7 +33,8 @@ select json_build_object(
         select coalesce(json_agg(json_build_object(
             'id', d.id, 'host', d.host, 'pid', d.pid, 'version', d.version, 'wake_up', d.wake_up,
             'up_seconds', extract(epoch from now() - d.started_at),
-            'silent_seconds', extract(epoch from now() - d.seen_at), 'alive', {ALIVE}) order by d.started_at, d.id), '[]')
+            'silent_seconds', extract(epoch from now() - d.seen_at),
+            'failing', d.failing, 'alive', {ALIVE}) order by d.started_at, d.id), '[]')
         from memoryd.daemons d),
     'queue', (
         select coalesce(json_agg(q order by q.topic), '[]')
@@ -95,6 +96,8 @@ class DaemonRow:
     wake_up: str
     up_seconds: float
     silent_seconds: float
+    failing: Mapping[str, str]
+    """Parts that have failed and are started again, each with its error."""
     alive: bool
 
 

@@ -58,7 +58,8 @@ class DriveDrop:
         self._database = database
         self._parser = parser
         self._daemon = daemon_id
-        self._ingest = Ingest(database=database, parser=parser, owned=Ownership(source="drop"), source=files)
+        owned = Ownership(source="drop", root=f"gdrive:{files.id}")
+        self._ingest = Ingest(database=database, parser=parser, owned=owned, source=files)
         self._settle = settle_seconds
         self._poll = poll_seconds
         self._log = logger

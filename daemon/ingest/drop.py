@@ -18,19 +18,21 @@ import stat
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from structlog.typing import FilteringBoundLogger
-from watchfiles import awatch
 
 from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.pool import Database
 from daemon.ingest.files import walk
 from daemon.ingest.ingest import Ingest, Outcome, ParserUnavailable
 from daemon.ingest.store import Ownership
+from daemon.logs import describe
 from daemon.open_files import is_open_for_writing
+from daemon.replica.folder import written
+from daemon.watching import NotWatched, changes
 from providers.ports import Parser
 
 TAKEN, REJECTED = "taken", "rejected"
@@ -39,6 +41,7 @@ LOCK = ".memoryd.lock"
 LOOK_AGAIN_SECONDS = 0.5
 """While there are files that are open, or were written a moment ago. Sooner, if one will be ready sooner."""
 SHORTEST_SECONDS = 0.05
+TIDY_SECONDS = 3600.0
 PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
 """Before it is tried again: another daemon works on the folder, or folder or database are gone."""
@@ -59,14 +62,21 @@ class DropFolder:
         parser: Parser,
         settle_seconds: float,
         scan_seconds: float,
+        keep_days: float | None = None,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`settle_seconds`: for so long a file must not have changed. `scan_seconds`: between two scans without an event."""
+        """`settle_seconds`: for so long a file must not have changed. `scan_seconds`: between two scans without an event.
+
+        `keep_days`: for so long what was taken or rejected is kept; None: for ever.
+        """
         self._folder = Path(os.path.realpath(folder))
         self._parser = parser
-        self._ingest = Ingest(database=database, parser=parser, owned=Ownership(source="drop"))
+        owned = Ownership(source="drop", root=written(os.fspath(self._folder)))
+        self._ingest = Ingest(database=database, parser=parser, owned=owned)
         self._settle = settle_seconds
         self._scan_every = scan_seconds
+        self._keep = None if keep_days is None else keep_days * 86_400
+        self._tidied = 0.0
         self._log = logger
         self._seen: dict[Path, tuple[Look, float]] = {}
         self._told: str | None = None
@@ -97,32 +107,26 @@ class DropFolder:
             await self._parser.close()
 
     async def _work(self) -> None:
-        events = awatch(
-            self._folder,
-            rust_timeout=round(self._scan_every * 1000),
-            yield_on_timeout=True,
-            debounce=200,
-            step=50,
-        )
         self._log.info("drop_folder_watched", settle_seconds=self._settle, scan_seconds=self._scan_every)
-        again = await self._scan()
-        async with _closing(events):
-            while True:
-                if again is None:
-                    await self._event(events)
-                else:
-                    await asyncio.sleep(again)
+        timeout = {"rust_timeout": round(self._scan_every * 1000), "yield_on_timeout": True}
+        again, pause = await self._scan(), SHORTEST_SECONDS
+        while True:
+            try:
+                async with aclosing(changes(self._folder, **timeout, debounce=200, step=50)) as events:
+                    while True:
+                        if again is None:
+                            await anext(events)
+                            pause = SHORTEST_SECONDS
+                        else:
+                            await asyncio.sleep(again)
+                        again = await self._scan()
+            except NotWatched as error:
+                # Such as: a name is no UTF-8, or the system watches as many folders as it may. Scans go on.
+                if pause < LOOK_AGAIN_SECONDS <= 2 * pause:
+                    self._log.warning("drop_folder_not_watched", error=describe(error.__cause__ or error))
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, self._scan_every)
                 again = await self._scan()
-
-    async def _event(self, events: AsyncIterator[object]) -> None:
-        """Returns when something happens in the folder, or it is time for a scan."""
-        try:
-            await anext(events)
-        except (OSError, RuntimeError, StopAsyncIteration) as error:
-            # Such as: the system watches as many folders as it may. Scans go on.
-            if self._is_new("not watched"):
-                self._log.warning("drop_folder_not_watched", error=type(error).__name__)
-            await asyncio.sleep(self._scan_every)
 
     async def _scan(self) -> float | None:
         """Takes what is ready. When to look again for more that is not ready yet; None: there is no more."""
@@ -134,6 +138,8 @@ class DropFolder:
                 counts[outcome.result] += 1
                 await _on_disk(self._move, outcome)
             self._log.info("files_taken", counts=dict(counts), ms=round((time.perf_counter() - began) * 1000))
+        if deleted := await _on_disk(self._tidy):
+            self._log.info("dropped_files_deleted", files=deleted)
         self._told, self._pause = None, PAUSE_SECONDS
         return again
 
@@ -174,7 +180,9 @@ class DropFolder:
         rejected = outcome.result == "rejected"
         to = _free_name(self._folder / (REJECTED if rejected else TAKEN) / outcome.path.name)
         if rejected:
-            to.with_name(to.name[:200] + NOTE).write_text(f"{outcome.reason}\n", "utf-8")
+            # The name of a file may have 255 bytes.
+            name = os.fsencode(to.name)[:240].decode("utf-8", "ignore") + NOTE
+            to.with_name(name).write_text(f"{outcome.reason}\n", "utf-8")
         with suppress(FileNotFoundError):
             outcome.path.rename(to)
         self._seen.pop(outcome.path, None)
@@ -183,6 +191,19 @@ class DropFolder:
                 break
             with suppress(OSError):
                 folder.rmdir()
+
+    def _tidy(self) -> int:
+        """Deletes what was taken or rejected long ago; how many files. Moving a file there is its last change."""
+        now = time.time()
+        if self._keep is None or now - self._tidied < min(TIDY_SECONDS, self._keep / 2):
+            return 0
+        self._tidied, deleted = now, 0
+        for path in walk([self._folder / TAKEN, self._folder / REJECTED]):
+            with suppress(OSError):
+                if now - path.lstat().st_ctime > self._keep:
+                    path.unlink()
+                    deleted += 1
+        return deleted
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -217,14 +238,6 @@ async def _on_disk(work: Callable[P, Result], *args: P.args, **options: P.kwargs
         return await asyncio.to_thread(work, *args, **options)
     except OSError as error:
         raise FolderLost(error) from error
-
-
-@asynccontextmanager
-async def _closing(events: AsyncIterator[object]) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        await events.aclose()  # type: ignore[attr-defined] # awatch is an asynchronous generator
 
 
 def _is_being_written(path: Path) -> bool:

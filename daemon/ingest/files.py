@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Protocol
 
+from daemon.replica.folder import written
 from providers.ports import Unreadable
 
 MAX_BYTES = 200_000_000
@@ -34,8 +36,8 @@ class File:
 
     @property
     def name(self) -> str:
-        """The whole path, as the database can store it."""
-        return os.fsencode(self.path).decode("utf-8", "replace").replace("\0", "\ufffd")
+        """The whole path, as the database can store it. Two paths have two names, so bytes that are no text are written out."""
+        return written(os.fspath(self.path))
 
 
 class Source(Protocol):
@@ -101,14 +103,19 @@ def look_at(path: Path) -> File:
     """Hashes a file without keeping it. Raises Unreadable."""
     with _opened(path) as (file, status):
         digest = hashlib.file_digest(file, "sha256").digest()
-        return File(path, datetime.fromtimestamp(status.st_mtime, UTC), digest)
+        return File(path, _modified(status), digest)
 
 
 def read(path: Path) -> tuple[bytes, File]:
     """The bytes of a file, and what it was at that moment. Raises Unreadable."""
     with _opened(path) as (file, status):
         content = file.read(MAX_BYTES + 1)
-    return content, File(path, datetime.fromtimestamp(status.st_mtime, UTC), hashlib.sha256(content).digest())
+    return content, File(path, _modified(status), hashlib.sha256(content).digest())
+
+
+def _modified(status: os.stat_result) -> datetime:
+    # A time before 1970 or after now is wrong, and some that a file may have are none in Python.
+    return datetime.fromtimestamp(max(0.0, min(status.st_mtime, time.time())), UTC)
 
 
 @contextmanager

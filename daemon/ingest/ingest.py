@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal
-from uuid import UUID
 
 from daemon.db.pool import Database
 from daemon.ingest import store
@@ -27,6 +26,8 @@ READ_AT_ONCE = 4
 """Files in memory at the same time."""
 CHARACTERS = 4_000_000
 """Of texts that are written at once."""
+
+SAME_NAME = "Another file has the same name once bytes that are no text are written out. Rename it."
 
 Result = Literal["added", "changed", "unchanged", "duplicate", "moved", "rejected"]
 
@@ -75,6 +76,8 @@ class Ingest:
         for looked in [await self._look_at(path) for path in paths]:
             if isinstance(looked, Outcome):
                 yield looked
+            elif looked.name in {file.name for file in files}:
+                yield Outcome(looked.path, "rejected", SAME_NAME)
             else:
                 files.append(looked)
         known = await store.known_hashes(self._database, [f.name for f in files], self._owned.user)
@@ -106,7 +109,7 @@ class Ingest:
                 moved[other] = file
             else:
                 outcomes.append(Outcome(file.path, "duplicate", f"It has the same bytes as {other}."))
-        refused = await self._note_moves({old: file.name for old, file in moved.items()}, user)
+        refused = await self._note_moves({old: file.name for old, file in moved.items()})
         for old, file in moved.items():
             outcomes.append(
                 Outcome(file.path, "rejected", refused[old])
@@ -115,14 +118,14 @@ class Ingest:
             )
         return wanted, outcomes
 
-    async def _note_moves(self, moves: Mapping[str, str], user: UUID | None) -> dict[str, str]:
+    async def _note_moves(self, moves: Mapping[str, str]) -> dict[str, str]:
         """Notes where files are now. Returns why, by the old path, where the database refuses the new one."""
         try:
-            await store.note_moves(self._database, moves, user)
+            await store.note_moves(self._database, moves, self._owned)
         except Refused as error:
             if len(moves) == 1:
                 return dict.fromkeys(moves, str(error))
-            each = [await self._note_moves({old: new}, user) for old, new in moves.items()]
+            each = [await self._note_moves({old: new}) for old, new in moves.items()]
             return {old: why for one in each for old, why in one.items()}
         return {}
 

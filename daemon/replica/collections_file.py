@@ -16,7 +16,7 @@ from daemon.replica.known import Known
 from daemon.replica.state import State, Writer
 from memory.replica import ask_first
 from memory.replica_collections import conflict_section, path_of, preamble, section_of
-from memory.replica_merge import Noted, Other, Plan, merge
+from memory.replica_merge import Age, Noted, Other, Plan, merge
 from memory.replica_names import key
 from memory.replica_sections import Section, Sections, write_sections
 from memory.replica_text import plain
@@ -58,7 +58,9 @@ class CollectionFiles:
         others = {section.id for section in said.sections if section.id is not None} - noted.keys()
         elsewhere = await self._store.elsewhere(one.key.source, one.id, others)
         conflicts = await self._store.conflicts(one.key.source, noted)
-        plan = merge(one.key, said.sections, noted, conflicts, elsewhere=elsewhere)
+        buried = await self._store.buried(one.key.source, others - elsewhere.keys())
+        age = Age(said.version, one.version, buried)
+        plan = merge(one.key, said.sections, noted, conflicts, elsewhere=elsewhere, age=age)
         time = state.listing.files[one.path].modified if file.known is not None else datetime.now(UTC)
         await self._take(state, one, plan, said, time)
         await self._store.change_conflicts(plan.changed_conflicts)
@@ -153,13 +155,14 @@ class CollectionFiles:
                     return
                 state.report.counts["removed"] += 1
             hashed = None
-        elif file.known is None or sections != said.sections:
+        elif _differs(one, said, sections, noted) or file.known is None:
             if file.known is None and one.path in state.listing.files:
                 # Something else is there by now.
                 one = replace(one, path=path_of(one.key, one.part, taken=state.taken))
                 state.taken.add(key(one.path))
             above = one.preamble or preamble(one.key, one.id)
-            content = write_sections(above, sections, collection=one.id)
+            one = replace(one, version=1 + max(one.version, said.version or 0))
+            content = write_sections(above, sections, collection=one.id, version=one.version)
             new = sha256(content).digest()
             if new != hashed:
                 if not await self._writer.write(state, one.path, content, replaces=hashed):
@@ -179,6 +182,12 @@ class CollectionFiles:
         }
         gone = [entry for entry, it in noted.items() if it.entry is None and entry not in layout]
         await self._store.note(one, hashed, shown=shown, conflicts=listed, gone=gone)
+
+
+def _differs(one: Collection, said: Sections, sections: list[Section], noted: Mapping[UUID, Noted]) -> bool:
+    """Whether a file has to be written again: it says something else, or is an old copy, or has sections that old ones lack."""
+    newest = max((it.since for it in noted.values()), default=0)
+    return sections != said.sections or (said.version or 0) != one.version or newest > one.version
 
 
 def _section_of(said: Sections, entry: UUID) -> Section | None:

@@ -17,7 +17,7 @@ CHANGES_AT_ONCE = 2_000
 
 COLLECTIONS = """
 select c.id, c.source, c.user_id, c.agent_id, c.org_id, c.tier, c.part, c.path, c.preamble, c.file_hash, c.stale, c.erased,
-       c.missing, coalesce(c.missing_since <= r.deletions_confirmed_at, false) as confirmed
+       c.missing, coalesce(c.missing_since <= r.deletions_confirmed_at, false) as confirmed, c.version
 from memoryd.replica_collections c cross join memoryd.replica r
 """
 COMPARE = "select memoryd.compare_entries($1)"
@@ -57,7 +57,7 @@ group by s.collection_id
 MAKE = "select memoryd.make_collections($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 PLACE = "select memoryd.place_entries($1, $2, $3, $4, $5, $6, $7, $8)"
 SECTIONS = """
-select s.row_id, s.label, s.base_hash, s.erased
+select s.row_id, s.label, s.base_hash, s.erased, s.began_hash, s.since
 from memoryd.replica_sections s
 where s.source = $1 and s.collection_id = $2
 """
@@ -68,12 +68,12 @@ from memoryd.replica_sections s
 where s.source = $1 and s.row_id = any($3) and s.collection_id <> $2
 """
 CONFLICTS = """
-select c.id, c.row_id, c.label, c.title, c.body, c.made_at, c.base_hash, c.ended
+select c.id, c.row_id, c.label, c.title, c.body, c.made_at, c.base_hash, c.ended, c.since
 from memoryd.replica_section_conflicts c
 where c.source = $1 and c.row_id = any($2)
 order by c.made_at, c.id
 """
-TAKE = "select t from memoryd.take_entries($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) t"
+TAKE = "select t from memoryd.take_entries($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) t"
 ADD = "select a.place, a.id from memoryd.add_entries($1, $2, $3, $4, $5, $6, $7, $8) a"
 ADOPT = "select memoryd.adopt_entries($1, $2, $3)"
 BURY = "select b from memoryd.bury_entries($1, $2, $3, $4, $5, $6) b"
@@ -83,10 +83,11 @@ select count(*) filter (where b.collection_id = $1) as here, count(*) as everywh
 from memoryd.replica_buried b
 where b.collection_id is not null and not b.confirmed and b.deleted_at > now() - make_interval(secs => $2)
 """
+BURIED = "select b.row_id from memoryd.replica_buried b where b.source = $1 and b.row_id = any($2)"
 ASK = "select memoryd.ask_entries($1, $2, $3)"
 CHANGE_CONFLICTS = "select memoryd.change_section_conflicts($1, $2, $3, $4)"
 END_CONFLICTS = "select memoryd.end_section_conflicts($1)"
-NOTE = "select memoryd.note_collection($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+NOTE = "select memoryd.note_collection($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
 FORGET = "select memoryd.forget_collections($1, $2)"
 CONTENTS = """
 select c.path, c.source, c.agent_id, c.org_id, c.tier from memoryd.replica_collections c
@@ -108,6 +109,8 @@ class Collection:
     erased: bool = False
     missing: int = 0
     confirmed: bool = False
+    version: int = 0
+    """How often memoryd has written the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,16 @@ class CollectionsStore:
         """Writes what people wrote into the rows; those that were still as they were compared."""
         columns = _columns(
             [
-                (e.id, e.version, e.lost, e.words.label, e.words.title, e.words.body, e.words.digest())
+                (
+                    e.id,
+                    e.version,
+                    e.lost,
+                    e.words.label,
+                    e.words.title,
+                    e.words.body,
+                    e.words.digest(),
+                    _bytes(e.began),
+                )
                 for e in edits
             ]
         )
@@ -262,6 +274,11 @@ class CollectionsStore:
         ids, versions = list(removed), list(removed.values())
         args = self._daemon, source.value, collection, ids, versions, confirmed
         return len(await self._database.fetch(BURY, *args))
+
+    async def buried(self, source: Source, entries: Some[UUID]) -> frozenset[UUID]:
+        """Those of these entries that a person deleted."""
+        rows = await self._database.fetch(BURIED, source.value, list(entries)) if entries else []
+        return frozenset(row["row_id"] for row in rows)
 
     async def recently_buried(self, collection: UUID, seconds: float) -> tuple[int, int, int]:
         """How many of its entries were deleted since, without a person being asked."""
@@ -304,6 +321,7 @@ class CollectionsStore:
             list(conflicts),
             list(conflicts.values()),
             gone,
+            one.version,
         )
 
     async def forget(self, ids: Sequence[UUID]) -> None:
@@ -323,6 +341,10 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
+def _bytes(began: str | None) -> bytes | None:
+    return None if began is None else bytes.fromhex(began)
+
+
 def _key(row: Any) -> Key:
     return Key(Source(row["source"]), row["user_id"], row["agent_id"], row["org_id"], row["tier"])
 
@@ -339,6 +361,7 @@ def _collection(row: Any) -> Collection:
         erased=row["erased"],
         missing=row["missing"],
         confirmed=row["confirmed"],
+        version=row["version"],
     )
 
 
@@ -348,9 +371,12 @@ def _entry(row: Any) -> Entry:
 
 
 def _noted(row: Any, entry: Entry | None) -> Noted:
-    return Noted(row["base_hash"], row["label"], row["erased"], entry)
+    began = None if row["began_hash"] is None else row["began_hash"].hex()
+    return Noted(row["base_hash"], row["label"], row["erased"], entry, began, row["since"])
 
 
 def _other(row: Any) -> Other:
     words = Words(row["label"], row["title"], row["body"])
-    return Other(row["id"], row["row_id"], words, row["made_at"], row["base_hash"], row["ended"])
+    return Other(
+        row["id"], row["row_id"], words, row["made_at"], row["base_hash"], row["ended"], row["since"]
+    )

@@ -116,6 +116,18 @@ def is_text(path: str) -> bool:
     return "\0" not in path
 
 
+def written(path: str) -> str:
+    """A path as text that can be written down: bytes that are no UTF-8 as `\\xff`, and then a backslash as two."""
+    path = path.replace("\0", "\ufffd")
+    if is_text(path):
+        return path
+    try:
+        raw = path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raw = path.encode("utf-8", "surrogatepass")  # half of a character, in a name that JSON told
+    return raw.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
 class Folder(Protocol):
     """A store of files. Its methods block, and are called in threads."""
 

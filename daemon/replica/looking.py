@@ -14,7 +14,7 @@ from itertools import chain
 from uuid import UUID
 
 from daemon.replica.collections import Collections
-from daemon.replica.folder import Folder, Listing, is_text
+from daemon.replica.folder import Folder, Listing, is_text, written
 from daemon.replica.known import Known
 from daemon.replica.reading import Files, Reading
 from daemon.replica.remembered import MOST, Remembered
@@ -81,7 +81,9 @@ class Looking:
         state.report.is_whole = state.is_whole
         if files.waiting:
             state.report.waits, state.report.pause = True, files.pause
-        state.report.not_text = len(files.unread) + len(files.failed) + listing.left_out
+        nameless = [written(path) for path in self._remembered.unread if not is_text(path)]
+        state.report.not_text = len(files.unread) + len(files.failed) + listing.left_out + len(nameless)
+        state.report.left_out |= dict.fromkeys(nameless, LeftOut.NAME)
         state.report.left_out |= dict.fromkeys(files.unread, LeftOut.NO_TEXT)
         state.report.left_out |= dict.fromkeys(files.failed, LeftOut.UNREADABLE)
         state.report.left_out |= dict.fromkeys(files.held, LeftOut.HELD)

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
 from collections.abc import Callable, Collection, Coroutine
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from watchfiles import Change, awatch
+from watchfiles import Change
 
 from daemon.open_files import is_local
 from daemon.replica.folder import Folder, FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
 from daemon.replica.settling import SETTLE_SECONDS
 from daemon.settings import Settings
+from daemon.watching import NotWatched, changes
 
 if TYPE_CHECKING:
     from daemon.replica.drive.api import Api
     from daemon.replica.drive.folder import DriveFolder
 
 DEBOUNCE_MS = 50
+AGAIN_SECONDS = 0.2
+"""Until a folder is watched again. Where that lasts for no change, for twice as long the next time."""
 MAX_EVENTS = 1_000
 """Paths of events at once. Where there are more, the system may have left some out: then all files are looked at."""
 DRIVE_SETTLE_SECONDS = 3.0
@@ -126,34 +129,34 @@ def local_place(root: Path, *, scan_seconds: float) -> Place:
     watched = asyncio.Event()
     folder = LocalFolder(root)
 
-    def news(changes: set[tuple[Change, str]]) -> set[str] | None:
+    def news(found: set[tuple[Change, str]]) -> set[str] | None:
         """The paths that others changed; None: too many for that."""
-        if len(changes) > MAX_EVENTS:
+        if len(found) > MAX_EVENTS:
             return None
-        paths = {os.path.relpath(path, root) for _, path in changes}
+        paths = {os.path.relpath(path, root) for _, path in found}
         return None if "." in paths else {path for path in paths if not folder.is_own_work(path)}
 
     async def watch(wake: Wake, available: asyncio.Event, unavailable: asyncio.Event) -> None:
         # When the folder was away, it may be another one by now: it is watched anew.
+        pause = AGAIN_SECONDS
         while True:
             await available.wait()
             watched.set()
             # As soon as it is watched: a pass may have listed it before, and missed what changed in between.
             asyncio.get_running_loop().call_soon(wake, None)
-            with contextlib.suppress(OSError, RuntimeError):
-                async for changes in awatch(
-                    root,
-                    watch_filter=_is_seen,
-                    debounce=DEBOUNCE_MS,
-                    step=DEBOUNCE_MS,
-                    stop_event=unavailable,
-                ):
-                    changed = await asyncio.to_thread(news, changes)
-                    if changed is None or changed:
-                        wake(changed)
+            try:
+                options = {"debounce": DEBOUNCE_MS, "step": DEBOUNCE_MS, "stop_event": unavailable}
+                async with aclosing(changes(root, watch_filter=_is_seen, **options)) as found:
+                    async for some in found:
+                        pause = AGAIN_SECONDS
+                        changed = await asyncio.to_thread(news, some)
+                        if changed is None or changed:
+                            wake(changed)
+            except NotWatched:
+                pause = min(2 * pause, scan_seconds)
             watched.clear()
             if available.is_set():
-                await asyncio.sleep(scan_seconds)
+                await asyncio.sleep(pause)
 
     def is_told() -> bool:
         return watched.is_set() and is_local(root)

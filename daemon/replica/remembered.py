@@ -24,7 +24,8 @@ class Remembered:
         self._seen = seen
         self._others: set[str] = set()
         self._folders: set[str] = set()
-        self._unread: set[str] = set()
+        self.unread: set[str] = set()
+        """Paths of what could not be read, or is no file."""
         self._open: set[str] = set()
         self._left: set[str] = set()
         self._is_known = False
@@ -50,20 +51,20 @@ class Remembered:
         yield from self._seen
         yield from self._others
         yield from self._folders
-        yield from self._unread
+        yield from self.unread
 
     def look(self, listing: Listing, of: Collection[str] | None) -> None:
         """A pass has listed these; None: everything."""
         if of is None:
-            self._others, self._folders, self._unread = set(), set(), set()
+            self._others, self._folders, self.unread = set(), set(), set()
         else:
             gone = set(of)
             self._others -= gone
             self._folders -= gone
-            self._unread -= gone
+            self.unread -= gone
         self._others.update(path for path in listing.files if path not in self._seen)
         self._folders |= listing.folders
-        self._unread |= listing.unread
+        self.unread |= listing.unread
 
     def leave(self, state: State, not_quiet: Iterable[str], looked_at: Collection[str]) -> None:
         """A pass has ended. `not_quiet`: the files that it could not leave aside. `looked_at`: those that events named."""

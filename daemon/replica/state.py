@@ -26,6 +26,7 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 class LeftOut(Enum):
     """Why a file stays as it is, and what to do about it; for a person."""
 
+    NAME = "Its name is no text (UTF-8). Rename it."
     NO_TEXT = "It is empty, no text (UTF-8), or longer than 10 MB."
     UNREADABLE = "It cannot be read. Give the daemon's account the right to."
     REFUSED = "The database does not take its text, or that of a section. It may be too long: split it."

@@ -18,26 +18,23 @@ LEASE_SECONDS = 10.0
 
 LEASE = "select memoryd.lease_replica($1, $2)"
 RETURN = "select memoryd.return_replica($1)"
-FILES = """
-select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
+_FILE = """select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
        f.missing_since is not null as waits,
-       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed, f.id
+       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed, f.began_hash"""
+FILES = f"""
+{_FILE}, f.id
 from memoryd.replica_files f cross join memoryd.replica r
 where f.id > $1
 order by f.id
 limit $2
 """
-FILES_OF = """
-select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
-       f.missing_since is not null as waits,
-       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed
+FILES_OF = f"""
+{_FILE}
 from memoryd.replica_files f cross join memoryd.replica r
 where f.document_id = any($1) and f.conflict_id is null
 """
-FILES_AT = """
-select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
-       f.missing_since is not null as waits,
-       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed
+FILES_AT = f"""
+{_FILE}
 from memoryd.replica_files f cross join memoryd.replica r
 where f.path = any($1) or (f.document_id = any($2) and f.conflict_id is null)
 """
@@ -49,14 +46,15 @@ TO_COMPARE = "select d from memoryd.documents_to_compare($1) d"
 ROWS = """
 select d.id, d.title, d.source, d.document_type, d.content, memoryd.front_matter(d.metadata) as front_matter,
        d.user_id, d.status, d.created_at, d.updated_at as version,
-       greatest(d.created_at, d.last_modified_agent, d.last_modified_human) as updated
+       greatest(d.created_at, d.last_modified_agent, d.last_modified_human) as updated,
+       case when d.drop_path is not null then d.metadata ->> 'folder' end as folder
 from public.documents d
 where d.id = any($1)
 """
-NOTE = "select memoryd.note_replica_files($1, $2, $3, $4, $5, $6, $7, $8)"
+NOTE = "select memoryd.note_replica_files($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 MOVE = "select memoryd.move_replica_files($1, $2, $3)"
-TAKE = "select t from memoryd.take_edits($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) t"
-ADD = "select a from memoryd.add_documents($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) a"
+TAKE = "select t from memoryd.take_edits($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) t"
+ADD = "select a from memoryd.add_documents($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) a"
 BURY = "select b from memoryd.bury_documents($1, $2, $3, $4) b"
 GIVE = "select memoryd.give_replica_files($1, $2, $3)"
 ASK = "select memoryd.ask_deletions($1, $2)"
@@ -104,6 +102,7 @@ class Base:
     """It is gone, and a person is asked whether its document is to be deleted."""
     confirmed: bool
     """It is, and the person said yes."""
+    began: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +136,7 @@ class Document:
     created: datetime
     updated: datetime
     version: datetime
+    folder: str | None
 
     @property
     def row(self) -> Row:
@@ -164,6 +164,7 @@ class Noted(NamedTuple):
     base: bytes
     file: bytes
     version: datetime | None
+    began: bytes | None = None
 
 
 class Edit(NamedTuple):
@@ -179,6 +180,7 @@ class Edit(NamedTuple):
     time: datetime
     base: bytes
     file: bytes
+    began: bytes
 
 
 class Addition(NamedTuple):
@@ -193,6 +195,7 @@ class Addition(NamedTuple):
     time: datetime
     base: bytes
     file: bytes
+    began: bytes
 
 
 class LeaseLost(Exception):
@@ -379,6 +382,7 @@ def _document(row: Any) -> Document:
         created=row["created_at"],
         updated=row["updated"],
         version=row["version"],
+        folder=row["folder"],
     )
 
 

@@ -30,9 +30,9 @@ from daemon.replica.reading import Reading
 from daemon.replica.settling import SETTLE_SECONDS
 from daemon.replica.state import LeftOut, Report, State, Writer
 from daemon.replica.store import Addition, Base, Document, Edit, Noted, Store
-from memory.replica import Action, Row, decide
+from memory.replica import Action, Row, began_from, decide, is_old
 from memory.replica_names import key, path_for, source_of, title_of, user_of
-from memory.replica_text import Found, Text, write
+from memory.replica_text import Found, write
 
 BATCH = 100
 """Documents whose contents are in memory at once."""
@@ -160,7 +160,7 @@ class Sync:
                 await self._write(state, row, action, results, said)
             case Action.TAKE | Action.TAKE_BOTH as action if row and file and said:
                 lost, text = action is Action.TAKE_BOTH, said.text(row.title)
-                results.edits.append(_edit(path, row, text, file, state, lost=lost))
+                results.edits.append(_edit(path, row, said, file, state, lost=lost))
                 if text.title == row.title and not lost:
                     results.unlisted.add(document)
             case Action.BURY if row:
@@ -182,7 +182,7 @@ class Sync:
         base, file, path = state.bases.get(row.id), state.known(row.id), state.paths.get(row.id)
         if path is not None and file is not None and base is not None and base.user != row.user:
             # It was given to another user.
-            to = path_for(row.title, row.source, row.user, taken=state.taken)
+            to = _path(row, state)
             state.taken.add(key(to))
             if await self._writer.move(state, path, to, replaces=file.hash):
                 results.given[row.id] = to
@@ -190,9 +190,7 @@ class Sync:
             return
         if path is None:
             known = base is not None and base.user == row.user and base.path not in state.listing.files
-            path = (
-                base.path if base and known else path_for(row.title, row.source, row.user, taken=state.taken)
-            )
+            path = base.path if base and known else _path(row, state)
             state.taken.add(key(path))
         content = write(row.front, row.text)
         hashed = sha256(content).digest()
@@ -204,7 +202,9 @@ class Sync:
                 return
             state.report.counts["written"] += 1
             state.report.unlisted += said is not None and said.text(row.title).title == row.title
-        results.noted.append(Noted(path, row.id, None, row.user, row.text.digest(), hashed, row.version))
+        now = row.text.digest()
+        began = None if base is None else began_from(base.base, base.began, now=now)
+        results.noted.append(Noted(path, row.id, None, row.user, now, hashed, row.version, began))
 
     async def _add(self, state: State, new: Sequence[str]) -> None:
         """Makes documents of the files that are nobody's yet."""
@@ -213,7 +213,7 @@ class Sync:
             for path in some:
                 file = state.files.known[path]
                 if (said := await self._writer.content(state, path, file)) is not None:
-                    additions.append(_addition(path, said.text(title_of(path)), file, state))
+                    additions.append(_addition(path, said, file, state))
             added = sum(await self._accepted(state, self._store.add, additions))
             state.report.counts["added"] += added
             state.report.again |= added > 0
@@ -243,18 +243,29 @@ def _is_left(file: Known, row: Document, base: Base | None) -> bool:
     return base is not None and base.version == row.version and file.id == row.id
 
 
+def _path(row: Document, state: State) -> str:
+    return path_for(row.title, row.source, row.user, folder=row.folder, taken=state.taken)
+
+
 def _action(state: State, document: UUID, row: Document | None, said: Found | None) -> Action:
     base, path = state.bases.get(document), state.paths.get(document, "")
     title = title_of(path) if row is None else row.title
-    return decide(
+    theirs = None if said is None else said.text(title).digest()
+    ours = None if row is None or row.text is None else row.text
+    action = decide(
         Row.GONE if row is None else row.row,
         base=None if base is None else base.base,
-        theirs=None if said is None else said.text(title).digest(),
-        ours=row.text.digest() if row is not None and row.text is not None else None,
+        theirs=theirs,
+        ours=None if ours is None else ours.digest(),
     )
+    if action is not Action.TAKE or base is None or said is None or ours is None or theirs == ours.digest():
+        return action
+    is_lost = is_old(said.began, base=base.base, before=base.began, row=ours)
+    return Action.TAKE_BOTH if is_lost else action
 
 
-def _edit(path: str, row: Document, text: Text, file: Known, state: State, *, lost: bool) -> Edit:
+def _edit(path: str, row: Document, said: Found, file: Known, state: State, *, lost: bool) -> Edit:
+    text = said.text(row.title)
     return Edit(
         path,
         row.id,
@@ -266,10 +277,12 @@ def _edit(path: str, row: Document, text: Text, file: Known, state: State, *, lo
         state.listing.files[path].modified,
         text.digest(),
         file.hash,
+        said.began,
     )
 
 
-def _addition(path: str, text: Text, file: Known, state: State) -> Addition:
+def _addition(path: str, said: Found, file: Known, state: State) -> Addition:
+    text = said.text(title_of(path))
     return Addition(
         path,
         user_of(path),
@@ -280,6 +293,7 @@ def _addition(path: str, text: Text, file: Known, state: State) -> Addition:
         state.listing.files[path].modified,
         text.digest(),
         file.hash,
+        said.began,
     )
 
 

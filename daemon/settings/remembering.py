@@ -74,6 +74,11 @@ class Documents(BaseModel):
         30.0,
         description="Pause between two scans of the drop folder. Events of the file system are acted on at once.",
     )
+    drop_keep_days: Annotated[float, Field(gt=0, le=36500)] | None = Field(
+        None,
+        description="After so many days a file in taken/ or rejected/ of the drop folder is deleted. Empty: never, since "
+        "what was dropped may be the only copy. Not in Google Drive.",
+    )
 
 
 class Replica(BaseModel):

@@ -97,10 +97,10 @@ end
 $$;
 
 -- Notes what file and row both have now. p_versions: the updated_at that was compared; if the row has another
--- one by now, it is compared again.
+-- one by now, it is compared again. p_began: which text the file that was taken last began from.
 create or replace function memoryd.note_replica_files(
     p_daemon uuid, p_paths text[], p_documents uuid[], p_conflicts uuid[], p_users uuid[], p_bases bytea[],
-    p_files bytea[], p_versions timestamptz[]) returns void
+    p_files bytea[], p_versions timestamptz[], p_began bytea[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -125,11 +125,11 @@ begin
     using unnest(p_documents, p_conflicts) as n(document, conflict)
     where f.document_id = n.document and f.conflict_id is not distinct from n.conflict;
     insert into memoryd.replica_files (
-        path, document_id, conflict_id, user_id, base_hash, file_hash, row_version)
+        path, document_id, conflict_id, user_id, base_hash, file_hash, row_version, began_hash)
     select n.path, n.document, n.conflict, n.owner, n.base, n.file,
-           case when n.conflict is null then d.updated_at end
-    from unnest(p_paths, p_documents, p_conflicts, p_users, p_bases, p_files)
-         as n(path, document, conflict, owner, base, file)
+           case when n.conflict is null then d.updated_at end, n.began
+    from unnest(p_paths, p_documents, p_conflicts, p_users, p_bases, p_files, p_began)
+         as n(path, document, conflict, owner, base, file, began)
     left join public.documents d on d.id = n.document and d.id = any(unchanged);
 end
 $$;
@@ -151,8 +151,8 @@ begin
         returning f.*
     )
     select array_agg(g) into moved from gone g;
-    insert into memoryd.replica_files (path, document_id, user_id, base_hash, file_hash)
-    select n.path, m.document_id, m.user_id, m.base_hash, m.file_hash
+    insert into memoryd.replica_files (path, document_id, user_id, base_hash, file_hash, began_hash)
+    select n.path, m.document_id, m.user_id, m.base_hash, m.file_hash, m.began_hash
     from unnest(moved) m
     join unnest(p_documents, p_paths) as n(document, path) on n.document = m.document_id;
 end
@@ -179,7 +179,7 @@ $$;
 create or replace function memoryd.take_edits(
     p_daemon uuid, p_paths text[], p_documents uuid[], p_versions timestamptz[], p_lost boolean[],
     p_titles text[], p_contents text[], p_front_matters text[], p_times timestamptz[], p_bases bytea[],
-    p_files bytea[]) returns setof uuid
+    p_files bytea[], p_began bytea[]) returns setof uuid
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -205,8 +205,9 @@ begin
     where d.id = n.document and d.id = any(taken);
     perform memoryd.note_replica_files(
         p_daemon, array_agg(n.path), array_agg(n.document), array_agg(null::uuid), array_agg(d.user_id),
-        array_agg(n.base), array_agg(n.file), array_agg(null::timestamptz))
-    from unnest(p_paths, p_documents, p_bases, p_files) as n(path, document, base, file)
+        array_agg(n.base), array_agg(n.file), array_agg(null::timestamptz),
+        array_agg(n.began))
+    from unnest(p_paths, p_documents, p_bases, p_files, p_began) as n(path, document, base, file, began)
     join public.documents d on d.id = n.document
     where n.document = any(taken)
     having count(*) > 0;
@@ -218,7 +219,8 @@ $$;
 -- stay what they are. Returns the ids of the documents made.
 create or replace function memoryd.add_documents(
     p_daemon uuid, p_paths text[], p_users uuid[], p_sources text[], p_titles text[], p_contents text[],
-    p_front_matters text[], p_times timestamptz[], p_bases bytea[], p_files bytea[]) returns setof uuid
+    p_front_matters text[], p_times timestamptz[], p_bases bytea[], p_files bytea[], p_began bytea[])
+returns setof uuid
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -236,10 +238,11 @@ begin
              as n(title, content, source, user_id, front_matter, time, path)
         returning id, user_id, replica_path
     ), noted as (
-        insert into memoryd.replica_files (path, document_id, user_id, base_hash, file_hash)
-        select n.path, a.id, a.user_id, n.base, n.file
+        insert into memoryd.replica_files (path, document_id, user_id, base_hash, file_hash, began_hash)
+        select n.path, a.id, a.user_id, n.base, n.file, n.began
         from added a
-        join unnest(p_paths, p_bases, p_files) as n(path, base, file) on n.path = a.replica_path
+        join unnest(p_paths, p_bases, p_files, p_began) as n(path, base, file, began)
+          on n.path = a.replica_path
         returning document_id
     )
     select array_agg(n.document_id) into made from noted n;

@@ -56,24 +56,27 @@ $$;
 
 -- Notes what a collection's file and its entries have now. p_versions: of the rows that were compared.
 -- p_conflicts: those that have a section now. p_gone: entries that have neither row nor section any more.
+-- p_version: of the file.
 create or replace function memoryd.note_collection(
     p_daemon uuid, p_collection uuid, p_path text, p_preamble text, p_file bytea, p_ids uuid[],
     p_labels text[], p_bases bytea[], p_versions bytea[], p_conflicts uuid[], p_conflict_bases bytea[],
-    p_gone uuid[]) returns void
+    p_gone uuid[], p_version integer) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
     update memoryd.replica_collections c
-    set path = p_path, preamble = p_preamble, file_hash = p_file, missing = 0,
+    set path = p_path, preamble = p_preamble, file_hash = p_file, missing = 0, version = p_version,
         missing_since = null,
         -- A conflict that ended while its section was written: the section has to go.
         stale = exists (select from memoryd.replica_section_conflicts x
                         where x.id = any(p_conflicts) and x.ended)
     where c.id = p_collection;
     update memoryd.replica_sections s
-    set label = n.label, base_hash = n.base, row_version = n.version
+    set label = n.label, base_hash = n.base, row_version = n.version,
+        since = case when s.base_hash = n.base then s.since else p_version end,
+        began_hash = case when s.base_hash = n.base then s.began_hash end
     from unnest(p_ids, p_labels, p_bases, p_versions) as n(id, label, base, version),
          memoryd.replica_collections c
     where c.id = p_collection and s.source = c.source and s.row_id = n.id
@@ -91,7 +94,8 @@ begin
     delete from memoryd.replica_sections s where s.collection_id = p_collection and s.row_id = any(p_gone);
     update memoryd.replica_sections s set left_collection = null, left_hash = null
     where s.left_collection = p_collection;
-    update memoryd.replica_section_conflicts c set base_hash = n.base
+    update memoryd.replica_section_conflicts c
+    set base_hash = n.base, since = case when c.base_hash is null then p_version else c.since end
     from unnest(p_conflicts, p_conflict_bases) as n(id, base)
     where c.id = n.id and c.base_hash is distinct from n.base;
 end

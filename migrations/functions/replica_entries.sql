@@ -50,7 +50,8 @@ $$;
 -- returned. p_lost: whether the row's text, which another change made, is kept as a conflict.
 create or replace function memoryd.take_entries(
     p_daemon uuid, p_source text, p_ids uuid[], p_versions bytea[], p_lost boolean[], p_labels text[],
-    p_titles text[], p_bodies text[], p_bases bytea[], p_time timestamptz) returns setof uuid
+    p_titles text[], p_bodies text[], p_bases bytea[], p_began bytea[], p_time timestamptz)
+returns setof uuid
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -59,8 +60,8 @@ declare
 begin
     perform memoryd.hold_replica(p_daemon);
     for each in
-        select * from unnest(p_ids, p_versions, p_lost, p_labels, p_titles, p_bodies, p_bases)
-            as n(id, version, lost, label, title, body, base)
+        select * from unnest(p_ids, p_versions, p_lost, p_labels, p_titles, p_bodies, p_bases, p_began)
+            as n(id, version, lost, label, title, body, base, began)
         order by n.id
     loop
         continue when memoryd.lock_entry(p_source, each.id, each.version) is null;
@@ -70,7 +71,8 @@ begin
         where each.lost and e.source = p_source and e.id = each.id;
         perform memoryd.write_entry(p_source, each.id, each.label, each.title, each.body, p_time);
         update memoryd.replica_sections s
-        set base_hash = each.base, label = each.label, size = octet_length(each.body)
+        set base_hash = each.base, began_hash = each.began, label = each.label,
+            size = octet_length(each.body)
         where s.source = p_source and s.row_id = each.id;
         return next each.id;
     end loop;
@@ -222,10 +224,13 @@ begin
             perform memoryd.give_entry(of_collection, id);
         end if;
         continue when id is null;
-        insert into memoryd.replica_sections as s (source, row_id, collection_id, size, label, base_hash)
-        values (of_collection.source, id, p_collection, octet_length(each.body), each.label, each.base)
+        insert into memoryd.replica_sections as s
+            (source, row_id, collection_id, size, label, base_hash, since)
+        values (of_collection.source, id, p_collection, octet_length(each.body), each.label, each.base,
+                of_collection.version + 1)
         on conflict (source, row_id) do update
-        set collection_id = excluded.collection_id, base_hash = excluded.base_hash, erased = false;
+        set collection_id = excluded.collection_id, base_hash = excluded.base_hash, erased = false,
+            began_hash = null, since = excluded.since;
         return next;
     end loop;
 end
@@ -243,7 +248,7 @@ begin
     cross join lateral (select n.id from unnest(p_ids) as n(id) order by n.id) n
     where c.id = p_collection;
     update memoryd.replica_sections s
-    set collection_id = p_collection, left_collection = null, left_hash = null
+    set collection_id = p_collection, left_collection = null, left_hash = null, since = c.version + 1
     from memoryd.replica_collections c
     where c.id = p_collection and s.source = c.source and s.row_id = any(p_ids);
 end

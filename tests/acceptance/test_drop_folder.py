@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.rows import column
 from tests.support.waiting import IDLE, until
@@ -67,6 +68,11 @@ async def test_a_dropped_file_is_found_and_the_folder_is_empty(
     assert (await column(connection, FOUND, "flights"))[0] == "Travel"
     assert (await column(connection, FOUND, "llama mug"))[0] == "may"
     assert names(drop / "taken") == ["may.txt", "travel.md"]
+    places = "select metadata ->> 'file_name', metadata ->> 'folder' from documents order by title"
+    assert [tuple(row) for row in await connection.fetch(places)] == [
+        ("travel.md", None),
+        ("may.txt", "minutes"),
+    ]
     # A new edition under the same name is the same document.
     (drop / "travel.md").write_text("# Travel\n\nFlights are booked by Mr Zaugg.")
     await until(connection, "select content like '%Zaugg%' from documents where title = 'Travel'")
@@ -223,3 +229,62 @@ async def test_a_folder_that_cannot_be_made_is_told_and_stops_nothing(
     )
     await until(connection, IDLE)
     assert await daemon.stop() == 0
+
+
+NO_TEXT = os.fsdecode(b"\xff\xfe.md")
+
+
+async def test_names_that_are_no_text_stop_nothing_in_drop_folder_and_replica(
+    connection: asyncpg.Connection, daemons: Daemons, memoryd: Commands, drop: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "replica"
+    (drop / os.fsdecode(b"inside \xff")).mkdir(parents=True)
+    (drop / os.fsdecode(b"inside \xff") / "before.md").write_text("Put there before the start.")
+    (drop / ("ä" * 125 + ".md")).write_bytes(b"")
+    daemon = await daemons.start(
+        drop=drop, drop_settle_seconds=0.1, drop_scan_seconds=1, replica=root, replica_scan_seconds=1
+    )
+    await daemon.event("drop_folder_watched")
+    await until_there(root / "README.md")
+    for number in range(3):
+        (drop / os.fsdecode(b"\xff%d.md" % number)).write_text(f"Text {number} of a name that is no text.")
+        (drop / f"good {number}.md").write_text(f"Text {number} of a good name.")
+        (root / os.fsdecode(b"\xff%d.md" % number)).write_text("Left as it is.")
+        (root / f"note {number}.md").write_text(f"Text {number} of the replica.")
+        await until(
+            connection,
+            "select count(*) = 3 from documents where content like 'Text ' || $1 || ' %'",
+            str(number),
+        )
+    (drop / ".hidden.md").write_text("Renamed.")
+    (drop / ".hidden.md").rename(drop / NO_TEXT)
+    (root / "note 0.md").rename(root / NO_TEXT)
+    (root / os.fsdecode(b"folder \xff")).mkdir()
+    (root / os.fsdecode(b"folder \xff") / "in it.md").write_text("Left as it is.")
+    assert await until(
+        connection,
+        r"select array_agg(path order by path) = '{\\xff0.md,\\xff1.md,\\xff2.md,\\xff\\xfe.md,folder \\xff/in it.md}'"
+        " from memoryd.replica_left_out",
+    )
+    shown = (await memoryd("replica", replica=root)).out
+    assert r"folder \xff/in it.md" in shown
+    await emptied(drop)
+    assert await column(connection, "select count(*) from documents where drop_path like '%\\\\xff%'") == [5]
+    assert daemon.events("part_failed") == []
+    assert await daemon.stop() == 0
+
+
+async def test_what_was_taken_and_rejected_is_deleted_after_the_days_of_the_setting(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path
+) -> None:
+    daemon = await daemons.start(drop=drop, drop_settle_seconds=0, drop_scan_seconds=1, drop_keep_days=1e-5)
+    for name, content in (("good.md", "Owls hunt at night."), ("empty.md", "")):
+        await until_there(drop / "taken")
+        (drop / name).write_text(content)
+    await documents(connection, 1)
+    await emptied(drop)
+    async with asyncio.timeout(30):
+        while names(drop / "taken") or names(drop / "rejected"):
+            await asyncio.sleep(0.05)
+    await daemon.event("dropped_files_deleted")
+    assert await column(connection, "select count(*) from documents where status = 'active'") == [1]

@@ -15,7 +15,7 @@ from tests.support.commands import Commands
 from tests.support.daemons import Daemons
 from tests.support.drive import OUTSIDE, ROOT
 from tests.support.drive_calls import EMAIL
-from tests.support.drive_faults import HANG
+from tests.support.drive_faults import HANG, ODD
 from tests.support.drive_server import DriveServer
 from tests.support.rows import insert
 from tests.support.waiting import until
@@ -128,3 +128,29 @@ async def test_a_start_with_settings_that_cannot_be_says_what_to_do(
     assert await daemon.process.wait() == 1
     await daemon.stop()
     assert said in daemon.text()
+
+
+async def test_parts_that_fail_are_started_again_and_the_doctor_says_so(
+    connection: asyncpg.Connection,
+    daemons: Daemons,
+    memoryd: Commands,
+    drive_server: DriveServer,
+    settings: dict[str, Any],
+) -> None:
+    drive_server.drive.add("dropped.md", "Leave the key at the desk.", under=OUTSIDE)
+    drive_server.always = ("GET", ODD)
+    daemon = await daemons.start(**settings, drop=f"gdrive:{OUTSIDE}", drop_settle_seconds=0)
+    first = {
+        part: await daemon.event("part_failed", part=part, timeout=30) for part in ("replica", "drop folder")
+    }
+    assert {line["error"] for line in first.values()} == {"TypeError"}
+    assert await until(connection, "select count(*) = 2 from memoryd.daemons, jsonb_object_keys(failing)")
+    found = {c["name"]: c for c in (await memoryd("doctor", "--json", **settings)).json}["parts"]
+    assert found["verdict"] == "problem"
+    assert "drop folder" in found["found"]
+    assert "The drop folder of" in (await memoryd("status")).out
+    assert first["replica"]["again_seconds"] == 1.0
+    await daemon.event("part_failed", part="replica", again_seconds=2.0, timeout=30)
+    drive_server.heal()
+    await appears(drive_server, "documents/drop/dropped.md", with_text="Leave the key")
+    assert await daemon.stop() == 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.support.drive import DOCUMENT, FOLDER
-from tests.support.drive_faults import DROP, GARBAGE, HALF, LATE
+from tests.support.drive_faults import DROP, GARBAGE, HALF, LATE, ODD
 
 if TYPE_CHECKING:
     from tests.support.drive_server import PlayedServer
@@ -95,6 +95,7 @@ class Handler(BaseHTTPRequestHandler):
         elif fault == GARBAGE:
             self._send(200, b"<html>It works!</html>", {"Content-Type": "text/html"})
         else:
+            content = content.replace(b'"parents": [', b'"parents": [["x"], ') if fault == ODD else content
             self._send(status, content, headers, half=fault == HALF)
 
     def _do(

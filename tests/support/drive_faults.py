@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-Kind = Literal["status", "hang", "drop", "half", "garbage", "late"]
+Kind = Literal["status", "hang", "drop", "half", "garbage", "late", "odd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +30,5 @@ LATE = Fault("late")
 """It is done, and the connection ends before the answer."""
 HALF = Fault("half")
 GARBAGE = Fault("garbage")
+ODD = Fault("odd")
+"""An answer in which the parents of files are of another type than Drive's."""

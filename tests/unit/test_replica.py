@@ -159,6 +159,9 @@ def test_names_that_differ_in_case_alone_get_a_number() -> None:
     first = path_for("Plan", None, None, taken=())
     assert first == "documents/documents/Plan.md"
     assert path_for("PLAN", None, None, taken={key(first)}) == "documents/documents/PLAN 2.md"
+    where = path_for("Plan", "drop", None, folder="a/../CON/b:c", taken=())
+    assert where == "documents/drop/a/untitled/CON_/b-c/Plan.md"
+    assert path_for("Plan", "ingest", None, folder="/home/ann", taken=()) == "documents/ingest/Plan.md"
     assert source_of("documents/mail/Plan.md") == "mail"
     assert source_of(first) is None
 

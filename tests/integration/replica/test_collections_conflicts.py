@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
@@ -12,7 +13,7 @@ import pytest
 from daemon.db.pool import Database
 from daemon.replica.collections_store import CollectionsStore
 from memory.replica_collections import Words
-from tests.support.entry_files import CORE, USER, bodies, edit, know, without
+from tests.support.entry_files import CORE, USER, bodies, edit, know, sections, without
 from tests.support.replica import Replicated
 from tests.support.rows import column, remember
 
@@ -125,3 +126,54 @@ async def test_texts_of_conflicts_of_what_is_forgotten_or_erased_do_not_come_bac
     assert await column(connection, "select id from memoryd.replica_section_conflicts") == []
     assert not (root / path).exists()
     assert not (root / CORE).exists()
+
+
+async def test_who_saves_an_old_copy_changes_only_what_they_touched(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    ids = {title: await know(connection, title, f"{title}.") for title in ("Mine", "Theirs", "Both", "Gone")}
+    await replicated.settle()
+    opened = (root / CORE).read_text("utf-8")
+    await connection.execute(
+        "update shared_knowledge set content = content || ' By an agent.' where title in ('Theirs', 'Both')"
+    )
+    await connection.execute("delete from shared_knowledge where title = 'Gone'")
+    await know(connection, "New", "New.")
+    await replicated.settle()
+    touched = opened.replace("Mine.", "Mine. By a person.").replace("Both.", "Both. By a person.")
+    rows = "select title || ': ' || content from shared_knowledge order by title"
+    lost = "select body from memoryd.replica_section_conflicts where not ended"
+    # The second time it is the same program that saves what it still has open.
+    for number in range(2):
+        (root / CORE).write_text(touched.replace("Mine.", f"Mine {number}."), "utf-8")
+        await replicated.settle()
+        assert await column(connection, rows) == [
+            "Both: Both. By a person.",
+            f"Mine: Mine {number}. By a person.",
+            "New: New.",
+            "Theirs: Theirs. By an agent.",
+        ]
+        assert await column(connection, lost) == ["Both. By an agent."]
+    assert {one.id for one in sections(root, CORE) if one.conflict is None} >= {ids["Mine"], ids["Theirs"]}
+    # What a person deletes in a copy that is not old is deleted.
+    without(root, CORE, "New")
+    await replicated.settle()
+    assert len(await column(connection, rows)) == 3
+
+
+async def test_files_of_an_earlier_version_get_hashes_and_nothing_else_changes(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await know(connection, "One")
+    await know(connection, "Two")
+    await replicated.settle()
+    old = re.sub(r", version \d+|, hash: \w+", "", (root / CORE).read_text("utf-8"))
+    (root / CORE).write_text(old.replace("Text.", "Mine.", 1), "utf-8")
+    await connection.execute("update memoryd.replica_collections set version = 0")
+    await replicated.settle()
+    assert await column(connection, "select content from shared_knowledge order by title") == [
+        "Mine.",
+        "Text.",
+    ]
+    assert await column(connection, "select body from memoryd.replica_section_conflicts") == []
+    assert all(one.began for one in sections(root, CORE))

@@ -36,6 +36,9 @@ STEPS = st.one_of(
     st.tuples(st.just("person edits"), ANY),
     st.tuples(st.just("person edits"), ANY),
     st.tuples(st.just("person removes"), ANY),
+    st.tuples(st.just("person opens the file of"), TIER),
+    st.tuples(st.just("person saves what is open"), ANY),
+    st.tuples(st.just("person saves what is open"), ANY),
     st.tuples(st.just("person moves"), ANY, TIER),
     st.tuples(st.just("person copies"), ANY, TIER),
     st.tuples(st.just("person strips the ids of"), TIER),
@@ -82,6 +85,10 @@ class World:
     replicated: Replicated
     alive: set[str] = field(default_factory=set)
     number: int = 0
+    opened: tuple[Path, str] | None = None
+    """A file that a program has open, and its text: whatever becomes of the file, that is saved."""
+    began: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By text that a person wrote: what its section said that it began from."""
 
     def text(self) -> str:
         """A new text."""
@@ -117,7 +124,12 @@ class World:
             case "agent":
                 await self._agent(rest, *how)
             case "person":
-                self._person(rest, *how)
+                if rest.endswith("open"):
+                    # What memoryd has not read yet is lost when another program writes the file.
+                    await self.replicated.settle()
+                    self._save(*how)
+                else:
+                    self._person(rest, *how)
             case "command":
                 await self._command(rest, *how)
             case "sync":
@@ -170,7 +182,7 @@ class World:
             text = path.read_text("utf-8")
             if what == "edits":
                 self.replaced(piece)
-                path.write_text(text.replace(piece, re.sub(r"<\d+>", self.text(), piece), 1), "utf-8")
+                path.write_text(text.replace(piece, self._changed(piece), 1), "utf-8")
             elif what == "removes":
                 _write(path, text.replace(piece, "", 1))
                 if not any(piece.strip() == other.strip() for _, other in self.pieces()):
@@ -180,10 +192,36 @@ class World:
                     _write(path, text.replace(piece, "", 1))
                 _append(to, piece)
 
+    def _changed(self, piece: str) -> str:
+        new = self.text()
+        self.began[new] = _began(piece)
+        return re.sub(r"<\d+>", new, piece)
+
+    def _save(self, number: int) -> None:
+        """Saves what was opened once, with a new text of one section, and leaves it open. Texts of others are not replaced."""
+        if self.opened is None or not self.opened[0].exists():
+            return
+        path, text = self.opened
+        pieces = [one for one in re.split(r"(?m)^(?=## )", text)[1:] if "conflict" not in one]
+        if not pieces:
+            return
+        piece = pieces[number % len(pieces)]
+        self.replaced(piece)
+        # Who began from the same text counts as the same person.
+        same = [one for _, one in self.pieces() if _began(one)[:1] == _began(piece)[:1]]
+        for one in re.findall(r"<\d+>", " ".join(same)):
+            if self.began.get(one) == _began(piece):
+                self.replaced(one)
+        self.opened = path, text.replace(piece, self._changed(piece), 1)
+        path.write_text(self.opened[1], "utf-8")
+
     def _person_with(self, file: Path, what: str, tier: str) -> None:
         text = file.read_text("utf-8")
         if what.startswith("strips"):
             file.write_text(re.sub(r"(?m)^<!-- id.*\n", "", text), "utf-8")
+        elif what.startswith("opens"):
+            # Without ids it says nothing of what it began from.
+            self.opened = (file, text) if all(map(_began, re.split(r"(?m)^(?=## )", text)[1:])) else None
         elif what.startswith("deletes"):
             self.replaced(text)
             file.unlink()
@@ -235,6 +273,11 @@ class World:
         assert {one for one in self.alive if one not in kept} == set()
         assert not list(self.root.rglob(".memoryd-*[0-9a-f]"))
         assert not any((await self.replicated.once()).counts.values())
+
+
+def _began(piece: str) -> tuple[str, ...]:
+    """Of which entry a section is, and which text it began from."""
+    return tuple(re.findall(r"(?:id|hash): [0-9a-f-]+", piece))
 
 
 def _write(path: Path, text: str) -> None:

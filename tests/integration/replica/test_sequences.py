@@ -63,6 +63,9 @@ STEPS = st.one_of(
     st.tuples(st.just("person swaps"), ANY, ANY),
     st.tuples(st.just("person copies"), ANY, NAME),
     st.tuples(st.just("person deletes"), ANY),
+    st.tuples(st.just("person opens"), ANY),
+    st.tuples(st.just("person saves what is open")),
+    st.tuples(st.just("person saves what is open")),
     st.tuples(st.just("person breaks the front matter of"), ANY),
     st.tuples(st.just("person resolves"), ANY, st.sampled_from(("mine", "theirs"))),
     st.tuples(st.just("person restores"), ANY),
@@ -98,6 +101,10 @@ class World:
     replicated: Replicated
     alive: set[str] = field(default_factory=set)
     number: int = 0
+    opened: tuple[Any, str] | None = None
+    """A file that a program has open, and its text: whatever becomes of the file, that is saved."""
+    began: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By text that a person wrote: what the file said that it began from."""
 
     def text(self) -> str:
         """A new text."""
@@ -125,6 +132,9 @@ class World:
             case "person" if what in ("person resolves", "person restores"):
                 await self._command(what.removeprefix("person "), *how)
             case "person":
+                if what.endswith("open"):
+                    # What memoryd has not read yet is lost when another program writes the file.
+                    await self.replicated.settle()
                 self._person(what.removeprefix("person "), *how)
             case "sync":
                 await self.replicated.settle()
@@ -166,14 +176,18 @@ class World:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(self.text())
+        elif what.endswith("open"):
+            self._save()
         elif paths := self.paths():
             path = paths[how[0] % len(paths)]
             text = path.read_text("utf-8")
             if what in ("moves", "swaps", "copies"):
                 self._move(what, paths, path, how[1])
+            elif what == "opens":
+                self.opened = None if "conflict: " in text else (path, text)
             elif what == "edits":
                 self.replaced(text)
-                path.write_text(re.sub(r"<\d+>", self.text(), text))
+                path.write_text(self._changed(text))
                 if how[1] is not None and isinstance(path, Path):
                     os.utime(path, (how[1], how[1]))
             elif what == "deletes":
@@ -181,6 +195,24 @@ class World:
                 path.unlink()
             else:
                 path.write_text(text.replace(*(("---\n", "") if len(text) % 2 else ("id: ", "ID")), 1))
+
+    def _changed(self, text: str) -> str:
+        new = self.text()
+        self.began[new] = began(text)
+        return re.sub(r"<\d+>", new, text)
+
+    def _save(self) -> None:
+        """Saves what was opened once, with a new text, and leaves it open. Texts of others are not replaced by that."""
+        if self.opened is None or not self.opened[0].exists():
+            return
+        path, text = self.opened
+        self.replaced(text)
+        there = path.read_text("utf-8")
+        # Who began from the same text counts as the same person.
+        same = [one for one in re.findall(r"<\d+>", there) if self.began.get(one) == began(text)]
+        self.replaced(" ".join(same))
+        self.opened = path, self._changed(text)
+        path.write_text(self.opened[1])
 
     def _move(self, what: str, paths: list[Any], path: Any, other: Any) -> None:
         to = paths[other % len(paths)] if what == "swaps" else self.root / f"{other}.md"
@@ -257,6 +289,11 @@ class World:
         assert {unquote(path) for path in re.findall(r"\]\(<(.*?)>\)", index)} == set(own.values())
         assert not list(self.root.rglob(".memoryd-*[0-9a-f]"))
         assert not any((await self.replicated.once()).counts.values())
+
+
+def began(text: str) -> tuple[str, ...]:
+    """The lines of a file that say which version of which document it is."""
+    return tuple(re.findall(r"(?m)^(?:id|conflict|hash): .*$", text))
 
 
 async def play(database: Database, world: World, sequence: list[tuple[Any, ...]]) -> None:
