@@ -150,7 +150,7 @@ begin
           and (h.first = 0 or h.place <= memoryd.suspects_to_try(h.first, share, p_max_attempts))
     )
     update memoryd.jobs j
-    set attempt = j.attempt + 1
+    set attempt = j.attempt + 1, claimed_by = coalesce(p_daemon, 0)
     from head, memoryd.lanes l
     where j.id = head.id and l.topic = p_topic and l.lane = j.lane
     returning j.id, j.lane, j.ref, j.payload, j.attempt, j.snoozes, j.solo_attempts, j.created_at, l.token;
