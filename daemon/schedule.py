@@ -15,7 +15,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone, is_locked_out
 from daemon.db.pool import Database
 from daemon.logs import describe
 
@@ -170,7 +170,9 @@ class Schedule:
         except DATABASE_FAULTS as error:
             # The next tick does what this one could not.
             if not is_gone(error):
-                self._log.error("tick_failed", tick=tick.name, error=describe(error))
+                # Rows that somebody has locked are no fault of anybody.
+                say = self._log.info if is_locked_out(error) else self._log.error
+                say("tick_failed", tick=tick.name, error=describe(error))
 
 
 class Upkeep:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from struct import unpack_from
 from typing import Any
 from uuid import UUID
 
@@ -39,20 +40,22 @@ where m.id = any($1)
 """
 
 # The limits are written out: a plan made for an unknown limit reads everything and sorts.
-# The newest REACH memories that one agent's (and user's) new ones may be near to, as three strings of fixed-width binary
-# values: a row a memory would cost more to decode than the comparison itself.
+# The newest REACH memories that one agent's (and user's) new ones may be near to, as strings of fixed-width binary values: a
+# row a memory would cost more to decode than the comparison itself. The version that an embedding belongs to is read with it:
+# one that is read later may be of words that this embedding says nothing of.
 READ_REACH = f"""
 select string_agg(uuid_send(r.id), '') as ids,
        string_agg(float8send(extract(epoch from r.created_at)::double precision), '') as times,
+       string_agg(timestamptz_send(r.updated_at), '') as versions,
        string_agg(vector_send(e.embedding), '') as embeddings
 from unnest(array[$1::text, '_shared']) as a(agent_id)
 cross join lateral (
-    (select m.id, m.scope, m.created_at from public.agent_memory m
+    (select m.id, m.scope, m.created_at, m.updated_at from public.agent_memory m
      where m.agent_id = a.agent_id and m.user_id = $2 and m.created_at <= $3
      order by m.created_at desc, m.id desc
      limit {REACH})
     union all
-    (select m.id, m.scope, m.created_at from public.agent_memory m
+    (select m.id, m.scope, m.created_at, m.updated_at from public.agent_memory m
      where m.agent_id = a.agent_id and m.user_id is null and m.created_at <= $3
      order by m.created_at desc, m.id desc
      limit {REACH})
@@ -125,8 +128,11 @@ with ends as materialized (
     from links n
     order by n.memory_id, n.related_memory_id
     on conflict (memory_id, related_memory_id) do update
-    -- The words are the same, or the link would be gone: what was reinforced stays so.
-    set association_type = excluded.association_type, strength = greatest(a.strength, excluded.strength), updated_at = now()
+    -- Where the words are the same, what was reinforced stays so.
+    set association_type = excluded.association_type, updated_at = now(),
+        strength = case when a.updated_at > (select max(m.updated_at) from public.agent_memory m
+                                             where m.id in (a.memory_id, a.related_memory_id))
+                        then greatest(a.strength, excluded.strength) else excluded.strength end
     where a.automatic
 )
 select memoryd.associate_again(array_agg(distinct f.memory_id))
@@ -166,14 +172,19 @@ class AssociateHandler:
         """Computes the links of the batch."""
         new = await self._reader.fetch(READ_NEW, list({j.ref for j in jobs}))
         neighbours: dict[UUID, dict[UUID, float]] = {}
+        compared: dict[UUID, datetime] = {}
         for (agent, user), rows in _by_owner(new).items():
-            neighbours |= await self._neighbours(agent, user, [r for r in rows if r["embedding"] is not None])
+            found, of = await self._neighbours(agent, user, [r for r in rows if r["embedding"] is not None])
+            neighbours |= found
+            compared |= {i: min(version, compared.get(i, version)) for i, version in of.items()}
         near = list({other for found in neighbours.values() for other in found})
         candidates = await self._reader.fetch(READ_CANDIDATES, [r["id"] for r in new], near) if new else []
         links: dict[UUID, list[Link]] = defaultdict(list)
         for link in self._links(new, candidates, neighbours):
             links[link.memory_id].append(link)
         versions = {r["id"]: r["updated_at"] for r in (*candidates, *new)}
+        # Of two versions that were read the older: where they differ, the link is not written, and made again.
+        versions |= {i: min(read, versions.get(i, read)) for i, read in compared.items()}
         read = {r["id"] for r in new}
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
@@ -193,13 +204,16 @@ class AssociateHandler:
 
     async def _neighbours(
         self, agent: str, user: UUID | None, new: Sequence[Any]
-    ) -> dict[UUID, dict[UUID, float]]:
-        """For each new memory of one owner the cosine similarity of its nearest earlier ones, above the embedder's floor."""
+    ) -> tuple[dict[UUID, dict[UUID, float]], dict[UUID, datetime]]:
+        """For each new memory of one owner the cosine similarity of its nearest earlier ones, above the embedder's floor.
+
+        With the versions of those that it names.
+        """
         if not new:
-            return {}
+            return {}, {}
         (reach,) = await self._reader.fetch(READ_REACH, agent, user, max(r["created_at"] for r in new))
         if reach["ids"] is None:
-            return {}
+            return {}, {}
         ids: bytes = reach["ids"]
         times = unpacked_doubles(reach["times"])
         found = nearest_earlier(
@@ -212,11 +226,13 @@ class AssociateHandler:
             above=self._floors.related,
         )
         neighbours: dict[UUID, dict[UUID, float]] = {}
+        versions: dict[UUID, datetime] = {}
         for memory, places in zip(new, found, strict=True):
-            near = {UUID(bytes=ids[16 * i : 16 * i + 16]): cosine for i, cosine in places}
+            near = {UUID(bytes=ids[16 * i : 16 * i + 16]): (i, cosine) for i, cosine in places}
             near.pop(memory["id"], None)
-            neighbours[memory["id"]] = near
-        return neighbours
+            neighbours[memory["id"]] = {other: cosine for other, (_, cosine) in near.items()}
+            versions |= {other: _time_at(reach["versions"], i) for other, (i, _) in near.items()}
+        return neighbours, versions
 
     def _links(
         self,
@@ -237,6 +253,12 @@ class AssociateHandler:
                 related=self._floors.related,
                 window=WINDOW,
             )
+
+
+def _time_at(packed: bytes, place: int) -> datetime:
+    """One of the times in an answer of timestamptz_send: microseconds since 2000."""
+    (microseconds,) = unpack_from(">q", packed, 8 * place)
+    return datetime(2000, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
 
 
 def _columns(

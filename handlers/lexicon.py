@@ -46,9 +46,10 @@ from (select l.lexeme, l.embedding from memoryd.lexicon l
       order by l.lexeme limit {PAGE}) k
 """
 
-# The deletion of words locks them in the same order. A locked word is not deleted before this transaction is committed.
+# All words of the transaction at once, in the order of lexemes, as by all who delete words. A locked word is not deleted before
+# this transaction is committed.
 LOCK = """
-select l.lexeme from memoryd.lexicon l where l.lexeme = any($1) order by l.lexeme for no key update
+select l.lexeme from memoryd.lexicon l where l.lexeme = any($1) order by l.lexeme for update
 """
 
 # Nobody else writes these pairs, since their words are locked: `on conflict` would only write a third more WAL.
@@ -68,12 +69,8 @@ from unnest($1::text[], $2::vector[]) as n(lexeme, embedding)
 where l.lexeme = n.lexeme
 """
 
-# Locked in the order of lexemes, as by all who delete words.
 DROP = """
-delete from memoryd.lexicon l
-using (select k.lexeme from memoryd.lexicon k
-       where k.lexeme = any($1) and k.embedding is null order by k.lexeme for update) as locked
-where l.lexeme = locked.lexeme
+delete from memoryd.lexicon l where l.lexeme = any($1) and l.embedding is null
 """
 
 MORE = f"""
@@ -113,8 +110,9 @@ class LexiconHandler:
             await asyncio.to_thread(_see, nearest, page["lexemes"], page["embeddings"])
 
         async def commit(connection: AnyConnection, _ours: Sequence[Job]) -> None:
+            locked = await connection.fetch(LOCK, [*nearest.named(), *meaningless])
+            there = {r["lexeme"] for r in locked}.difference(meaningless)
             await connection.execute(DROP, meaningless)
-            there = {r["lexeme"] for r in await connection.fetch(LOCK, nearest.named())}
             for start in range(0, len(new), BLOCK):
                 part = slice(start, start + BLOCK)
                 await connection.execute(WRITE_PAIRS, *await asyncio.to_thread(nearest.pairs, part, there))

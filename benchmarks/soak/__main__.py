@@ -28,6 +28,21 @@ from daemon.embedded.server import EmbeddedPostgres
 
 DRAIN_SECONDS = 180.0
 WAITING = "select count(*) from memoryd.jobs"
+SLOW_SECONDS = 5.0
+"""Statements of clients that take longer are written to the log, with what they wait for."""
+# Of the writers' statements the text has no content: that is in the arguments.
+SLOW = """
+select jsonb_build_object(
+    'event', 'slow_statement', 'pid', a.pid, 'seconds', round(extract(epoch from clock_timestamp() - a.query_start), 1),
+    'query', left(a.query, 200), 'waits_for', a.wait_event,
+    'blocked_by', (select jsonb_agg(jsonb_build_object(
+                       'pid', b.pid, 'application', b.application_name, 'state', b.state, 'query', left(b.query, 200),
+                       'waits_for', b.wait_event, 'seconds', round(extract(epoch from clock_timestamp() - b.xact_start), 1)))
+                   from pg_stat_activity b where b.pid = any(pg_blocking_pids(a.pid))))
+from pg_stat_activity a
+where a.datname = current_database() and a.state = 'active' and a.application_name not like 'memoryd%'
+  and a.query_start < clock_timestamp() - make_interval(secs => $1)
+"""
 
 
 async def soak(
@@ -44,15 +59,17 @@ async def soak(
     ledger = Ledger(random.Random(seed))
     writers = Writers(lambda: server.socket_url, ledger, seed)
     stopping = asyncio.Event()
-    with log.open("wb") as stream:
+    with log.open("ab") as stream:
         processes = Daemons(server.socket_url, stream, {"claim_seconds": "5", "dream_idle_hours": "0.001"})
         processes.start(daemons)
         faults = Faults(server, processes, random.Random(seed))
         try:
             writing = asyncio.create_task(writers.run(write_pause))
             failing = asyncio.create_task(faults.run(stopping, fault_pause))
+            watching = asyncio.create_task(_watch_slow(server, log))
             await asyncio.sleep(seconds)
             stopping.set()
+            watching.cancel()
             await failing
             writers.stop()
             await writing
@@ -78,6 +95,20 @@ async def soak(
         "log": _events(log),
     }
     return figures, wrong
+
+
+async def _watch_slow(server: EmbeddedPostgres, log: Path) -> None:
+    """Writes to the log, every few seconds, which statements of clients take long, until cancelled."""
+    while True:
+        await asyncio.sleep(SLOW_SECONDS)
+        with contextlib.suppress(*BROKEN):
+            connection = await asyncpg.connect(server.socket_url, timeout=5)
+            try:
+                slow = await connection.fetch(SLOW, SLOW_SECONDS)
+            finally:
+                connection.terminate()
+            with log.open("a", encoding="utf-8") as stream:
+                stream.writelines(f'{row[0][:-1]}, "level": "warning"}}\n' for row in slow)
 
 
 async def _drain(server: EmbeddedPostgres) -> float | None:

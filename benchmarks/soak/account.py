@@ -22,7 +22,7 @@ group by 1
 MISCOUNTED = """
 with recount as (
     select e.scope, l.lexeme, sum(l.count) as rows
-    from memoryd.entries e cross join lateral memoryd.counted(e.source, e.lexemes, e.length) l
+    from memoryd.entries e cross join lateral memoryd.counted(e.source, e.language, e.lexemes, e.length) l
     group by 1, 2
 )
 select count(*) from recount r full join memoryd.lexeme_statistics s using (scope, lexeme)

@@ -57,8 +57,8 @@ _NOT_VALIDATED = """
 select conrelid::regclass::text, conname
 from pg_constraint
 where not convalidated and contype = 'c'
-  and connamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
-  and pg_get_constraintdef(oid) ~ 'memoryd\\.'
+  and (connamespace = 'memoryd'::regnamespace
+       or connamespace = 'public'::regnamespace and pg_get_constraintdef(oid) ~ 'memoryd\\.')
 order by 1, 2
 """
 

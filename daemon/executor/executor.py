@@ -22,7 +22,7 @@ from uuid import UUID
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone, is_locked_out
 from daemon.db.pool import Database
 from daemon.executor import commands
 from daemon.executor.confinement import Confinement
@@ -93,7 +93,8 @@ class Executor:
                     await self._claim()
             except DATABASE_FAULTS as error:
                 if not is_gone(error):
-                    self._log.error("executor_claim_failed", error=describe(error))
+                    say = self._log.info if is_locked_out(error) else self._log.error
+                    say("executor_claim_failed", error=describe(error))
                     await asyncio.sleep(1.0)
                 await self._database.recover(error)
                 self._woken.set()

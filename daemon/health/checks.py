@@ -242,8 +242,15 @@ def check_parts(status: Status) -> Check:
     return Check("parts", "problem", found, "Report part_failed of the daemon's log, with error and at.")
 
 
-def check_queue(status: Status) -> Check:
-    """Dead letters, and jobs that wait for a worker."""
+def check_queue(status: Status, memory: Facts) -> Check:
+    """Lanes that no daemon leases, dead letters, and jobs that wait for a worker."""
+    if stuck := memory["stuck_lanes"]:
+        advice = (
+            "If a clock was wrong: update memoryd.lanes set leased_until = '-infinity', not_before = '-infinity'. "
+            "Else see their first jobs: select distinct on (topic, lane) * from memoryd.jobs "
+            "where lane is not null order by topic, lane, id"
+        )
+        return Check("queue", "problem", f"Lanes with work that no daemon can lease: {stuck:,}.", advice)
     if dead := sum(one.jobs for one in status.dead):
         advice = "See why: memoryd dead. When the cause is removed: memoryd dead requeue --all"
         return Check("queue", "problem", f"Dead letters: {dead:,}.", advice)

@@ -115,7 +115,19 @@ select json_build_object(
                   from (select u.id from memoryd.unindexed u
                         union
                         select e.id from memoryd.entries e where e.code is null) w
-                  where not exists (select from memoryd.jobs j where j.topic = 'index' and j.ref = w.id))
+                  where not exists (select from memoryd.jobs j where j.topic = 'index' and j.ref = w.id)),
+    -- Leased, or made to wait, for longer than any daemon does; or not leased, and not among those that may be.
+    'stuck_lanes', (select count(*)
+                    from (select j.topic, array_agg(distinct j.lane) as lanes
+                          from memoryd.jobs j where j.lane is not null group by j.topic) t
+                    cross join lateral unnest(t.lanes) as w(lane)
+                    left join memoryd.lanes l on l.topic = t.topic and l.lane = w.lane
+                    where greatest(l.leased_until, l.not_before) > now() + interval '1 day'
+                       or coalesce(greatest(l.leased_until, l.not_before) <= now(), true)
+                          and not exists (select from memoryd.jobs j
+                                          where j.topic = t.topic and j.lane = w.lane and j.attempt >= j.snoozes
+                                            and j.id = (select min(f.id) from memoryd.jobs f
+                                                        where f.topic = t.topic and f.lane = w.lane)))
 )
 """
 
@@ -161,7 +173,7 @@ async def examine(
             yield checks.check_embeddings(memory)
             yield checks.check_daemons(status)
             yield checks.check_parts(status)
-            yield checks.check_queue(status)
+            yield checks.check_queue(status, memory)
             yield await check_replica(connection, settings)
             yield await check_trail(connection, settings)
     finally:

@@ -118,14 +118,12 @@ def halves(jobs: Sequence[Job]) -> tuple[Sequence[Job], Sequence[Job]]:
 
 
 def suspect_batches(jobs: Sequence[Job]) -> list[list[Job]]:
-    """The suspects among the jobs, in the batches in which they are tried.
+    """The suspects among the jobs, in the batches in which they are tried: those that have seen as many deaths together.
 
-    After one counted attempt suspects of several lanes are tried together; after more, each lane is a batch of its own.
+    A claim takes no more of them than may be tried together (memoryd.suspects_to_try).
     """
-    suspects = [j for j in jobs if j.suspect]
-    if all(j.lane is None or j.counted_attempts == 1 for j in suspects):
-        return [suspects] if suspects else []
-    return by_lane(suspects)
+    suspects = sorted((j for j in jobs if j.suspect), key=lambda j: j.counted_attempts)
+    return [list(group) for _, group in groupby(suspects, key=lambda j: j.counted_attempts)]
 
 
 class ProviderSuspects:

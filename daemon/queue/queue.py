@@ -47,7 +47,7 @@ with due as materialized (
     for update skip locked
 )
 update memoryd.jobs j
-set visible_at = now() + make_interval(secs => $3), attempt = j.attempt + 1, claimed_by = $5
+set visible_at = now() + make_interval(secs => $3), attempt = j.attempt + 1, claimed_by = coalesce($5, 0)
 from (select id from fresh union all select id from suspects) due
 where j.id = due.id
 returning j.id, j.lane, j.ref, j.payload, j.attempt, j.snoozes, j.solo_attempts, j.created_at
@@ -85,21 +85,22 @@ where j.id = s.id and j.attempt = s.attempt and j.lane = leased.lane
 returning j.id
 """
 
-# $4 is 1 where the attempt is not counted (a snooze), else 0.
+# Only what is still claimed (claimed_by): a batch that ends hands all its jobs back, also those that it has handed back before,
+# and one attempt must not be snoozed twice. $4 is 1 where the attempt is not counted (a snooze), else 0.
 HAND_BACK = """
 update memoryd.jobs j
 set visible_at = now() + make_interval(secs => $3), snoozes = j.snoozes + $4::integer,
     solo_attempts = case when $4::integer > 0 then 0 else j.solo_attempts end, claimed_by = null,
     last_error = coalesce($5, j.last_error)
 from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
-where j.id = s.id and j.attempt = s.attempt
+where j.id = s.id and j.attempt = s.attempt and j.claimed_by is not null
 """
 
 RETRY = """
 update memoryd.jobs j
 set visible_at = now() + make_interval(secs => $3), solo_attempts = 0, claimed_by = null,
     last_error = coalesce($4, j.last_error)
-where j.id = $1 and j.attempt = $2
+where j.id = $1 and j.attempt = $2 and j.claimed_by is not null
 """
 
 RETURN_LANES = """
@@ -109,14 +110,14 @@ from unnest($2::text[], $3::bigint[]) as h(lane, token)
 where l.topic = $1 and l.lane = h.lane and l.token = h.token
 """
 
-# A row that is locked is being completed or erased just now. It needs no renewal, and to wait for it could be a deadlock, since
-# the other transaction may lock in another order.
+# A job that was handed back waits for its own time. A row that is locked is being completed or erased just now: it needs no
+# renewal, and to wait for it could be a deadlock, since the other transaction may lock in another order.
 RENEW = """
 update memoryd.jobs j
 set visible_at = now() + make_interval(secs => $3)
 from (select k.id from unnest($1::bigint[], $2::integer[]) as s(id, attempt)
       join memoryd.jobs k on k.id = s.id and k.attempt = s.attempt
-      where k.lane is null
+      where k.lane is null and k.claimed_by is not null
       for update of k skip locked) mine
 where j.id = mine.id
 """

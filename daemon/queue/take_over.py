@@ -34,7 +34,7 @@ with dead as (
     update memoryd.daemons set backend = {GONE} where id = $1 and backend = $2 returning number
 ), jobs as (
     update memoryd.jobs j
-    set visible_at = now(), claimed_by = null
+    set visible_at = now()
     from dead
     where j.claimed_by = dead.number and j.lane is null and j.visible_at > now()
     returning 1

@@ -32,6 +32,7 @@ from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::jsonb[], $6::tex
             $10::jsonb[], $11::text[], $12::bytea[], $13::timestamptz[], $14::timestamptz[])
      as n(id, agent_id, user_id, insight, sources, category, confidence, embedding, topic, written_by, sources_hash,
           evidence_until, resolved_at)
+order by n.id
 on conflict (id) do update
 set agent_id = excluded.agent_id,
     insight = case when i.last_modified_human is null then excluded.insight else i.insight end,
@@ -56,14 +57,20 @@ RECHECK = "select memoryd.recheck_insights($1, $2)"
 
 # The model has written about the very same memories before.
 CONFIRM = """
-update public.dream_insights set generated_at = now(), dream_id = $2 where id = any($1)
+with locked as materialized (
+    select i.id from public.dream_insights i where i.id = any($1) order by i.id for no key update
+)
+update public.dream_insights i set generated_at = now(), dream_id = $2 from locked l where i.id = l.id
 """
 
 DROP_STALE = """
-with gone as (
-    delete from public.dream_insights i
+with locked as materialized (
+    select i.id from public.dream_insights i
     where i.id = any($1) and i.stale and i.last_modified_human is null
-    returning 1
+    order by i.id
+    for update
+), gone as (
+    delete from public.dream_insights i using locked l where i.id = l.id returning 1
 )
 select count(*) from gone
 """

@@ -32,6 +32,43 @@ as $$
     ) u
 $$;
 
+-- Locks all links of these memories, in the order of their ids, and returns them. One index look-up for each
+-- memory and direction.
+create or replace function memoryd.links_locked(p_memories uuid[]) returns uuid[]
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    with locked as materialized (
+        select a.id from public.memory_associations a
+        where a.id = any(array(
+            select l.id
+            from unnest(p_memories) as c(id)
+            cross join lateral (
+                (select f.id from public.memory_associations f where f.memory_id = c.id offset 0)
+                union all
+                (select t.id from public.memory_associations t where t.related_memory_id = c.id offset 0)
+            ) l))
+        order by a.id
+        for update
+    )
+    select array_agg(k.id) from locked k
+$$;
+
+-- Locks the links of deleted memories in order, before the foreign keys delete them memory by memory: two
+-- clients that delete memories which are linked to each other would lock them in two orders. Called for each
+-- row, since foreign keys come before the statement's triggers; the first row does it for all.
+create or replace function memoryd.lock_links() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if old.id = (select o.id from old_rows o limit 1) then
+        perform memoryd.links_locked(array(select o.id from old_rows o));
+    end if;
+    return null;
+end
+$$;
+
 -- Deletes the links of memories whose text has changed, and queues new ones for those that were linked to
 -- them. They themselves are linked once they are indexed. A link that is being made of the old text waits
 -- for this, or this for it (see memoryd.stamp_memory). Insights that were drawn from them, or from
@@ -43,6 +80,7 @@ as $$
 declare
     changed uuid[];
     replaced uuid[];
+    links uuid[];
     linked uuid[];
 begin
     -- `not in` is looked up by a hash. A join whose plan was kept from a statement of one row would compare
@@ -52,31 +90,23 @@ begin
     where n.superseded_by is not null
       and n.id not in (select o.id from old_rows o where o.superseded_by is not null);
     if replaced is not null then
-        perform memoryd.outdate_insights(replaced, '{}');
         perform memoryd.note_outdated(replaced);
     end if;
     select array_agg(n.id) into changed
     from new_rows n
     where (n.id, n.content) not in (select o.id, o.content from old_rows o);
-    if changed is null then
-        return null;
+    -- Links before insights, as where memories are deleted: see the order of locks in users/jobs.sql.
+    if changed is not null then
+        links := memoryd.links_locked(changed);
+        with unlinked as (
+            delete from public.memory_associations a where a.id = any(links) returning a.memory_id
+        )
+        select array_agg(u.memory_id) into linked
+        from (select distinct d.memory_id from unlinked d where d.memory_id <> all (changed) limit 100) u;
     end if;
-    perform memoryd.outdate_insights(changed, '{}');
-    with unlinked as (
-        -- One index look-up for each changed memory and direction.
-        delete from public.memory_associations a
-        where a.id = any(array(
-            select l.id
-            from unnest(changed) as c(id)
-            cross join lateral (
-                (select f.id from public.memory_associations f where f.memory_id = c.id offset 0)
-                union all
-                (select t.id from public.memory_associations t where t.related_memory_id = c.id offset 0)
-            ) l))
-        returning a.memory_id
-    )
-    select array_agg(u.memory_id) into linked
-    from (select distinct d.memory_id from unlinked d where d.memory_id <> all (changed) limit 100) u;
+    if changed is not null or replaced is not null then
+        perform memoryd.outdate_insights(changed || replaced, '{}');
+    end if;
     if linked is not null then
         perform memoryd.associate_again(linked);
     end if;

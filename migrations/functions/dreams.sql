@@ -4,24 +4,38 @@
 
 -- Insights that were drawn from these memories are drawn again by the next dream. Until then nobody finds
 -- them, and what they said is overwritten at once: it may quote what was just deleted. What a person
--- wrote into an insight stays.
-create or replace function memoryd.outdate_insights(p_changed uuid[], p_gone uuid[]) returns void
+-- wrote into an insight stays. p_buried: memories that can be brought back; insights that were drawn from
+-- these are only hidden. p_only: no other insights than these (null: all).
+create or replace function memoryd.outdate_insights(
+    p_changed uuid[], p_gone uuid[], p_buried uuid[] default '{}', p_only uuid[] default null) returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 begin
+    -- All in one statement, locked in order: clients that change memories of the same insights wait for each
+    -- other, and never in a circle.
+    with locked as materialized (
+        select i.id, i.source_memories && (p_changed || p_gone) as overwritten
+        from public.dream_insights i
+        where i.source_memories && (p_changed || p_gone || p_buried)
+          and (p_only is null or i.id = any(p_only))
+          and (i.source_memories && (p_changed || p_gone) or i.last_modified_human is null)
+        order by i.id
+        for no key update
+    )
     update public.dream_insights i
     set source_memories = array(
             select s.id from unnest(i.source_memories) with ordinality as s(id, place)
             where s.id <> all (p_gone)
             order by s.place),
-        insight = case when i.last_modified_human is null
+        insight = case when i.last_modified_human is null and l.overwritten
                        then 'To be drawn again: a memory that it was drawn from has changed.'
                        else i.insight end,
         confidence = case when i.last_modified_human is null then 0 else i.confidence end,
-        topic = case when i.last_modified_human is null then '{}' else i.topic end,
+        topic = case when i.last_modified_human is null and l.overwritten then '{}' else i.topic end,
         stale = i.last_modified_human is null, sources_hash = null
-    where i.source_memories && (p_changed || p_gone);
+    from locked l
+    where i.id = l.id;
 end
 $$;
 
@@ -32,20 +46,14 @@ create or replace function memoryd.memories_deleted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    gone uuid[];
-    buried uuid[];
 begin
-    select array_agg(o.id) filter (where b.row_id is null), array_agg(b.row_id) into gone, buried
+    perform memoryd.outdate_insights(
+        '{}', coalesce(array_agg(o.id) filter (where b.row_id is null), '{}'),
+        coalesce(array_agg(b.row_id) filter (where b.row_id is not null), '{}'))
     from old_rows o
     left join memoryd.replica_buried b on b.source = 'memory' and b.row_id = o.id
-    where o.expires_at is null or o.expires_at > now();
-    if gone is not null then
-        perform memoryd.outdate_insights('{}', gone);
-    end if;
-    update public.dream_insights i
-    set stale = true, confidence = 0, sources_hash = null
-    where i.source_memories && array_remove(buried, null) and i.last_modified_human is null;
+    where o.expires_at is null or o.expires_at > now()
+    having count(*) > 0;
     return null;
 end
 $$;
@@ -68,7 +76,8 @@ begin
     left join public.agent_memory m on m.id = s.id
     where i.id = any(p_ids);
     if gone is not null or changed is not null then
-        perform memoryd.outdate_insights(coalesce(changed, '{}'), coalesce(gone, '{}'));
+        -- Others that were drawn from them are outdated already, by the transaction that changed them.
+        perform memoryd.outdate_insights(coalesce(changed, '{}'), coalesce(gone, '{}'), '{}', p_ids);
     end if;
 end
 $$;

@@ -115,6 +115,7 @@ begin
     if touched is null then
         return;
     end if;
+    perform from public.agent_memory m where m.id = any(touched) order by m.id for update;
     with d as (
         delete from public.agent_memory m
         where m.id = any(touched)

@@ -220,6 +220,24 @@ async def test_work_that_no_daemon_claims_is_a_problem(
     assert verdicts(await memoryd("doctor", "--json"))["queue"] == "problem"
 
 
+async def test_lanes_that_nobody_can_lease_are_a_problem(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    """By a lease from a clock that was wrong, or by a first job that no claim takes; a fresh lane and a leased one are fine."""
+    await connection.execute("alter table memoryd.jobs drop constraint jobs_snoozes_check")
+    await connection.execute(
+        "insert into memoryd.jobs (topic, lane, attempt, snoozes) values ('context', 'a', 1, 2), ('context', 'b', 0, 0),"
+        " ('context', 'c', 0, 0), ('context', 'd', 0, 0)"
+    )
+    await connection.execute(
+        "insert into memoryd.lanes (topic, lane, leased_until)"
+        " values ('context', 'b', now() + interval '2 days'), ('context', 'c', now() + interval '30 s')"
+    )
+    queue = check(await memoryd("doctor", "--json"), "queue")
+    assert queue["verdict"] == "problem"
+    assert "can lease: 2." in queue["found"]
+
+
 async def test_an_idle_transaction_is_reported_with_its_process(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:

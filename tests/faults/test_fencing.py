@@ -53,6 +53,32 @@ async def test_an_expired_claim_completes_nothing_once_another_worker_has_it(
     assert await complete(database, heirs) == []
 
 
+@pytest.mark.parametrize("lanes", [0, 4])
+async def test_what_was_handed_back_is_not_handed_back_or_renewed_again(
+    database: Database, connection: asyncpg.Connection, lanes: int
+) -> None:
+    """A batch that is cancelled hands back all its jobs; an attempt that was snoozed, or counted, stays so, and waits."""
+    await enqueue(connection, "test", [None] * 3, lanes=["a", "b", "c"] if lanes else ())
+    jobs = (
+        await queue.claim_lanes(database, "test", lanes=lanes, limit=4, seconds=30)
+        if lanes
+        else await queue.claim(database, "test", limit=3, seconds=30)
+    )
+    await queue.snooze(database, jobs[:1], seconds=600)
+    await queue.retry(database, jobs[1], seconds=600, error="failed")
+    before = await connection.fetch("select * from memoryd.jobs order by id limit 2")
+    await queue.renew(database, jobs, seconds=3600)
+    for _ in range(2):
+        await queue.snooze(database, jobs)
+    await queue.hand_back(database, jobs, counted=True)
+    await queue.retry(database, jobs[2], seconds=3600, error="failed")
+    *others, last = await connection.fetch("select * from memoryd.jobs order by id")
+    assert others == before
+    assert (last["attempt"], last["snoozes"], last["last_error"]) == (1, 1, None)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await connection.execute("update memoryd.jobs set snoozes = snoozes + 1")
+
+
 async def test_an_expired_claim_still_completes_when_no_other_worker_took_it(
     database: Database, connection: asyncpg.Connection
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,12 +13,13 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
+from handlers.shared.ports import Job, RowsLocked
 from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.facts import all_done
 from tests.support.load import load_on
 from tests.support.paused import COMMIT_WAITS, commit_held_up
-from tests.support.waiting import until
-from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on
+from tests.support.waiting import IDLE, until
+from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 
 # An hour: whatever is not handed back would stay claimed for the rest of the test.
 CLAIM_SECONDS = 3600
@@ -180,3 +182,28 @@ async def test_a_claim_whose_answer_arrives_during_the_shutdown_is_released(
     done = await connection.fetch("select job from done order by job")
     assert [r["id"] for r in left] == (ids if grace == 0 else [])
     assert [r["job"] for r in done] == ([] if grace == 0 else ids)
+
+
+async def test_a_batch_that_is_stopped_after_it_snoozed_some_of_its_jobs_snoozes_each_once(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """Otherwise they would have more snoozes than attempts, and no worker would ever claim them or their lanes."""
+    ids = await enqueue(connection, "test", [None] * 4, lanes=["a", "a", "b", "c"])
+    stalled = asyncio.Event()
+
+    async def wait(jobs: Sequence[Job]) -> None:
+        if jobs[0].lane == "c":
+            stalled.set()
+            await asyncio.Event().wait()
+        raise RowsLocked
+
+    worker = worker_on(database, Doing(before=wait), lanes=4, claim_seconds=CLAIM_SECONDS)
+    running = asyncio.create_task(worker.run())
+    await asyncio.wait_for(stalled.wait(), 30)
+    await worker.stop(grace_seconds=0)
+    running.cancel()
+    states = await connection.fetch("select distinct attempt, snoozes from memoryd.jobs")
+    assert [tuple(r) for r in states] == [(1, 1)]
+    async with working(worker_on(database, Doing(), lanes=4)):
+        await until(connection, IDLE)
+    assert await connection.fetchval("select array_agg(job order by job) from done") == ids

@@ -70,6 +70,31 @@ async def test_a_thousand_rows_of_a_killed_daemon_take_a_few_claims(
     assert len(companies) <= 40
 
 
+@pytest.mark.parametrize("deaths", [1, 2, 3, 4])
+async def test_a_lane_waits_for_no_suspects_that_are_younger(
+    database: Database, connection: asyncpg.Connection, deaths: int
+) -> None:
+    """However often its first job has lost its worker, and however many others lose theirs meanwhile."""
+    (old,) = await enqueue(connection, "test", [None], lanes=["old"])
+    await enqueue(connection, "test", [None] * 40, lanes=[f"lane {n}" for n in range(40)])
+    await connection.execute(
+        "update memoryd.jobs set attempt = case id when $1 then $2 else 1 end", old, deaths
+    )
+    first = await claim(database, lanes=8)
+    assert old in [job.id for job in first]
+    assert {job.counted_attempts for job in first} == {deaths}
+    assert len({job.lane for job in await claim(database, lanes=8)}) == 8
+
+
+@pytest.mark.parametrize(("deaths", "together"), [(1, 8), (2, 2), (3, 1)])
+async def test_lanes_of_dead_workers_are_tried_together_then_a_quarter_of_them_then_one_by_one(
+    database: Database, connection: asyncpg.Connection, deaths: int, together: int
+) -> None:
+    await enqueue(connection, "test", [None] * 40, lanes=[f"lane {n}" for n in range(40)])
+    await connection.execute("update memoryd.jobs set attempt = $1", deaths)
+    assert len({job.lane for job in await claim(database, lanes=8)}) == together
+
+
 @pytest.mark.parametrize("lanes", [0, 8])
 @pytest.mark.parametrize("max_attempts", [1, 2, 3, 5])
 async def test_a_job_that_never_ran_alone_does_not_become_a_dead_letter(

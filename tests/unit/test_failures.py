@@ -104,11 +104,14 @@ def test_parts_keep_the_order() -> None:
     assert ids([list(half) for half in halves(jobs)]) == [[1], [2, 3]]
 
 
-def test_suspects_of_several_lanes_are_together_once_and_then_apart() -> None:
-    once = [job(1, lane="a", deaths=1), job(2, lane="b", deaths=1), job(3, lane="c")]
-    twice = [job(1, lane="a", deaths=2), job(2, lane="b", deaths=1), job(3, lane="c")]
-    assert ids(suspect_batches(once)) == [[1, 2]]
-    assert ids(suspect_batches(twice)) == [[1], [2]]
+def test_suspects_that_have_seen_as_many_deaths_are_together() -> None:
+    lanes = [
+        job(1, lane="a", deaths=2),
+        job(2, lane="b", deaths=1),
+        job(3, lane="c"),
+        job(4, lane="d", deaths=2),
+    ]
+    assert ids(suspect_batches(lanes)) == [[2], [1, 4]]
     assert ids(suspect_batches([job(1, deaths=3), job(2, deaths=3), job(3)])) == [[1, 2]]
     assert suspect_batches([job(1)]) == []
 

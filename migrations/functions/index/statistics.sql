@@ -69,9 +69,9 @@ begin
 end
 $$;
 
--- Adds the oldest changes to the statistics, at most p_maximum, and returns how many. One transaction at a
--- time, in order, so that no count is ever negative. Lexemes whose count is 0 are deleted, also those that
--- were added and removed since the last time.
+-- Adds the oldest changes to the statistics, at most p_maximum (null: all), and returns how many. One
+-- transaction at a time, in order, so that no count is ever negative. Lexemes whose count is 0 are deleted,
+-- also those that were added and removed since the last time.
 create or replace function memoryd.fold_lexeme_changes(p_maximum integer default 5000) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

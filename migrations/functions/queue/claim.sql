@@ -22,9 +22,10 @@ return case when p_deaths = 1 and p_max_attempts > 2 then greatest(1, p_jobs / 2
             when p_deaths = 2 and p_max_attempts > 3 then greatest(1, p_jobs / 8)
             else 1 end;
 
--- Lanes that have work and may be leased. Up to p_lanes whose first job is fresh, the oldest first; up to
--- p_lanes whose first job is suspect (its worker died once); and where all suspect ones have died more
--- often, a single one of them.
+-- Lanes that have work and may be leased. Up to p_lanes whose first job is fresh, the oldest first; and the
+-- oldest lane whose first job is suspect (its worker died), with others that have seen as many deaths: up to
+-- p_lanes after one death, a quarter of them after two, none after more. So no lane waits for lanes whose
+-- jobs are younger than its own, however often workers die.
 create or replace function memoryd.free_lanes(p_topic text, p_lanes integer, p_max_attempts integer)
 returns text[]
 language sql volatile
@@ -44,26 +45,21 @@ as $$
             order by j.lane, j.id limit 1
         ) n
     ), free as (
-        select p.lane, p.oldest, p.deaths, p.deaths > 1 or p_max_attempts <= 2 as apart
+        select p.lane, p.oldest, p.deaths
         from pending p
         left join memoryd.lanes l on l.topic = p_topic and l.lane = p.lane
         where l.lane is null or (l.leased_until <= clock_timestamp() and l.not_before <= clock_timestamp())
     ), fresh as (
         select f.lane from free f where f.deaths = 0 order by f.oldest limit p_lanes
+    ), first as (
+        select f.deaths from free f where f.deaths > 0 order by f.oldest limit 1
     ), suspects as (
-        select f.lane, f.oldest, f.deaths, f.apart, bool_and(f.apart) over () as all_apart
-        from free f where f.deaths > 0
-        order by f.deaths, f.oldest
-        limit p_lanes
+        select f.lane from free f
+        where f.deaths = (select s.deaths from first s)
+        order by f.oldest
+        limit (select memoryd.suspects_to_try(s.deaths, 2 * p_lanes, p_max_attempts) from first s)
     )
-    select array_agg(c.lane)
-    from (
-        select lane from fresh
-        union all
-        select lane from suspects where not apart
-        union all
-        (select lane from suspects where all_apart order by deaths, oldest limit 1)
-    ) c
+    select array_agg(c.lane) from (select lane from fresh union all select lane from suspects) c
 $$;
 
 -- Leases those of these lanes that are still free; returns which. Lanes that another transaction is leasing
@@ -150,7 +146,7 @@ begin
           and (h.first = 0 or h.place <= memoryd.suspects_to_try(h.first, share, p_max_attempts))
     )
     update memoryd.jobs j
-    set attempt = j.attempt + 1
+    set attempt = j.attempt + 1, claimed_by = coalesce(p_daemon, 0)
     from head, memoryd.lanes l
     where j.id = head.id and l.topic = p_topic and l.lane = j.lane
     returning j.id, j.lane, j.ref, j.payload, j.attempt, j.snoozes, j.solo_attempts, j.created_at, l.token;

@@ -140,6 +140,10 @@ create or replace trigger stamp_expiry_update before update on public.agent_memo
 create or replace trigger stamp_memory before update on public.agent_memory
     for each row when (new.content is distinct from old.content)
     execute function memoryd.stamp_memory();
+-- A capital letter, so that it comes before the foreign keys' own triggers (RI_...).
+create or replace trigger "Lock_links" after delete on public.agent_memory
+    referencing old table as old_rows
+    for each row execute function memoryd.lock_links();
 create or replace trigger facts_reworded after update on public.agent_memory
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.facts_reworded();

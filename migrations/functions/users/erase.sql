@@ -165,23 +165,6 @@ begin
 end
 $$;
 
--- Subtracts the words of deleted rows from the statistics at once, instead of leaving it to a daemon: this
--- deletes the words that no row contains any more. It comes after the rows are deleted, because the
--- deletions write the changes.
-create or replace function memoryd.fold_all_lexeme_changes() returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    newest bigint;
-begin
-    select max(c.id) into newest from memoryd.lexeme_changes c;
-    while exists (select from memoryd.lexeme_changes c where c.id <= newest) loop
-        perform memoryd.fold_lexeme_changes();
-    end loop;
-end
-$$;
-
 -- Deletes copies of a user's texts: their embeddings, and what contexts and answers of others show of the
 -- rows. The hashes of the texts are kept for an hour, so that a daemon that still has one of the texts cannot
 -- store its embedding (memoryd.drop_erased). It comes after the rows are deleted, which are noted by then.
@@ -248,6 +231,23 @@ begin
 end
 $$;
 
+-- Locks what is remembered of a user and what was made of it, in the order that users/jobs.sql describes.
+create or replace function memoryd.lock_remembered(p_user uuid) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    memories uuid[];
+begin
+    perform from public.conversation_messages m where m.user_id = p_user order by m.id for update;
+    perform from public.agent_memory m where m.user_id = p_user order by m.id for update;
+    memories := array(select m.id from public.agent_memory m where m.user_id = p_user);
+    perform memoryd.links_locked(memories);
+    perform from public.dream_insights i where i.user_id = p_user or i.source_memories && memories
+    order by i.id for update;
+end
+$$;
+
 -- Erases a user, whoever asks: who may is checked before. p_patience: how long it waits for what is being
 -- written about the user. Returns how many rows of each table went, and the replica's files.
 create or replace function memoryd.erase_user(p_user uuid, p_patience interval) returns jsonb
@@ -281,6 +281,7 @@ begin
     agents := memoryd.agents_of(whose);
     lanes := memoryd.lanes_of(whose);
     perform memoryd.take_jobs(whose, agents || lanes, p_patience);
+    perform memoryd.lock_remembered(whose);
 
     -- What cannot be found any more once the rows are deleted.
     own_sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
@@ -308,7 +309,9 @@ begin
     row_ids := array(select distinct r from unnest(row_ids || sessions_deleted.ids || rows_deleted.ids) r);
     perform memoryd.delete_jobs_about(whose, row_ids);
     perform memoryd.erase_agents(whose, agents, lanes);
-    perform memoryd.fold_all_lexeme_changes();
+    -- Subtracts the words of the deleted rows at once, instead of leaving it to a daemon: so words that no
+    -- row contains any more go too. All in one call, which locks the words in order.
+    perform memoryd.fold_lexeme_changes(null);
     perform memoryd.erase_copies(hashes);
     perform memoryd.erase_sections(whose, row_ids, memories);
 

@@ -22,16 +22,19 @@ as $$
 $$;
 
 -- THE ORDER OF LOCKS, which every transaction keeps that locks more than one row:
---   1. a user's own lock (memoryd.user_lock)   5. executions
---   2. lanes                                   6. what is remembered: memories, messages, links; by id
+--   1. a user's own lock (memoryd.user_lock)   6. what is remembered, each by id: messages, memories,
+--   2. lanes                                      links, then insights
 --   3. jobs                                    7. the erasures' gate (memoryd.erased_texts), then requests
 --   4. commands, by id                         8. the statistics' lock, then lexemes in their order
+--   5. executions
 -- Leaves of anchors come after what is remembered, then anchors; who gives them places waits for neither
 -- (trail/log.sql).
 -- A statement that writes several of them first locks them in this order, in a CTE (`order by ... for
--- update`). An erasure is the exception: it needs the commands before the jobs, since a command that ends
--- makes a job. So it waits for neither, but takes both with `nowait` and tries again. Who removes what stored
--- texts show (quotes.sql) skips commands and requests that are locked.
+-- update`), all that it needs of a kind at once: two ordered statements on one table are not one order.
+-- Daemons that cannot keep it skip what is locked, or give way to clients by a lock_timeout that is shorter
+-- than deadlock_timeout. An erasure is the exception: it needs the commands before the jobs, since a command
+-- that ends makes a job. So it waits for neither, but takes both with `nowait` and tries again. Who
+-- removes what stored texts show (quotes.sql) skips commands and requests that are locked.
 --
 -- Takes what is about a user from the daemons and the agents: first the commands, so that none of them can
 -- end, then the lanes and the jobs, which it deletes. What a daemon was working on is then never written,

@@ -23,6 +23,7 @@ from tests.support.rows import DIMENSIONS, column, remember
 from tests.support.schemas import EMBEDDER, apply, connected, lives
 from tests.support.waiting import IDLE, until
 
+CLAIMS = 39
 VERSIONS = "select version from memoryd.migrations order by version"
 OBJECTS = """
 select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -68,6 +69,21 @@ async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
             )
             == DIMENSIONS
         )
+
+
+async def test_jobs_that_no_worker_would_claim_are_repaired(empty_url: str) -> None:
+    """A memoryd before could snooze a job twice for one attempt; such a job blocked its lane for ever."""
+    of_before = tuple(m for m in load_files().schema if m.version < CLAIMS)
+    await apply(empty_url, files=replace(files(), schema=of_before, functions=()))
+    async with connected(empty_url) as connection:
+        await connection.execute(
+            "insert into memoryd.jobs (topic, lane, attempt, snoozes, claimed_by) "
+            "values ('t', 'a', 1, 2, null), ('t', null, 2, 3, null), ('t', null, 1, 1, 7), ('t', 'a', 3, 1, null)"
+        )
+        await apply(empty_url)
+        assert await column(connection, "select snoozes from memoryd.jobs order by id") == [1, 2, 0, 1]
+        check = "select convalidated from pg_constraint where conname = 'jobs_snoozes_check'"
+        assert await connection.fetchval(check)
 
 
 async def test_ten_at_once_apply_each_file_once(empty_url: str) -> None:

@@ -8,6 +8,10 @@ from uuid import UUID
 
 import asyncpg
 
+from daemon.db.pool import Database
+from handlers import associate as links
+from handlers.shared.ports import Job
+from providers.ports import SimilarityFloors
 from tests.support.acting import ANN, BOB
 from tests.support.daemons import Daemons
 from tests.support.paused import gate_closed, meanwhile, paused, pausing
@@ -122,6 +126,58 @@ async def test_a_reinforced_link_stays_when_the_words_stay_the_same(
     await until(connection, IDLE)
     assert await connection.fetchval(STRENGTH, last, first) == 0.99
     assert await connection.fetchval(STRENGTH, last, other) == 0.75
+
+
+async def test_a_link_that_was_made_of_other_words_does_not_keep_its_strength(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """However it came to stay, as where a client's snapshot was older than the link."""
+    await daemons.start()
+    first = await at(connection, "red boats sail north", 0)
+    last = await at(connection, "red boats sail east", 40)
+    assert await linked(connection, last) == [first]
+    await connection.execute(
+        "update memory_associations set strength = 0.99, updated_at = now() - interval '1 hour'"
+    )
+    await connection.execute("select memoryd.associate_again(array[$1::uuid])", last)
+    await until(connection, IDLE)
+    assert await connection.fetchval(STRENGTH, last, first) == 0.75
+
+
+async def test_a_memory_that_changes_between_two_reads_is_not_linked_by_its_old_embedding(
+    connection: asyncpg.Connection, database: Database, daemons: Daemons
+) -> None:
+    """Its embedding is read first, then its words: the link would be of neither version, and nothing would make it again."""
+    daemon = await daemons.start()
+    near = {"embedding": embedding(1)}
+    first = await at(connection, "copper invoice", -1000, **near)
+    for n in range(links.WINDOW):
+        await at(connection, f"filler {n}", n)
+    last = await at(connection, "silver bill", 1000, **near)
+    assert await linked(connection, last) == [first]
+    await daemon.stop()
+    # As before it was linked: what was linked to a memory that changes is linked again in any case.
+    await connection.execute("delete from memory_associations")
+
+    class Between:
+        """Reads as the daemon does, and changes the memory after its embedding was read."""
+
+        async def fetch(self, sql: str, *args: object) -> list[asyncpg.Record]:
+            rows = await database.fetch(sql, *args)
+            if sql == links.READ_REACH:
+                await connection.execute(SAY, first, "green apples", embedding(0, 1))
+            return rows
+
+        async def execute(self, sql: str, *args: object) -> None:
+            await database.execute(sql, *args)
+
+    job = Job(1, "associate", None, last, None, 1, 0, NOON)
+    handler = links.AssociateHandler(reader=Between(), floors=SimilarityFloors(related=0.5, same_topic=0.75))
+    commit = await handler.prepare([job])
+    async with database.transaction() as transaction:
+        await commit(transaction, [job])
+    await daemons.start()
+    assert await linked(connection, last) == []
 
 
 async def test_links_made_by_hand_stay_when_others_change(
