@@ -108,6 +108,7 @@ async def test_calls_that_name_no_context_are_made_in_that_of_the_server(
     assert contexts == {0: "the farm", 1: "the other project"}
     found = await done(ann, "recall", query="barn owl")
     assert len(found["results"]) == 1
+    await db.execute("delete from agent_memory")  # other tests count theirs
 
 
 async def test_a_user_has_a_users_tools(ann: Client) -> None:
