@@ -1,4 +1,4 @@
--- Anchors that are erased, and turns of conversations that only call a tool.
+-- Anchors that are erased, turns of conversations that only call a tool, and when a memory was changed.
 
 -- Of an erased anchor the row shows {"erased": true}, and nothing that its leaf does not protect any more
 -- (docs/trail.md). It keeps its id, and the agent and the hashes that hold the agent's chain together.
@@ -47,3 +47,9 @@ alter table public.conversation_messages add constraint conversation_messages_ro
     not valid;
 comment on column public.conversation_messages.content is
     'What is said. It may be empty where the metadata say what the turn did, such as call a tool.';
+
+-- updated_at moves with every change that a writer makes. Links, insights and the longest time that a user's
+-- memories are kept depend on when the text was changed: that is another time now.
+alter table public.agent_memory add column text_changed_at timestamptz;
+comment on column public.agent_memory.text_changed_at is
+    'When the text was changed last; null: at updated_at.';

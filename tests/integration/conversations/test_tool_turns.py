@@ -1,4 +1,4 @@
-"""Turns that call a tool: hosts write them without a text, with the call in the metadata, and the tool's answer as role tool."""
+"""Turns that call a tool have no text, but the call in their metadata; what the tool gave is of role tool."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ async def test_a_user_writes_turns_of_tools_and_gets_those_of_a_service_in_their
     # A tool is no person: it has no secret before the user whose conversation it is.
     await scratch.execute("alter table conversation_messages disable trigger place_message")
     await scratch.execute(
-        "insert into conversation_messages (session_id, message_index, role, speaker, content) values ($1, 9, 'tool', 'tides', 'x')",
+        "insert into conversation_messages (session_id, message_index, role, speaker, content) "
+        "values ($1, 9, 'tool', 'tides', 'x')",
         session,
     )
     await scratch.execute("alter table conversation_messages enable trigger place_message")
