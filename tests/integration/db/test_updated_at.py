@@ -91,6 +91,8 @@ async def test_each_column_that_a_writer_changes_moves_updated_at_and_no_other(
                 continue  # a value that the column refuses
             finally:
                 await step.rollback()
+            assert before is not None
+            assert returned is not None
             if returned[1] != before[1]:
                 (moved if returned[0] > before[0] else unchanged).add((name, column))
     assert unchanged == {(name, column) for name, columns in INTERNAL.items() for column in columns}
