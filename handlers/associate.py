@@ -31,9 +31,10 @@ WINDOW = 30
 REACH = 500
 NEIGHBOURS = 5
 
-# updated_at is when the words were last changed: a version of them.
+# When the words were last changed is a version of them, here called updated_at.
 READ_NEW = f"""
-select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.updated_at, e.embedding
+select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, coalesce(m.text_changed_at, m.updated_at) as updated_at,
+       e.embedding
 from public.agent_memory m
 left join lateral {embedding_of("m")} e on true
 where m.id = any($1)
@@ -68,7 +69,7 @@ where e.embedding is not null
 # user, then those without a user, so that each part reads one index in order, however many other users there are. Linking takes
 # the newest 30.
 READ_CANDIDATES = f"""
-select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, m.updated_at
+select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, coalesce(m.text_changed_at, m.updated_at) as updated_at
 from public.agent_memory m
 where m.id in (
     select w.id
@@ -100,7 +101,7 @@ LOCK_TIMEOUT = "set local lock_timeout = '300ms'"
 # once more.
 WRITE = """
 with ends as materialized (
-    select m.id, m.updated_at
+    select m.id, coalesce(m.text_changed_at, m.updated_at) as updated_at
     from public.agent_memory m
     where m.id = any($1::uuid[] || $3::uuid[])
     order by m.id

@@ -30,6 +30,7 @@ class Role(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     SYSTEM = "system"
+    TOOL = "tool"
 
 
 def recall(  # noqa: PLR0913, PLR0917 - the options of a command

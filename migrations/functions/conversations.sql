@@ -10,13 +10,13 @@ as $$
 declare
     said_by constant text :=
         case lower(new.speaker) when 'agent' then 'assistant' else lower(new.speaker) end;
-    named constant boolean := coalesce(said_by not in ('user', 'assistant', 'system'), false);
+    named constant boolean := coalesce(said_by not in ('user', 'assistant', 'system', 'tool'), false);
 begin
     if new.role is null and (said_by is null or named) then
         raise exception 'speaker is %, and role is null', coalesce(quote_literal(new.speaker), 'null')
             using errcode = 'check_violation',
                   hint = 'A speaker is user or agent; '
-                         'beside a name say the role too: user, assistant or system.';
+                         'beside a name say the role too: user, assistant, system or tool.';
     end if;
     insert into public.conversation_messages (
         id, user_id, session_id, chat_id, agent_id, message_index,
@@ -48,6 +48,10 @@ declare
 begin
     if new.session_id is null then
         return new; -- the not-null constraint of the column has the better message
+    end if;
+    -- As chat APIs write a turn that only calls a tool.
+    if new.content is null and new.metadata <> '{}' then
+        new.content := '';
     end if;
     if memoryd.caller_is_service() then
         loop

@@ -69,7 +69,8 @@ declare
     changed uuid[];
 begin
     select array_agg(distinct s.id) filter (where m.id is null),
-           array_agg(distinct s.id) filter (where m.updated_at > p_since and m.updated_at > m.created_at)
+           array_agg(distinct s.id) filter (
+               where coalesce(m.text_changed_at, m.updated_at) > greatest(p_since, m.created_at))
     into gone, changed
     from public.dream_insights i
     cross join lateral unnest(i.source_memories) as s(id)

@@ -29,7 +29,7 @@ begin
         array_agg(n.id order by n.created_at, n.message_index),
         array_agg(n.user_id order by n.created_at, n.message_index))
     from new_rows n
-    where n.role = 'user' and n.user_id is not null and length(n.content) <= 2000;
+    where n.role = 'user' and n.user_id is not null and length(n.content) <= 2000 and n.content ~ '\S';
     return null;
 end
 $$;

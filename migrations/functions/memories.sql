@@ -58,21 +58,27 @@ begin
     if maximum is not null then
         new.expires_at := least(
             new.expires_at,
-            case when tg_op = 'INSERT' then now() else new.updated_at end + make_interval(hours => maximum));
+            case when tg_op = 'INSERT' then now() else coalesce(new.text_changed_at, new.updated_at) end
+            + make_interval(hours => maximum));
     end if;
     return new;
 end
 $$;
 
--- Sets updated_at where the text has changed, not where memoryd has written the search columns. It locks
--- the key first: a daemon that links memories has locked their keys (handlers/associate.py). So a link that
--- is being made from the old text is committed before this goes on, and memories_updated() deletes it.
+-- Sets updated_at, and text_changed_at where it is the text that has changed. Then it locks the key first: a
+-- daemon that links memories has locked their keys (handlers/associate.py). So a link that is being made from
+-- the old text is committed before this goes on, and memories_updated() deletes it.
 create or replace function memoryd.stamp_memory() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform from public.agent_memory m where m.id = old.id for update;
+    if new.content is distinct from old.content then
+        perform from public.agent_memory m where m.id = old.id for update;
+        new.text_changed_at := clock_timestamp();
+    else
+        new.text_changed_at := coalesce(old.text_changed_at, old.updated_at);
+    end if;
     new.updated_at := clock_timestamp();
     return new;
 end

@@ -22,6 +22,12 @@ as $$
                 then memoryd.quoted(p_metadata ->> 'title', 100) || ': '
                 else '' end
         || memoryd.quoted(p_content, 300)
+        -- Of a decision what came of it.
+        || coalesce(' (outcome: ' || nullif(case when p_source = 'knowledge' then concat_ws(', ',
+               case p_metadata -> 'outcome' -> 'success' when 'true' then 'success'
+                                                         when 'false' then 'failure' end,
+               nullif(memoryd.quoted(p_metadata -> 'outcome' ->> 'result', 200), ''),
+               nullif(memoryd.quoted(p_metadata -> 'outcome' ->> 'notes', 100), '')) end, '') || ')', '')
 $$;
 
 -- Whether these sources have anything in these scopes that the caller may find. It keeps contexts quick where

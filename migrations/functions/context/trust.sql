@@ -85,6 +85,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select memoryd.least_trusted(
         case when p_source = 'document' then 'document'
+             when p_metadata ->> 'role' = 'tool' then 'document'
              when p_metadata ->> 'role' = 'assistant' then 'agent' else 'person' end,
         memoryd.claimed_trust(coalesce(p_metadata ->> 'source', p_metadata ->> 'source_url'), p_metadata))
 $$;

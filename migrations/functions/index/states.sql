@@ -4,6 +4,7 @@
 --   indexed  Found by its words and by meaning.
 --   words    Found by its words; its embedding waits for the embedder.
 --   waiting  Found by the words of its first 8,192 characters; a daemon is about to index it.
+--   empty    A turn without a text: there is nothing to find it by.
 --   failed   Its job was given up. The reason is for the agents and for support: it may say how they work.
 create or replace function memoryd.states_of(p_source text, p_ids uuid[])
 returns table (id uuid, state text, reason text, since timestamptz)
@@ -16,17 +17,21 @@ declare
 begin
     return query
     with mine as materialized (
-        select s.id, s.scope, s.created_at from memoryd.searchable s
+        select s.id, s.scope, s.created_at,
+               p_source = 'conversation' and s.searched_text !~ '\S' as is_empty
+        from memoryd.searchable s
         where s.source = p_source and s.id = any(p_ids)
           and (caller.privileged or s.owner_id = caller.user_id)
     )
     select m.id,
            case when d.ref is not null and (u.id is not null or e.embedded is not true) then 'failed'
+                when m.is_empty then 'empty'
                 when u.id is not null or e.embedded is null then 'waiting'
                 when e.embedded then 'indexed'
                 else 'words' end,
            case when d.ref is not null and (u.id is not null or e.embedded is not true)
                     then case when caller.privileged then d.error else 'it could not be indexed' end
+                when m.is_empty then 'it has no text that it could be found by'
                 when u.id is not null or e.embedded is null then 'a daemon has not come to it yet'
                 when not e.embedded then 'the embedder has not answered yet' end,
            coalesce(d.died_at, u.since, m.created_at)
@@ -60,8 +65,8 @@ begin
 end
 $$;
 comment on function public.index_state is
-    'Whether recall finds these rows: indexed, words (its embedding waits), waiting, or failed, and why. '
-    'Of end users their own.';
+    'Whether recall finds these rows: indexed, words (its embedding waits), waiting, empty, or failed, and '
+    'why. Of end users their own.';
 
 create or replace view memoryd.index_states with (security_invoker = true) as
 select r.source, r.id, i.state, i.reason, i.since

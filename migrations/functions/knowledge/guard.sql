@@ -39,7 +39,7 @@ begin
 end
 $$;
 
--- What of an entry an agent keeps to itself: what it is called, and why; null: nothing. The category, the
+-- What of an entry an agent keeps to itself: what it is called, and why; null: nothing. The category, some
 -- tags and the beginning of the title tell; and credentials are found in the text itself.
 create or replace function memoryd.private_part(p_category text, p_title text, p_content text, p_tags text[])
 returns text
@@ -47,17 +47,22 @@ language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    -- The category says what an entry is. A tag may also say what it is about: research findings about mood
+    -- or reasoning are knowledge. So of tags only those count that mean nothing but what is private.
+    category constant text := lower(btrim(p_category));
     labels constant text[] := array(
         select lower(btrim(l)) from unnest(p_tags[:100] || array[p_category]) as l(l));
 begin
     return case
-        when labels && '{identity,soul,persona,personality}'
+        when labels && '{soul,soul.md}' or category in ('identity', 'persona', 'personality')
              or p_title ~* '^\W*(?:soul|identity)(?:\.md\M|\W*$)'
              or p_content ~* '^\W*soul\.md\M' or p_content ~* '^\s*#\s*soul\s*(?:\n|$)'
             then 'who an agent is (identity)'
         when labels && '{draft,drafts,wip}' or p_title ~* '^\W*(?:draft|wip)\s*[]:)–—-]' then 'a draft'
-        when labels && '{rapport,emotional,emotional-context,mood}' then 'rapport with a user'
-        when labels && '{reasoning,reasoning-trace,chain-of-thought,scratchpad,thoughts}'
+        when labels && '{rapport,emotional-context}' or category in ('emotional', 'mood')
+            then 'rapport with a user'
+        when labels && '{reasoning-trace,chain-of-thought,scratchpad}'
+             or category in ('reasoning', 'thoughts')
              or p_content ~* '<(?:thinking|think|scratchpad)>' then 'a trace of reasoning'
         else coalesce(memoryd.credential_in(p_title), memoryd.credential_in(p_content),
                       memoryd.credential_in(array_to_string(p_tags[:100], E'\n')))

@@ -79,7 +79,7 @@ as $$
         when 'exclude_last' then
             'Give how many of the newest messages of exclude_session to leave out, 1 or more.'
         when 'around' then 'Give how many messages before and after to show, a whole number from 0 to 10.'
-        when 'roles' then 'Give an array of roles: user, assistant, system.'
+        when 'roles' then 'Give an array of roles: user, assistant, system, tool.'
         when 'speakers' then 'Give an array of at most 100 names.'
         else 'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".' end
 $$;
@@ -94,7 +94,7 @@ as $$
 declare
     known constant text[] := memoryd.known_options(p_kind);
     lists constant jsonb := jsonb_build_object('source', memoryd.sources(),
-                                               'role', array['user', 'assistant', 'system']);
+                                               'role', array['user', 'assistant', 'system', 'tool']);
     wrong record;
 begin
     if jsonb_typeof(p_options) <> 'object' or p_options = '{}' then

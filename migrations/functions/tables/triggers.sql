@@ -137,8 +137,16 @@ create or replace trigger stamp_expiry_update before update on public.agent_memo
                            and (new.expires_at, new.user_id, new.memory_type)
                                is distinct from (old.expires_at, old.user_id, old.memory_type)))
     execute function memoryd.stamp_expiry();
+-- What memoryd computes does not count as a change: words, embeddings, the time that settings of users give.
 create or replace trigger stamp_memory before update on public.agent_memory
-    for each row when (new.content is distinct from old.content)
+    for each row when ((new.agent_id, new.user_id, new.session_id, new.kind, new.memory_type, new.content,
+                        new.metadata, new.source, new.valid_from, new.valid_to, new.superseded_by)
+                       is distinct from
+                       (old.agent_id, old.user_id, old.session_id, old.kind, old.memory_type, old.content,
+                        old.metadata, old.source, old.valid_from, old.valid_to, old.superseded_by)
+                       or (pg_trigger_depth() = 0
+                           and (new.ttl_hours, new.expires_at)
+                               is distinct from (old.ttl_hours, old.expires_at)))
     execute function memoryd.stamp_memory();
 -- A capital letter, so that it comes before the foreign keys' own triggers (RI_...).
 create or replace trigger "Lock_links" after delete on public.agent_memory
@@ -330,6 +338,13 @@ create or replace trigger complete_anchor before insert on public.memory_anchors
 create or replace trigger anchors_inserted after insert on public.memory_anchors
     referencing new table as new_rows
     for each statement execute function memoryd.anchors_inserted();
+
+-- public.memory_associations
+-- Its strength is computed: it rises by use, and fades.
+create or replace trigger stamp_updated_at before update on public.memory_associations
+    for each row when ((new.memory_id, new.related_memory_id, new.association_type)
+                       is distinct from (old.memory_id, old.related_memory_id, old.association_type))
+    execute function memoryd.stamp_updated_at();
 
 -- public.memory_chunks
 create or replace trigger assign_owner before insert or update of document_id, user_id on public.memory_chunks

@@ -99,6 +99,7 @@ select 'knowledge'::text as source, k.id, k.scope, memoryd.searched_text(k) as s
            'tier', k.tier, 'category', k.category, 'title', k.title, 'tags', k.tags,
            'confidence', k.confidence, 'status', k.status, 'created_by', k.created_by,
            'created_by_name', k.created_by_name,
+           'outcome', case when k.category = 'decision' then k.outcome end,
            'corrects', case when k.category = 'correction' and k.related_ids <> '{}' then k.related_ids end,
            'corrected_by', memoryd.corrected_by(k))) as metadata,
        null::uuid as owner_id, null::text as agent_id,

@@ -2,8 +2,9 @@
 -- takes from the daemons.
 
 -- Messages of a user: those that name the user as their user; and, in a conversation that the user owns,
--- also messages without a user, if the assistant wrote them or no speaker is named. Messages of role system
--- are the agents'. In a conversation without an owner, only the messages that name the user are theirs.
+-- also messages without a user, if the assistant or a tool wrote them or no speaker is named. Messages of
+-- role system are the agents'. In a conversation without an owner, only the messages that name the user are
+-- theirs.
 create or replace function memoryd.messages_of(p_user uuid) returns setof uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -14,7 +15,7 @@ as $$
     from public.conversation_sessions s
     join public.conversation_messages m on m.session_id = s.id
     where s.user_id = p_user and m.user_id is null
-      and m.role <> 'system' and (m.role = 'assistant' or m.speaker is null)
+      and m.role <> 'system' and (m.role in ('assistant', 'tool') or m.speaker is null)
 $$;
 
 -- Ids of a user's rows that jobs, dead letters and executions may refer to. Without the requests to erase,

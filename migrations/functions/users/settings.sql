@@ -14,11 +14,12 @@ as $$
 begin
     update public.agent_memory m
     set ttl_hours = least(m.ttl_hours, o.hours),
-        expires_at = m.updated_at + make_interval(hours => o.hours)
+        expires_at = coalesce(m.text_changed_at, m.updated_at) + make_interval(hours => o.hours)
     from (values (true, new.task_memory_ttl_hours), (false, new.memory_ttl_hours)) as o(task_memory, hours)
     where m.user_id = new.user_id
       and (m.memory_type is not distinct from 'task_memory') = o.task_memory
-      and coalesce(m.expires_at, 'infinity') > m.updated_at + make_interval(hours => o.hours);
+      and coalesce(m.expires_at, 'infinity')
+          > coalesce(m.text_changed_at, m.updated_at) + make_interval(hours => o.hours);
     return null;
 end
 $$;

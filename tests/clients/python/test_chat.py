@@ -84,6 +84,17 @@ async def test_a_prompt_brings_what_was_said_in_other_conversations(
         "How long has she played?",
         "Guess what",
     ]
+    calls = {"tool_calls": [{"id": "1"}]}
+    turns = ({"role": "assistant", "content": None, "metadata": calls}, {"role": "tool", "content": "a tuba"})
+    assert len(await chat.add_messages(session, turns)) == 2
+    stored = await chat.load_context(session, 2)
+    assert [(m.role, m.content, m.metadata) for m in stored] == [
+        ("assistant", "", calls),
+        ("tool", "a tuba", {}),
+    ]
+    said = await chat.prompt(session, "Well?", min_score=1.0)
+    assert {one["role"] for one in said} == {"user", "assistant"}
+    assert "" not in {one["content"] for one in said}
 
 
 async def test_an_answer_in_pieces_is_one_message_and_a_broken_one_is_none(

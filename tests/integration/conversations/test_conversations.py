@@ -74,7 +74,7 @@ async def test_a_call_with_invalid_arguments_is_refused_with_advice(
 @pytest.mark.parametrize(
     ("columns", "state", "said", "hint"),
     [
-        ({"role": "tool"}, "23514", "unknown role 'tool'", "Roles: user, assistant, system."),
+        ({"role": "robot"}, "23514", "unknown role 'robot'", "Roles: user, assistant, system, tool."),
         ({"role": None}, "23502", '"role"', ""),
         ({"content": " \n"}, "23514", "content is blank", "A message says something"),
         ({"content": None}, "23502", '"content"', ""),

@@ -321,6 +321,10 @@ async def test_what_an_agent_keeps_to_itself_is_refused_and_says_why(service: as
 async def test_what_is_about_credentials_is_shared(service: asyncpg.Connection) -> None:
     for text in ALLOWED:
         await insert(service, "shared_knowledge", row(text[:40], text))
+    # A tag says what an entry is about, too: research findings are shared.
+    for tag in ("reasoning", "identity", "mood", "Personality", "emotional", "thoughts"):
+        found = row(f"Research on {tag}", f"Research findings: {tag} is measured with a questionnaire")
+        await insert(service, "shared_knowledge", found | {"tags": [tag]})
     which = await insert(service, "shared_knowledge", row("Later", "Nothing yet"))
     sql = "update shared_knowledge set content = $2 where id = $1"
     assert (await refused(service, sql, which, REFUSED[0][1]))[0] == "23514"

@@ -60,7 +60,9 @@ def columns(messages: object) -> list[list[str | None]]:
         if not isinstance(each, Mapping) or not {"role", "content"} <= set(each):
             raise Refused("A message is no mapping with role and content.")
         roles.append(values.one_of("role", each["role"], Role))
-        contents.append(values.plain("content", each["content"]))
+        # A turn that only calls a tool has its call in the metadata, and no text.
+        silent = each["content"] in {None, ""} and bool(each.get("metadata"))
+        contents.append("" if silent else values.plain("content", each["content"]))
         speaker = each.get("speaker")
         speakers.append(None if speaker is None else values.plain("speaker", speaker, longest=200))
         metadata.append(values.in_json("metadata", each.get("metadata")))

@@ -10,8 +10,8 @@ from uuid import UUID
 
 Kind = Literal["observation", "outcome", "fact", "error", "goal", "note"]
 Source = Literal["memory", "conversation", "document", "knowledge", "insight"]
-Role = Literal["user", "assistant", "system"]
-State = Literal["indexed", "words", "waiting", "failed"]
+Role = Literal["user", "assistant", "system", "tool"]
+State = Literal["indexed", "words", "waiting", "empty", "failed"]
 
 
 @dataclass(frozen=True)

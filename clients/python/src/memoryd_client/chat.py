@@ -86,7 +86,8 @@ class ChatMemory(Connected):
         """Adds what the user says, and returns what a language model needs to answer it, as `role` and `content`.
 
         First what is remembered of other conversations, if anything fits: `count` pieces at most, none below `min_score`.
-        Then the latest messages of this one, oldest first; the last is `text`.
+        Then the latest messages of this one, oldest first; the last is `text`. Turns
+        of tools, and turns without a text, are left out: `load_context()` has them, with their metadata.
         """
         if self._who.rights == "service" and self._who.user is None and self._who.agent is None:
             raise Refused(
@@ -103,6 +104,8 @@ class ChatMemory(Connected):
             said = [
                 {"role": m.role, "content": m.content}
                 for m in await loaded(connection, self._who, key, latest)
+                # Without the ids of their calls, which are in the metadata, a model takes no turns of tools.
+                if m.content.strip() and m.role != "tool"
             ]
             if not stored.value:
                 said = [{"role": "user", "content": text}]  # the user has switched memory off
@@ -144,7 +147,8 @@ class ChatMemory(Connected):
     async def add_messages(self, session: UUID | str, messages: Sequence[Mapping[str, Any]]) -> list[UUID]:
         """Adds messages in their order, all or none, and returns their ids; [] if the user has switched memory off.
 
-        Each has `role` and `content`, and may have `speaker` and `metadata`. Raises MemorydError.
+        Each has `role` and `content`, and may have `speaker` and `metadata`. The `content` of a turn that only calls a tool
+        may be None or empty: its metadata say what it called. Raises MemorydError.
         """
         key, rows = id_of(session), columns(messages)
         if not messages:
