@@ -61,7 +61,7 @@ def _show(found: Status) -> None:
             title="Daemons",
         )
         for daemon in found.daemons:
-            for part, error in sorted(daemon.failing.items()):
+            for part, error in sorted(daemon.failing.items()) if daemon.alive else ():
                 say(f"The {part} of {daemon.pid} has failed ({error}), and is started again after a pause.")
     if not any(one.alive for one in found.daemons):
         say("No daemon is running. Start one: memoryd run")
