@@ -51,11 +51,11 @@ begin
 end
 $$;
 
--- The caller's row of user_memory_access; null where there is none, or it allows nothing shared. The name of
+-- A user's row of user_memory_access; null where there is none, or it allows nothing shared. The name of
 -- their role is a tag that they are allowed: a row with the tag client is for clients, one with employee for
 -- employees. In a context it allows that one alone, if it allows it at all, also to an admin (who may read
 -- all levels and tags).
-create or replace function memoryd.caller_access() returns public.user_memory_access
+create or replace function memoryd.access_of(p_user uuid) returns public.user_memory_access
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -64,7 +64,7 @@ declare
     access public.user_memory_access;
 begin
     select * into access from public.user_memory_access a
-    where a.user_id = memoryd.caller_id() and a.visibility_scope <> 'own';
+    where a.user_id = p_user and a.visibility_scope <> 'own';
     access.allowed_tags := access.allowed_tags || access.user_role;
     if here is not null and access.user_id is not null then
         if access.user_role = 'admin' then
@@ -81,6 +81,12 @@ begin
     return access;
 end
 $$;
+
+-- The caller's own.
+create or replace function memoryd.caller_access() returns public.user_memory_access
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select memoryd.access_of(memoryd.caller_id()) $$;
 
 -- Whether this row of user_memory_access allows to read a row with this level, these tags and this
 -- metadata.

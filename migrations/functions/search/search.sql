@@ -66,8 +66,9 @@ set max_parallel_workers_per_gather = 0
 as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
-    access constant public.user_memory_access :=
-        case when not caller.privileged then memoryd.caller_access() end;
+    -- Whose rights decide what is found of what is shared: a service that asks for a user has that user's.
+    reader memoryd.caller := caller;
+    access public.user_memory_access;
     sources constant text[] := memoryd.sources_asked(caller, p_sources);
     -- A filter, or a context, may exclude many of the nearest. Without one, 100 find no more among the best
     -- twenty than 60 do (`python -m benchmarks.evidence`). p_count is twice what is shown.
@@ -85,12 +86,19 @@ begin
     end if;
     asked := memoryd.scopes_asked(caller, p_agent, p_user, p_sources);
     scopes := memoryd.open_scopes(caller, asked.scopes);
-    question := memoryd.question(caller, p_query, scopes, p_near);
+    if caller.privileged and p_user is not null and memoryd.has_shared(p_user) then
+        scopes := scopes || 0::bigint;
+        reader := (p_user, false, false)::memoryd.caller;
+    end if;
+    if not reader.privileged then
+        access := memoryd.access_of(reader.user_id);
+    end if;
+    question := memoryd.question(reader, p_query, scopes, p_near);
     return query
     select h.*
     from memoryd.rank_passages(
-        caller, access, sources, scopes,
-        memoryd.candidates(caller, access, sources, scopes, question, p_embedding, reach, p_conditions),
+        reader, access, sources, scopes,
+        memoryd.candidates(reader, access, sources, scopes, question, p_embedding, reach, p_conditions),
         question, p_embedding, p_user, memoryd.asks_unowned(caller, p_agent, p_user), p_agent, p_filter,
         p_count, asked.groups, p_conditions) h;
 end
