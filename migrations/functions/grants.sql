@@ -56,7 +56,7 @@ grant execute on function
     public.recall_above,
     public.recall_in_context, public.recall_with, public.explain_recall, public.load_context,
     public.extract_keywords, public.index_state, public.memory_as_of,
-    memoryd.note_admin_read, memoryd.note_admin_anchor
+    memoryd.note_admin_read, memoryd.note_admin_anchor, memoryd.note_admin_knowledge
     to memoryd_admin;
 
 -- Checks of columns, and who calls.
@@ -73,7 +73,7 @@ grant execute on function
 -- What the policies for end users call.
 grant execute on function
     memoryd.caller_access, memoryd.access_of, memoryd.grants_access, memoryd.owns_session, memoryd.is_open,
-    memoryd.refuse_ownerless
+    memoryd.may_name_session, memoryd.names_session, memoryd.refuse_ownerless
     to memoryd_user;
 
 -- The functions of recall that run with the caller's rights, and the few that do not and check who calls.

@@ -376,11 +376,21 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select memoryd.note_admin_anchor(gen_random_uuid(), {memory})"
             for memory in ("null", "gen_random_uuid()")
         ),
+        "memoryd.note_admin_knowledge": tuple(
+            f"select memoryd.note_admin_knowledge({user})" for user in _USERS
+        ),
         "memoryd.note_admin_read": tuple(
             f"select memoryd.note_admin_read('agent_memory', {user})" for user in _USERS
         ),
         "memoryd.note_read": tuple(
             f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in _USERS
+        ),
+        "memoryd.may_name_session": _each("memoryd.may_name_session(i.id)", "conversation_sessions"),
+        "memoryd.names_session": (
+            (
+                "select m, s, memoryd.names_session(m, s) "
+                "from unnest(<agent_memory>) m, unnest(<conversation_sessions>) s order by 1, 2"
+            ),
         ),
         "memoryd.owns_session": _each("memoryd.owns_session(i.id)", "conversation_sessions"),
         "memoryd.rows_in": tuple(
