@@ -1,11 +1,12 @@
 -- Links between memories: their jobs, linking again what has changed, and what reads or strengthens links.
 
 -- The lane of jobs that link memories: links of one agent and user are written in order, and a transaction
--- that keeps one of their memories locked delays only their links. The user is a hash, so that after an
--- erasure the lane does not identify the user.
+-- that keeps one of their memories locked delays only their links. First the user, as a hash, so that after
+-- an erasure the lane does not identify them, or - for no user; then the agent. What users can choose is the
+-- name of an agent: so no name makes the lane of another user.
 create or replace function memoryd.associate_lane(p_agent text, p_user uuid) returns text
 language sql immutable parallel safe
-return p_agent || coalesce(' ' || left(encode(sha256(uuid_send(p_user)), 'hex'), 16), '');
+return coalesce(left(encode(sha256(uuid_send(p_user)), 'hex'), 16), '-') || ' ' || p_agent;
 
 -- Queues the links of these memories to be made again, because memories that they are linked to have
 -- changed.

@@ -244,6 +244,10 @@ declare
     access constant public.user_memory_access :=
         case when not caller.privileged then memoryd.caller_access() end;
 begin
+    if caller.privileged and not caller.is_service then
+        perform memoryd.note_admin_read('documents', c.user_id)
+        from public.memory_chunks c where c.id = p_chunk;
+    end if;
     return coalesce(
         (select jsonb_strip_nulls(jsonb_build_object(
              'title', d.title, 'document_source', d.source, 'document_type', d.document_type,

@@ -19,8 +19,10 @@ $$;
 
 -- Adds agents that are new. Where another open transaction is adding the same name, this one does not wait
 -- for it: a daemon registers the name, first after p_pause, and retries until it can. Nothing needs the
--- agent's row meanwhile.
-create or replace function memoryd.register_agents(p_agents text[], p_pause interval default '0') returns void
+-- agent's row meanwhile. p_users: for whom the agents at the same places are named, null for nobody; an agent
+-- keeps the first (named_for), and nobody where several are named at once.
+create or replace function memoryd.register_agents(
+    p_agents text[], p_pause interval default '0', p_users uuid[] default null) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -28,16 +30,27 @@ declare
     unknown constant text[] := array(
         select distinct a from unnest(p_agents) a
         where a <> '_shared'
-          and not exists (select from public.agents g where g.agent_id = a)
+          and not exists (select from public.agents g
+                          where g.agent_id = a and (p_users is null or g.named_for is not null))
         order by a);
     patience constant text := current_setting('lock_timeout');
+    nobody constant uuid := '00000000-0000-0000-0000-000000000000';
 begin
     if cardinality(unknown) = 0 then
         return;
     end if;
     begin
         perform set_config('lock_timeout', '10ms', true);
-        insert into public.agents (agent_id) select u from unnest(unknown) u on conflict do nothing;
+        insert into public.agents as g (agent_id, named_for)
+        select n.agent, case when p_users is not null then
+                   case when count(distinct coalesce(n.user_id, nobody)) = 1
+                        then coalesce((array_agg(n.user_id))[1], nobody) else nobody end end
+        from unnest(p_agents, p_users) as n(agent, user_id)
+        where n.agent = any(unknown)
+        group by n.agent
+        order by n.agent
+        on conflict (agent_id) do update set named_for = excluded.named_for
+        where g.named_for is null and excluded.named_for is not null;
         perform set_config('lock_timeout', patience, true);
     exception when lock_not_available then
         insert into memoryd.jobs (topic, payload, visible_at)
@@ -86,7 +99,9 @@ declare
     waiting bigint;
     of_users bigint;
 begin
-    perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
+    perform memoryd.register_agents(array_agg(agent_id), '0', array_agg(user_id))
+    from (select distinct agent_id, user_id from new_rows) n
+    having memoryd.caller_is_privileged() and count(*) > 0;
 
     select count(*), count(user_id) into waiting, of_users from new_rows where status = 'pending';
     if waiting > 0 then

@@ -112,6 +112,35 @@ begin
 end
 $$;
 
+-- For the policies of rows that name a session: an end user names one of theirs, or of a group chat that they
+-- are a member of, which is what they may read. A stranger's and one that does not exist are refused by the
+-- same words.
+create or replace function memoryd.may_name_session(p_session uuid) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_session is null or exists (select from public.conversation_sessions s where s.id = p_session) then
+        return true;
+    end if;
+    raise exception 'session % is not yours', p_session
+        using errcode = 'insufficient_privilege',
+              hint = 'Take the id of a session of yours, or none; to begin one: '
+                     'insert into conversation_sessions default values returning id.';
+end
+$$;
+
+-- Whether a memory names this session already: what a service wrote there may stay when its user changes
+-- something else. Stable, so that it sees the memory as it was before.
+create or replace function memoryd.names_session(p_memory uuid, p_session uuid) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (select from public.agent_memory m where m.id = p_memory and m.session_id = p_session);
+end
+$$;
+
 -- Where a session is given to a user (who signs in after it began), gives them its messages too.
 create or replace function memoryd.sessions_updated() returns trigger
 language plpgsql security definer

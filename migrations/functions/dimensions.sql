@@ -35,6 +35,7 @@ as $$
 declare
     given vector;
     before vector;
+    home bigint;
 begin
     if tg_argv[0] = 'dense_embedding' then
         given := new.dense_embedding;
@@ -58,10 +59,15 @@ begin
                          'or give none: memoryd embeds the text itself.';
     end if;
     if tg_op = 'UPDATE' then
+        if tg_argv[1] = 'conversation' then
+            home := memoryd.message_scope(old.scope, old.user_id, old.chat_id, old.access_level);
+        else
+            home := old.scope;
+        end if;
         update memoryd.entries e set given_outdated = false
-        where e.scope = old.scope and e.id = old.id and e.source = tg_argv[1] and e.given_outdated;
+        where e.scope = home and e.id = old.id and e.source = tg_argv[1] and e.given_outdated;
         update memoryd.unindexed u set recompute = false
-        where u.scope = old.scope and u.id = old.id and u.source = tg_argv[1] and u.recompute;
+        where u.scope = home and u.id = old.id and u.source = tg_argv[1] and u.recompute;
     end if;
     return new;
 end

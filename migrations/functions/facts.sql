@@ -255,14 +255,14 @@ begin
                   hint = 'Give the newest one: follow superseded_by.';
     end if;
     -- Its metadata are the older one's: they are not checked again.
-    perform set_config('memoryd.metadata_kept', 'on', true);
+    perform set_config('memoryd.metadata_kept', memoryd.pass_for_metadata(), true);
     insert into public.agent_memory (
         agent_id, user_id, session_id, kind, memory_type, content, metadata, source, ttl_hours, valid_from)
     values (old.agent_id, old.user_id, old.session_id, old.kind, old.memory_type,
             supersede_memory.new_content, old.metadata - '{value,message_ids,count,last_said}'::text[],
             old.source, old.ttl_hours, clock_timestamp())
     returning id into new_id;
-    perform set_config('memoryd.metadata_kept', 'off', true);
+    perform set_config('memoryd.metadata_kept', '', true);
     if new_id is null then
         return null; -- memory is switched off for this user
     end if;

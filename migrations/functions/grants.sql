@@ -56,7 +56,7 @@ grant execute on function
     public.recall_above,
     public.recall_in_context, public.recall_with, public.explain_recall, public.load_context,
     public.extract_keywords, public.index_state, public.memory_as_of,
-    memoryd.note_admin_read, memoryd.note_admin_anchor
+    memoryd.note_admin_read, memoryd.note_admin_anchor, memoryd.note_admin_knowledge
     to memoryd_admin;
 
 -- Checks of columns, and who calls.
@@ -72,8 +72,8 @@ grant execute on function
 
 -- What the policies for end users call.
 grant execute on function
-    memoryd.access_of, memoryd.caller_access, memoryd.grants_access, memoryd.owns_session, memoryd.is_open,
-    memoryd.refuse_ownerless
+    memoryd.caller_access, memoryd.access_of, memoryd.grants_access, memoryd.owns_session, memoryd.is_open,
+    memoryd.may_name_session, memoryd.names_session, memoryd.refuse_ownerless
     to memoryd_user;
 
 -- The functions of recall that run with the caller's rights, and the few that do not and check who calls.
@@ -87,7 +87,7 @@ grant execute on function
     memoryd.sources, memoryd.states_of, memoryd.scope_of, memoryd.kind_weight,
     memoryd.memory_weight, memoryd.recency,
     memoryd.dimensions, memoryd.searched_dimensions, memoryd.comparable,
-    memoryd.asks_unowned, memoryd.group_scope, memoryd.rows_in, memoryd.find,
+    memoryd.asks_unowned, memoryd.group_scope, memoryd.message_scope, memoryd.rows_in, memoryd.find,
     memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
     memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.search,
@@ -96,7 +96,7 @@ grant execute on function
     memoryd.nearest_name, memoryd.known_options, memoryd.option_fits, memoryd.option_hint,
     memoryd.fault_of_options, memoryd.check_options,
     memoryd.conditions_of, memoryd.pieces_of, memoryd.line_of_message,
-    memoryd.show_pieces, memoryd.search_with, memoryd.log_recall, memoryd.search_and_log
+    memoryd.show_pieces, memoryd.is_withheld, memoryd.search_with, memoryd.log_recall, memoryd.search_and_log
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function
     memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match,

@@ -92,7 +92,9 @@ as $$
 begin
     -- A memory that an end user writes registers no agent: its name may be invented.
     if memoryd.caller_is_privileged() then
-        perform memoryd.register_agents(array_agg(distinct agent_id)) from new_rows having count(*) > 0;
+        perform memoryd.register_agents(array_agg(agent_id), '0', array_agg(user_id))
+        from (select distinct agent_id, user_id from new_rows) n
+        having count(*) > 0;
     end if;
     return null;
 end

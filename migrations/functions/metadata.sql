@@ -125,6 +125,13 @@ return jsonb_typeof(p_metadata) = 'object' and coalesce(case p_type
         (!exists($.metrics.ctr) || $.metrics.ctr.type() == "number"))'
     end, false);
 
+-- What the setting memoryd.metadata_kept has while memoryd itself writes a row anew, with the metadata of
+-- before. Signed, and of this transaction alone: anybody may change the setting.
+create or replace function memoryd.pass_for_metadata() returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select memoryd.sign_log('metadata are kept in ' || pg_current_xact_id()::text) $$;
+
 -- Warns of metadata that are not as those of their type, once a transaction, or refuses them: as the setting
 -- metadata_schemas says. Rows of an import, and metadata that memoryd itself keeps while it
 -- writes a row anew (metadata_kept), were accepted before.
@@ -152,7 +159,7 @@ begin
         from memoryd.metadata_fault(memoryd.metadata_fields(new.memory_type), new.metadata, 'metadata') f;
     end if;
     if wrong.fault is null or memoryd.importing()
-       or current_setting('memoryd.metadata_kept', true) = 'on' then
+       or current_setting('memoryd.metadata_kept', true) = memoryd.pass_for_metadata() then
         return new;
     end if;
     wrong.fault := wrong.fault || ' (' || new.memory_type || ')';

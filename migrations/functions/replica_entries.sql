@@ -111,12 +111,12 @@ begin
         return null;
     end if;
     -- Its metadata were accepted when it was first written: they are not checked again.
-    perform set_config('memoryd.metadata_kept', 'on', true);
+    perform set_config('memoryd.metadata_kept', memoryd.pass_for_metadata(), true);
     execute format('insert into public.%1$I (%2$s) select %2$s
                     from jsonb_populate_record(null::public.%1$I, $1) on conflict do nothing returning id',
                    in_table, columns)
     into back using buried;
-    perform set_config('memoryd.metadata_kept', 'off', true);
+    perform set_config('memoryd.metadata_kept', '', true);
     if back is not null then
         delete from memoryd.replica_buried b where b.source = p_source and b.row_id = p_id;
     end if;

@@ -82,6 +82,7 @@ begin
 end
 $$;
 
+-- The caller's own.
 create or replace function memoryd.caller_access() returns public.user_memory_access
 language sql stable
 set search_path = pg_catalog, pg_temp

@@ -57,6 +57,16 @@ create or replace function memoryd.group_scope(p_chat uuid, p_role text) returns
 language sql immutable parallel safe
 return case when p_role <> 'system' then hashtextextended('group ' || p_chat::text, 0) end;
 
+-- The scope in which a message is searched by itself: that of its user or agent, or 0 where it is shared by
+-- level. What nobody's user says in a group (its agents, system prompts) is not for others who ask the agent:
+-- it has a scope of its own, which is read only by a search of all scopes. p_scope: the message's column.
+create or replace function memoryd.message_scope(
+    p_scope bigint, p_user uuid, p_chat uuid, p_level integer) returns bigint
+language sql immutable parallel safe
+return case when p_user is null and p_chat is not null and p_level is null
+            then hashtextextended('said in group ' || p_chat::text, 0)
+            else p_scope end;
+
 -- The newest correction of an entry: one that names it and is later. So of two entries that correct each
 -- other the later one counts.
 create or replace function memoryd.corrected_by(p_row public.shared_knowledge) returns uuid

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from hashlib import sha256
+from uuid import uuid4
 
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB
+from tests.support.acting import ANN, BOB, acting_as
 from tests.support.daemons import Daemons
 from tests.support.index import index_rows
-from tests.support.rows import ask, column, insert, remember
+from tests.support.rows import ask, column, insert, remember, say
 from tests.support.schemas import connected
 from tests.support.users import ERASE, found
 from tests.support.waiting import BLOCKED, IDLE, READY, until
@@ -149,6 +151,88 @@ async def test_an_agent_that_others_named_stays(
     await insert(connection, table, {"agent_id": "alice", "user_id": owner} | more)
     await connection.execute(ERASE, ANN)
     assert await column(connection, "select identity from agents") == ["a sailor"]
+
+
+async def test_a_user_takes_no_registered_agent_along_by_naming_it(connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "insert into agents (agent_id, identity, enabled) values ('desk', 'the front desk', true), "
+        "('gone', 'misbehaved', false)"
+    )
+    # Named for somebody whose rows are gone by now, and for two at once.
+    first = await remember(connection, "the cat", agent_id="bobs", user_id=BOB)
+    await connection.execute(
+        "insert into agent_memory (agent_id, user_id, content) values ('both', $1, 'x'), ('both', $2, 'y')",
+        ANN,
+        BOB,
+    )
+    await connection.execute("delete from agent_memory where id = $1 or user_id = $2", first, BOB)
+    await remember(connection, "hers", agent_id="anns", user_id=ANN)
+    agents = "select * from agents where agent_id <> 'anns' order by agent_id"
+    before = await connection.fetch(agents)
+    assert len(before) == 4
+    async with acting_as(connection, ANN):
+        for agent in ("desk", "gone", "bobs", "both"):
+            named: dict[str, object] = {"agent_id": agent, "user_id": ANN}
+            for table in ("memory_queries", "conversation_sessions", "agent_sessions"):
+                await insert(connection, table, named)
+            await remember(connection, "I name it", **named)
+        await connection.execute(ERASE, ANN)
+    assert await connection.fetch(agents) == before
+    assert (
+        await column(connection, "select agent_id from agents where agent_id = 'anns' or named_for = $1", ANN)
+        == []
+    )
+
+
+LANED = "select topic, lane, token from memoryd.lanes order by 1, 2"
+
+
+async def test_a_user_reaches_no_lane_of_others_by_naming_agents_like_it(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """Neither its lease, nor its fencing token, nor its dead letters; nor stops it by an erasure that is left open."""
+    theirs = await remember(connection, "the cat", agent_id="helpdesk", user_id=BOB)
+    alone = await remember(connection, "the dog", agent_id="helpdesk")
+    await ask(connection, "feed it", agent_id="helpdesk", user_id=BOB, status="completed", output="fed")
+    await say(connection, uuid4(), "I live in Oslo", user_id=BOB)
+    await connection.execute(
+        "select memoryd.queue_in_lanes('associate', array_agg(memoryd.associate_lane(agent_id, user_id)), array_agg(id)) "
+        "from agent_memory where id = any($1)",
+        [theirs, alone],
+    )
+    await connection.execute(
+        "insert into memoryd.jobs (topic, lane) values ('statistics', 'lexemes'), ('lexicon', 'words'), ('reembed', 'build')"
+    )
+    topics = ["associate", "capture", "facts", "statistics", "lexicon", "reembed"]
+    for topic in topics:
+        await connection.execute("select memoryd.claim_lanes($1, 8, 8, '1 hour')", topic)
+    await connection.execute(
+        "insert into memoryd.dead_letters (id, topic, lane, attempts, error, created_at) "
+        "select row_number() over (), topic, lane, 1, 'x', now() from memoryd.lanes"
+    )
+    before = await connection.fetch(LANED)
+    assert {lane["topic"] for lane in before} == set(topics)
+    hashed = sha256(BOB.bytes).hexdigest()[:16]
+    names = {str(lane["lane"]) for lane in before} | {
+        f"facts {hashed}",
+        f"helpdesk {hashed}",
+        f"{hashed} facts",
+        "- x",
+    }
+    async with second.transaction():
+        async with acting_as(second, ANN):
+            for name in names - {"helpdesk"}:
+                await insert(second, "memory_queries", {"agent_id": name, "user_id": ANN})
+            await second.execute(ERASE, ANN)
+        free = await connection.fetch(
+            "select topic, lane, token from (select * from memoryd.lanes for update skip locked) l order by 1, 2"
+        )
+        assert free == before
+    assert await connection.fetch(LANED) == before
+    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == len(before)
+    await connection.execute(ERASE, BOB)
+    left = {str(lane["lane"]) for lane in await connection.fetch(LANED)}
+    assert left == {"- helpdesk", "helpdesk", "lexemes", "words", "build"}
 
 
 async def test_an_erasure_keeps_disabled_agents_disabled(

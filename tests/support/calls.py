@@ -33,7 +33,7 @@ PURE = frozenset(
         "check_min_score", "by_source", "check_match", "check_search",
         "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "json_fits", "keyword_part",
         "kind_weight", "memory_weight",
-        "list_fits", "ms_since", "group_scope", "one_line", "recency", "refuse",
+        "list_fits", "ms_since", "group_scope", "message_scope", "one_line", "recency", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen", "meets", "nearest_name", "known_options", "option_fits", "option_hint", "fault_of_options",
         "line_of_message", "quote_hash", "refuse_ownerless",
@@ -224,6 +224,10 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.access_of": tuple(f"select memoryd.access_of({user})" for user in _USERS),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
+        "memoryd.access_of": tuple(f"select memoryd.access_of({user})" for user in _USERS),
+        "memoryd.is_withheld": (
+            "select c, memoryd.is_withheld(c) from unnest(<conversation_messages>) c order by 1",
+        ),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),
         "memoryd.current_caller": ("select memoryd.current_caller()",),
@@ -383,11 +387,21 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select memoryd.note_admin_anchor(gen_random_uuid(), {memory})"
             for memory in ("null", "gen_random_uuid()")
         ),
+        "memoryd.note_admin_knowledge": tuple(
+            f"select memoryd.note_admin_knowledge({user})" for user in _USERS
+        ),
         "memoryd.note_admin_read": tuple(
             f"select memoryd.note_admin_read('agent_memory', {user})" for user in _USERS
         ),
         "memoryd.note_read": tuple(
             f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in _USERS
+        ),
+        "memoryd.may_name_session": _each("memoryd.may_name_session(i.id)", "conversation_sessions"),
+        "memoryd.names_session": (
+            (
+                "select m, s, memoryd.names_session(m, s) "
+                "from unnest(<agent_memory>) m, unnest(<conversation_sessions>) s order by 1, 2"
+            ),
         ),
         "memoryd.owns_session": _each("memoryd.owns_session(i.id)", "conversation_sessions"),
         "memoryd.rows_in": tuple(

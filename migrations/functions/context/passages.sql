@@ -50,7 +50,9 @@ begin
     end if;
     open := memoryd.open_scopes(caller, (memoryd.scopes_asked(caller, p_agent, p_user)).scopes);
     -- What others share is neither counted nor looked at for an end user: whether there is any would be told.
-    if not caller.privileged and 0 = any(open) then
+    -- To a user for whom a service asks, something is shared.
+    if 0 = any(open) and not caller.privileged
+       or caller.privileged and p_user is not null and memoryd.has_shared(p_user) then
         return true;
     end if;
     return exists (

@@ -15,6 +15,16 @@ as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
 begin
+    if caller.privileged and not caller.is_service then
+        perform memoryd.note_admin_read(case p_source when 'memory' then 'agent_memory'
+                                                      when 'conversation' then 'conversation_messages'
+                                                      when 'document' then 'memory_chunks'
+                                                      when 'insight' then 'dream_insights' end, o.owner_id)
+        from (select distinct s.owner_id from memoryd.searchable s
+              where s.source = p_source and s.id = any(p_ids)) o;
+        perform memoryd.note_admin_knowledge(k.created_by) from public.shared_knowledge k
+        where p_source = 'knowledge' and k.id = any(p_ids);
+    end if;
     return query
     with mine as materialized (
         select s.id, s.scope, s.created_at,

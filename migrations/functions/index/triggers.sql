@@ -72,7 +72,8 @@ begin
         from new_rows n having count(*) > 0;
     elsif tg_argv[0] = 'conversation' then
         perform memoryd.index_rows(
-            tg_argv[0], array_agg(n.id), array_agg(n.scope),
+            tg_argv[0], array_agg(n.id),
+            array_agg(memoryd.message_scope(n.scope, n.user_id, n.chat_id, n.access_level)),
             array_agg(n.id) filter (where n.embedding is not null), '{}',
             array_agg(memoryd.group_scope(n.chat_id, n.role)))
         -- A turn without a text has nothing to be found by.
@@ -99,7 +100,14 @@ declare
     reworded uuid[];
     indexed uuid[];
 begin
-    select array_agg(o.id order by o.id), array_agg(o.scope order by o.id) into ids, scopes from old_rows o;
+    if tg_argv[0] = 'conversation' then
+        select array_agg(o.id),
+               array_agg(memoryd.message_scope(o.scope, o.user_id, o.chat_id, o.access_level))
+        into ids, scopes from (select * from old_rows order by id) o;
+    else
+        select array_agg(o.id), array_agg(o.scope)
+        into ids, scopes from (select * from old_rows order by id) o;
+    end if;
     if ids is null then
         return null;
     end if;
@@ -120,7 +128,9 @@ begin
         perform memoryd.delete_entries(
             tg_argv[0], array_agg(o.id), array_agg(memoryd.group_scope(o.chat_id, o.role)))
         from old_rows o where o.chat_id is not null having count(*) > 0;
-        perform memoryd.refresh_copies(array_agg(n.id), array_agg(n.scope))
+        perform memoryd.refresh_copies(
+            array_agg(n.id),
+            array_agg(memoryd.message_scope(n.scope, n.user_id, n.chat_id, n.access_level)))
         from new_rows n
         join old_rows o on o.id = n.id
         where coalesce(n.chat_id, o.chat_id) is not null and n.id <> all (coalesce(reworded, '{}'))
@@ -130,14 +140,13 @@ begin
         perform memoryd.note_outdated(reworded);
         perform memoryd.delete_entries(tg_argv[0], array_agg(r.id), array_agg(r.scope))
         from unnest(ids, scopes) as r(id, scope) where r.id = any(reworded);
-        perform memoryd.delete_entries(tg_argv[0], array_agg(n.id), array_agg(n.scope))
-        from new_rows n where n.id = any(reworded);
-        perform memoryd.index_rows(
-            tg_argv[0], array_agg(n.id), array_agg(n.scope),
-            array(select t.id from memoryd.searchable t
-                  where t.source = tg_argv[0] and t.id = any(reworded) and t.given_embedding is not null),
-            coalesce(indexed, '{}'), memoryd.groups_of(tg_argv[0], array_agg(n.id)))
-        from new_rows n where n.id = any(reworded);
+        perform memoryd.delete_entries(tg_argv[0], n.ids, n.scopes),
+                memoryd.index_rows(tg_argv[0], n.ids, n.scopes, n.given, coalesce(indexed, '{}'),
+                                   memoryd.groups_of(tg_argv[0], n.ids))
+        from (select array_agg(t.id) as ids, array_agg(t.scope) as scopes,
+                     array_agg(t.id) filter (where t.given_embedding is not null) as given
+              from memoryd.searchable t
+              where t.source = tg_argv[0] and t.id = any(reworded)) n;
     end if;
     return null;
 end
@@ -149,13 +158,16 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.delete_entries(tg_argv[0], array_agg(o.id), array_agg(o.scope)),
-            memoryd.note_outdated(array_agg(o.id))
-    from old_rows o having count(*) > 0;
+    perform memoryd.note_outdated(array_agg(o.id)) from old_rows o having count(*) > 0;
     if tg_argv[0] = 'conversation' then
         perform memoryd.delete_entries(
-            tg_argv[0], array_agg(o.id), array_agg(memoryd.group_scope(o.chat_id, o.role)))
-        from old_rows o where o.chat_id is not null having count(*) > 0;
+            tg_argv[0], array_agg(o.id) || array_agg(o.id),
+            array_agg(memoryd.message_scope(o.scope, o.user_id, o.chat_id, o.access_level))
+                || array_agg(memoryd.group_scope(o.chat_id, o.role)))
+        from old_rows o having count(*) > 0;
+    else
+        perform memoryd.delete_entries(tg_argv[0], array_agg(o.id), array_agg(o.scope))
+        from old_rows o having count(*) > 0;
     end if;
     return null;
 end

@@ -88,9 +88,9 @@ end
 $$;
 
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
--- any) or of these groups, for this agent, with these metadata; and in groups nothing of members who have
--- switched memory off. meets: whether it meets the conditions. A message that does not is no result, but its
--- words count for the messages beside it.
+-- any), of these groups, or shared with this user; for this agent, with these metadata; and of what others
+-- say in groups or share nothing of users who have switched memory off. meets: whether it meets the
+-- conditions. A message that does not is no result, but its words count for the messages beside it.
 create or replace function memoryd.read_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_groups bigint[], p_places tid[], p_embedding vector, p_user uuid, p_unowned boolean, p_agent text,
@@ -128,8 +128,11 @@ begin
                    then r.is_current and (r.expires_at is null or r.expires_at > now())
                    else memoryd.stood(
                        p_conditions, r.source, r.id, r.is_current, r.created_at, r.expires_at) end,
-              case when r.scope <> all (p_groups) then p_user end, p_unowned, p_agent)
-      and (r.scope <> all (p_groups) or not memoryd.memory_is_off(r.owner_id))
+              -- Who may find what is shared was asked before.
+              case when r.scope <> all (p_groups)
+                        and (r.scope <> 0 or p_user is distinct from (p_caller).user_id) then p_user end,
+              p_unowned, p_agent)
+      and ((r.scope <> 0 and r.scope <> all (p_groups)) or not memoryd.memory_is_off(r.owner_id))
       and memoryd.in_context(r.grants_metadata)
       and (p_filter = '{}' or exists (
           select from memoryd.searchable s

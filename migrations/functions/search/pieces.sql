@@ -62,13 +62,30 @@ as $$
         || regexp_replace(p_content, '[\x0a-\x0d\x85\u2028\u2029]+', E'\n    ', 'g')
 $$;
 
+-- Whether a message in a group of the caller's is of a member who has switched memory off. End users do not
+-- read others' settings; that recall finds nothing of a member they may see.
+create or replace function memoryd.is_withheld(p_message uuid) returns boolean
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return not memoryd.caller_is_privileged() and exists (
+        select from public.conversation_messages m
+        join public.chat_group_members c on c.chat_id = m.chat_id and c.user_id = memoryd.caller_id()
+        join public.memory_settings s on s.user_id = m.user_id and not s.memory_enabled
+        where m.id = p_message);
+end
+$$;
+
 -- The text of each piece of pieces_of(), and the ids of its messages. All but the best are cut at 1,000
 -- characters. The messages beside those found are those that the caller may read and that recall would find:
 -- in the current context, under the conditions on times and sessions, of the same user or of the same group,
--- and there of nobody who has switched memory off. Of a group only where it may be searched: whoever said the
--- best message is still a member, and the current context is no other group (memoryd.group_scopes).
+-- and of nobody else who has switched memory off. Of a group only where it was searched: for this user
+-- (p_user) if they are a member; for an agent (p_agent) never; in a search of everything if whoever said the
+-- best message is still a member; and the current context is no other group (memoryd.group_scopes).
 create or replace function memoryd.show_pieces(
-    p_ids uuid[], p_around integer, p_conditions memoryd.conditions)
+    p_ids uuid[], p_around integer, p_conditions memoryd.conditions, p_agent text default null,
+    p_user uuid default null)
 returns table (number integer, content text, message_ids uuid[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -95,9 +112,12 @@ begin
         select best.chat_id is not null
                and (here is null or here !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
                     or best.chat_id::text = here)
-               and (not serves or best.user_id is null
-                    or exists (select from public.chat_group_members c
-                               where c.chat_id = best.chat_id and c.user_id = best.user_id)) as is_open
+               and (not serves
+                    or (p_user is not null or p_agent is null)
+                       and (coalesce(p_user, best.user_id) is null
+                            or exists (select from public.chat_group_members c
+                                       where c.chat_id = best.chat_id
+                                         and c.user_id = coalesce(p_user, best.user_id)))) as is_open
         offset 0
     ) g
     cross join lateral (
@@ -109,9 +129,12 @@ begin
           and t.content ~ '\S'
           and (t.id = any(p_ids)
                or (t.role <> 'system'
-                   and (t.user_id is not distinct from best.user_id
-                        or (g.is_open and t.chat_id = best.chat_id
-                            and not memoryd.memory_is_off(t.user_id)))
+                   and (t.user_id = best.user_id
+                        or (t.user_id is null and best.user_id is null
+                            and coalesce(t.chat_id, best.chat_id) is null)
+                        or (g.is_open and t.chat_id = best.chat_id))
+                   and not case when serves then memoryd.memory_is_off(t.user_id)
+                                else memoryd.is_withheld(t.id) end
                    and memoryd.in_context(t.metadata)
                    and memoryd.meets(conditions, t.created_at, t.session_id, t.message_index, null, null)))
         -- So that each piece is read by the index. Otherwise it may be joined with all of its session.

@@ -102,7 +102,7 @@ begin
         ), pieces as materialized (
             select m.ids[p.number] as id, p.content, p.message_ids
             from messages m
-            cross join lateral memoryd.show_pieces(m.ids, around, conditions) p
+            cross join lateral memoryd.show_pieces(m.ids, around, conditions, p_agent, p_user) p
         )
         select f.source, f.id, coalesce(p.content, f.content), f.score, f.similarity,
                f.metadata || coalesce(jsonb_build_object('message_ids', p.message_ids), '{}'),

@@ -54,8 +54,9 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    access constant public.user_memory_access :=
-        case when not (p_caller).privileged then memoryd.access_of((p_caller).user_id) end;
+    -- Whose rights decide what is found of what is shared: a service that asks for a user has that user's.
+    reader memoryd.caller := p_caller;
+    access public.user_memory_access;
     sources constant text[] := memoryd.sources_asked(p_caller, p_sources);
     -- A filter, or a context, may exclude many of the nearest. Without one, 100 find no more among the best
     -- twenty than 60 do (`python -m benchmarks.evidence`). p_count is twice what is shown.
@@ -73,12 +74,19 @@ begin
     end if;
     asked := memoryd.scopes_asked(p_caller, p_agent, p_user, p_sources);
     scopes := memoryd.open_scopes(p_caller, asked.scopes);
-    question := memoryd.question(p_caller, p_query, scopes, p_near);
+    if (p_caller).privileged and p_user is not null and memoryd.has_shared(p_user) then
+        scopes := scopes || 0::bigint;
+        reader := (p_user, false, false)::memoryd.caller;
+    end if;
+    if not reader.privileged then
+        access := memoryd.access_of(reader.user_id);
+    end if;
+    question := memoryd.question(reader, p_query, scopes, p_near);
     return query
     select h.*
     from memoryd.rank_passages(
-        p_caller, access, sources, scopes,
-        memoryd.candidates(p_caller, access, sources, scopes, question, p_embedding, reach, p_conditions),
+        reader, access, sources, scopes,
+        memoryd.candidates(reader, access, sources, scopes, question, p_embedding, reach, p_conditions),
         question, p_embedding, p_user, memoryd.asks_unowned(p_caller, p_agent, p_user), p_agent, p_filter,
         p_count, asked.groups, p_conditions) h;
 end

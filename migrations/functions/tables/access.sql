@@ -57,7 +57,8 @@ grant select on memoryd.index_states to memoryd_service, memoryd_user, memoryd_a
 grant select, insert, update, delete on public.agents to memoryd_service;
 create policy service on public.agents to memoryd_service using (true) with check (true);
 grant select on public.agents to memoryd_admin;
-create policy admin_read on public.agents for select to memoryd_admin using (true);
+create policy admin_read on public.agents for select to memoryd_admin
+    using (memoryd.note_admin_read('agents', nullif(named_for, '00000000-0000-0000-0000-000000000000')));
 
 -- public.agent_commands
 -- A user asks for work, of agents that are open to users; the result is written by the agent. Users set no
@@ -78,13 +79,16 @@ create policy own_ask on public.agent_commands for insert to memoryd_user
 -- Restrictive, so that no other policy allows commands to closed agents.
 create policy open_agents on public.agent_commands as restrictive for insert to memoryd_user
     with check (memoryd.is_open(agent_id));
+create policy own_session on public.agent_commands as restrictive for insert to memoryd_user
+    with check (memoryd.may_name_session(session_id));
 grant select on public.agent_commands to memoryd_admin;
 create policy admin_read on public.agent_commands for select to memoryd_admin
     using (memoryd.note_admin_read('agent_commands', user_id));
 
 -- public.agent_memory
--- Users write memories of their own, none for all agents (_shared). They set no
--- command_id: the outcome of a command is remembered once, by its agent.
+-- Users write memories of their own, none for all agents (_shared), and change those that are theirs; they
+-- name no session of others. They set no command_id: the outcome of a command is remembered once, by its
+-- agent.
 grant select, insert, update, delete on public.agent_memory to memoryd_service;
 create policy service on public.agent_memory to memoryd_service using (true) with check (true);
 grant
@@ -96,8 +100,13 @@ grant
     on public.agent_memory to memoryd_user;
 create policy own on public.agent_memory to memoryd_user
     using (user_id = (select memoryd.caller_id()))
-    with check ((user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id))
-                and agent_id <> '_shared');
+    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
+create policy own_insert on public.agent_memory as restrictive for insert to memoryd_user
+    with check (agent_id <> '_shared' and memoryd.may_name_session(session_id));
+create policy own_update on public.agent_memory as restrictive for update to memoryd_user
+    using (true)
+    with check (session_id is null or memoryd.names_session(id, session_id)
+                or memoryd.may_name_session(session_id));
 grant select on public.agent_memory to memoryd_admin;
 create policy admin_read on public.agent_memory for select to memoryd_admin
     using (memoryd.note_admin_read('agent_memory', user_id));
@@ -330,7 +339,8 @@ create policy service on public.shared_knowledge to memoryd_service
     with check ((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()));
 grant select on public.shared_knowledge to memoryd_admin;
 create policy admin_read on public.shared_knowledge for select to memoryd_admin
-    using ((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()));
+    using (((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()))
+           and memoryd.note_admin_knowledge(created_by));
 
 -- public.agent_sessions
 -- Users start and change runs of their own.

@@ -52,7 +52,9 @@ from public.agent_memory m;
 comment on view memoryd.source_memory is 'agent_memory as recall searches it.';
 
 create or replace view memoryd.source_conversation with (security_invoker = true) as
-select 'conversation'::text as source, m.id, m.scope, memoryd.searched_text(m) as searched_text,
+select 'conversation'::text as source, m.id,
+       memoryd.message_scope(m.scope, m.user_id, m.chat_id, m.access_level) as scope,
+       memoryd.searched_text(m) as searched_text,
        memoryd.text_hash(m) as text_hash,
        case when vector_dims(m.embedding) = memoryd.dimensions() then m.embedding end
            as given_embedding,

@@ -1,5 +1,7 @@
 -- Agents that are a user's own: only this user's rows name them. No row of another user names them, and no
--- row without a user. The name of such an agent may identify its user, so it is erased with the user.
+-- row without a user. The name of such an agent may identify its user, so it is erased with the user. One
+-- that is registered is a user's own only if a service first named it for this user (agents.named_for): users
+-- write names into rows of theirs as they like.
 
 -- The tables with a column agent_id, each with the condition by which a row (t) is a user's ($1).
 -- agent_memory comes first, since it has an index by agent: it decides for most agents, and for these the
@@ -14,9 +16,8 @@ as $$
     order by u.name <> 'agent_memory', u.name
 $$;
 
--- Those of p_agents that only this user's rows name. p_but: a table that is not read. Agents that are open
--- to users belong to the service, even if only one user has written to them so far. '_shared' stands for
--- all agents.
+-- Those of p_agents that are this user's own. p_but: a table that is not read. Agents that are open to users
+-- belong to the service, even if only one user has written to them so far. '_shared' stands for all agents.
 create or replace function memoryd.named_only_by(p_user uuid, p_agents text[], p_but text default null)
 returns text[]
 language plpgsql stable
@@ -26,7 +27,9 @@ declare
     agents text[] := array(
         select a from unnest(p_agents) a
         where a <> '_shared'
-          and not exists (select from public.agents g where g.agent_id = a and g.open_to_users));
+          and not exists (
+              select from public.agents g
+              where g.agent_id = a and (g.open_to_users or g.named_for is distinct from p_user)));
     each record;
 begin
     for each in

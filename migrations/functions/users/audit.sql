@@ -244,6 +244,15 @@ begin
 end
 $$;
 
+-- Puts a read of the team's knowledge by support on record, where a user has written it.
+create or replace function memoryd.note_admin_knowledge(p_created_by text) returns boolean
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    select memoryd.note_admin_read('shared_knowledge', case
+        when p_created_by ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_created_by::uuid end)
+$$;
+
 -- Puts a read of an anchor by support on record. Its memory may be gone; whose it was, its leaf says.
 create or replace function memoryd.note_admin_anchor(p_anchor uuid, p_memory uuid) returns boolean
 language sql volatile security definer

@@ -148,11 +148,11 @@ begin
 end
 $$;
 
--- Erases those of p_agents that are still the user's own, and deletes their lanes, p_lanes and the dead
+-- Erases those of p_agents that are still the user's own, and deletes their lanes, the user's, and the dead
 -- letters of both. It comes after the rows are deleted. It checks again which agents are the user's own,
 -- because other users may have named one of them meanwhile. Anchors are not checked: they no longer refer
 -- to a memory, which would tell their user.
-create or replace function memoryd.erase_agents(p_user uuid, p_agents text[], p_lanes text[]) returns void
+create or replace function memoryd.erase_agents(p_user uuid, p_agents text[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -160,8 +160,10 @@ declare
     agents constant text[] := memoryd.named_only_by(p_user, p_agents, 'memory_anchors');
 begin
     perform memoryd.forget_agents(agents);
-    delete from memoryd.lanes l where l.lane = any(agents || p_lanes);
-    delete from memoryd.dead_letters d where d.lane = any(agents || p_lanes);
+    update public.agents a set named_for = '00000000-0000-0000-0000-000000000000'
+    where a.named_for = p_user;
+    delete from memoryd.lanes l where memoryd.is_lane_of(l.topic, l.lane, p_user, agents);
+    delete from memoryd.dead_letters d where memoryd.is_lane_of(d.topic, d.lane, p_user, agents);
 end
 $$;
 
@@ -257,7 +259,6 @@ as $$
 declare
     whose constant uuid := p_user;
     agents text[];
-    lanes text[];
     own_sessions uuid[];
     ownerless_sessions uuid[];
     memories uuid[];
@@ -279,8 +280,7 @@ begin
     end if;
     perform memoryd.lock(memoryd.user_lock(whose));
     agents := memoryd.agents_of(whose);
-    lanes := memoryd.lanes_of(whose);
-    perform memoryd.take_jobs(whose, agents || lanes, p_patience);
+    perform memoryd.take_jobs(whose, agents, p_patience);
     perform memoryd.lock_remembered(whose);
 
     -- What cannot be found any more once the rows are deleted.
@@ -308,7 +308,7 @@ begin
     perform memoryd.erase_settings(whose);
     row_ids := array(select distinct r from unnest(row_ids || sessions_deleted.ids || rows_deleted.ids) r);
     perform memoryd.delete_jobs_about(whose, row_ids);
-    perform memoryd.erase_agents(whose, agents, lanes);
+    perform memoryd.erase_agents(whose, agents);
     -- Subtracts the words of the deleted rows at once, instead of leaving it to a daemon: so words that no
     -- row contains any more go too. All in one call, which locks the words in order.
     perform memoryd.fold_lexeme_changes(null);

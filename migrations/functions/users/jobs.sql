@@ -12,14 +12,17 @@ as $$
     where not coalesce(j.payload ? 'gone', false) and j.ref in (select memoryd.row_ids_of(p_user))
 $$;
 
--- The lanes in which a user's memories are linked.
-create or replace function memoryd.lanes_of(p_user uuid) returns text[]
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select array(
-        select l.lane from memoryd.lanes l where right(l.lane, 17) = memoryd.associate_lane('', p_user))
-$$;
+-- Whether a lane is of a user: their links and facts, and what agents do that are their own (p_agents). The
+-- lanes of other topics are never one user's, whatever their names are.
+create or replace function memoryd.is_lane_of(p_topic text, p_lane text, p_user uuid, p_agents text[])
+returns boolean
+language sql immutable parallel safe
+return case p_topic
+    when 'capture' then p_lane = any(p_agents)
+    when 'facts' then p_lane = memoryd.associate_lane('facts', p_user)
+    when 'associate' then starts_with(p_lane, memoryd.associate_lane('', p_user))
+        or starts_with(p_lane, memoryd.associate_lane('', null)) and substr(p_lane, 3) = any(p_agents)
+    else false end;
 
 -- THE ORDER OF LOCKS, which every transaction keeps that locks more than one row:
 --   1. a user's own lock (memoryd.user_lock)   6. what is remembered, each by id: messages, memories,
@@ -41,7 +44,7 @@ $$;
 -- because its job is gone. A job that is being completed is waited for without any of these locks; what it
 -- wrote is committed then, and erased with the rest.
 create or replace function memoryd.take_jobs(
-    p_user uuid, p_lanes text[] default '{}', p_patience interval default '30 seconds') returns void
+    p_user uuid, p_agents text[] default '{}', p_patience interval default '30 seconds') returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -52,7 +55,8 @@ begin
         -- An exception in this block releases the locks that it has taken.
         begin
             perform from public.agent_commands c where c.user_id = p_user for update of c nowait;
-            perform from memoryd.lanes l where l.lane = any(p_lanes) for update of l nowait;
+            perform from memoryd.lanes l where memoryd.is_lane_of(l.topic, l.lane, p_user, p_agents)
+            for update of l nowait;
             perform from memoryd.jobs j where j.id in (select memoryd.jobs_of(p_user)) for update of j nowait;
             exit;
         exception when lock_not_available then

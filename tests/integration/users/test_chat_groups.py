@@ -58,6 +58,46 @@ async def test_who_serves_a_user_gets_what_the_user_would(connection: asyncpg.Co
         assert everything == sorted(texts | {"my own lantern", "a stranger's lantern", "guard the lantern"})
 
 
+@pytest.mark.parametrize("indexed", [True, False])
+async def test_what_agents_say_in_a_group_is_not_for_others_who_ask_them(
+    connection: asyncpg.Connection, *, indexed: bool
+) -> None:
+    """Neither an agent's line, nor a system prompt, nor what names no agent; but for what is shared by level."""
+    await talk(connection, indexed=indexed)
+    desk: dict[str, object] = {"chat_id": GARDEN, "agent_id": "desk"}
+    secret = "the lantern opens with 4711"
+    line = await say(connection, GARDEN, secret, role="assistant", **desk)
+    shared = await say(
+        connection, GARDEN, "lanterns are sold here", role="assistant", **desk | {"access_level": 1}
+    )
+    await say(connection, GARDEN, "serve the lantern club", role="system", **desk)
+    await say(connection, uuid4(), "my lantern stock", role="assistant", agent_id="desk")
+    own = sorted(["my lantern stock", "lanterns are sold here"])
+    for_agent = "select content from recall('lantern', 'desk', match_count => 100)"
+    around = "select content from recall_with('{\"around\": 5}', 'lantern', 'desk', match_count => 100)"
+    for _ in range(2 if indexed else 1):
+        async with acting_as(connection, None, role="memoryd_service"):
+            assert sorted(map(str, await column(connection, for_agent))) == own
+            assert secret not in str(await column(connection, around))
+            assert "4711" not in await connection.fetchval("select build_context('desk', 'lantern code')")
+            everything = await column(connection, RECALL)
+            assert {secret, "serve the lantern club"} <= set(map(str, everything))
+        assert await found(connection, BOB) == sorted([*GARDENS, secret, "lanterns are sold here"])
+        if indexed:
+            await index_world(connection)
+            await exact(connection)
+    # Out of the group it is the agent's own, and in it again the group's.
+    for chat, heard in ((None, True), (GARDEN, False)):
+        await connection.execute("update conversation_messages set chat_id = $2 where id = $1", line, chat)
+        async with acting_as(connection, None, role="memoryd_service"):
+            assert (secret in await column(connection, for_agent)) is heard
+    await connection.execute("delete from conversation_messages where id = any($1)", [line, shared])
+    assert await column(connection, "select 1 from memoryd.entries where id = any($1)", [line, shared]) == []
+    assert (
+        await column(connection, "select 1 from memoryd.unindexed where id = any($1)", [line, shared]) == []
+    )
+
+
 async def test_members_read_the_groups_rows(connection: asyncpg.Connection) -> None:
     said = await talk(connection)
     gardens = {said[who] for who in ("ann", "bob", "agent")}
@@ -237,6 +277,22 @@ async def test_a_shared_line_of_a_group_is_found_once(connection: asyncpg.Connec
     assert await found(connection, BOB) == sorted(GARDENS)
     assert await found(connection, CAT) == sorted(GARDENS | {LINES["cook"][2]})
     assert await found(connection, DAN) == sorted([LINES["bob"][2], "a stranger's lantern"])
+    # Who serves a user gets what is shared with that user, and nothing of what is not.
+    await connection.execute("update conversation_messages set access_level = 2 where id = $1", said["cook"])
+    for role in ("memoryd_service", "memoryd_admin"):
+        for user in (ANN, BOB, CAT, DAN):
+            async with acting_as(connection, None, role=role):
+                got = sorted(map(str, await column(connection, FOR_USER, user)))
+            assert got == await found(connection, user), (role, user)
+            assert got == await found(connection, user, FOR_USER.replace("$1", f"'{user}'")), user
+    pieces = "select content from recall_with('{\"around\": 5}', 'lantern', user_id => $1, match_count => 9)"
+    async with acting_as(connection, None, role="memoryd_service"):
+        assert LINES["ann"][2] not in str(await column(connection, pieces, DAN))
+        seen = "select content from memoryd.found_passages('alice', 'lantern', $1, null, '{conversation}')"
+        assert LINES["bob"][2] in await column(connection, seen, DAN)
+    await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
+    assert await found(connection, DAN) == ["a stranger's lantern"]
+    await connection.execute("delete from memory_settings")
     await leave(connection, GARDEN, BOB)
     assert await found(connection, BOB) == [LINES["bob"][2]]
 
@@ -252,6 +308,17 @@ async def test_nothing_is_recalled_of_a_member_with_memory_off(connection: async
     await say(connection, GARDEN, "one more lantern of Ann's", user_id=ANN, chat_id=GARDEN)
     await connection.execute("update memory_settings set memory_enabled = true")
     assert await found(connection, BOB) == sorted([*GARDENS, "one more lantern of Ann's"])
+
+
+async def test_no_piece_shows_a_member_with_memory_off(connection: asyncpg.Connection) -> None:
+    await talk(connection)
+    await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
+    pieces = "select content from recall_with('{\"around\": 3}', 'tulips', user_id => $1, match_count => 1)"
+    for role, user in (("memoryd_service", None), ("memoryd_admin", None), ("memoryd_user", ANN)):
+        async with acting_as(connection, user, role=role):
+            piece = await connection.fetchval(pieces, ANN)
+            assert "I ordered candles" in piece, role
+            assert "new candle" not in piece, role
 
 
 async def test_a_members_own_retention_ends_their_lines_for_all(connection: asyncpg.Connection) -> None:

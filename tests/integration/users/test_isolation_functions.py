@@ -62,8 +62,8 @@ def written(call: str, place: Place, user: UUID | None) -> str:
     return call
 
 
-async def answer(place: Place, statement: str) -> str:
-    """What comes back, as text; an error's words where it is refused. Nothing of it stays."""
+async def answer(place: Place, statement: str, *, keep: bool = False) -> str:
+    """What comes back, as text; an error's words where it is refused. Nothing of it stays, unless it is to be kept."""
     await place.connection.execute("savepoint before")
     try:
         said = "\n".join(map(str, await column(place.connection, f"select r::text from ({statement}) r")))
@@ -72,9 +72,11 @@ async def answer(place: Place, statement: str) -> str:
     except asyncpg.PostgresError as error:
         if error.sqlstate not in REFUSED:
             raise
+        keep = False
         return f"{error.sqlstate} {error}"
     finally:
-        await place.connection.execute("rollback to before")
+        if not keep:
+            await place.connection.execute("rollback to before")
 
 
 @pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin"])
@@ -119,6 +121,51 @@ async def test_a_function_returns_only_the_callers_own_rows(
     for call, one, other in zip(calls, with_all, with_own, strict=True):
         assert one == other, (user, call)
         assert not [mark for mark in hidden if mark in one], (user, call)
+
+
+GRANTED = """
+select format('%I.%I', n.nspname, c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname in ('public', 'memoryd') and c.relkind in ('r', 'v', 'm')
+  and has_any_column_privilege('memoryd_admin', c.oid, 'select')
+  and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
+order by 1
+"""
+ON_RECORD = "select count(*) from agent_execution_logs where action_type = 'admin_read'"
+
+
+async def test_support_reads_nothing_of_users_without_a_record(place: Place) -> None:
+    """What answers support otherwise once the users' rows are gone has put on the trail that it was read."""
+    connection = place.connection
+    relations = list(await column(connection, GRANTED))
+    executable = set(await column(connection, EXECUTABLE, "memoryd_admin"))
+    asked = [f"select r::text from {relation} r order by 1" for relation in relations]
+    asked += [written(call, place, ANN) for name in sorted(CALLS.keys() & executable) for call in CALLS[name]]
+    assert len(relations) > 25
+    async with place.acting(None, "none"):
+        await connection.execute(f"update shared_knowledge set created_by = '{ANN}'")
+        before, noted = await asked_by_support(place, asked)
+        await connection.execute("delete from shared_knowledge")
+        for table, rows in place.world.tables.items():
+            if any("user_id" in row for row in rows.values()):
+                await connection.execute(f"delete from public.{table} where user_id is not null")
+        after, _ = await asked_by_support(place, asked)
+    read = [one for one, some, none in zip(asked, before, after, strict=True) if some != none]
+    assert len(read) > 50
+    assert [one for one in read if one not in noted] == []
+
+
+async def asked_by_support(place: Place, statements: list[str]) -> tuple[list[str], set[str]]:
+    """What each statement answers support, and those that put a read on record."""
+    said, noted = [], set()
+    recorded = await place.connection.fetchval(ON_RECORD)
+    for statement in statements:
+        await place.connection.execute(f"savepoint asking; {place.becoming(None, 'memoryd_admin')}")
+        said.append(await answer(place, statement, keep=True))
+        await place.connection.execute("set local role none")
+        if await place.connection.fetchval(ON_RECORD) > recorded:
+            noted.add(statement)
+        await place.connection.execute("rollback to asking")
+    return said, noted
 
 
 async def shown(place: Place, user: UUID | None) -> str:
