@@ -58,7 +58,8 @@ select array(
         array(select e.ctid from memoryd.entries e
               where e.scope = memoryd.scope_of($1, null) and e.source = 'memory'),
         memoryd.question(memoryd.current_caller(), $2, array[memoryd.scope_of($1, null)], null),
-        $3, $1, false, null, '{}', 10) h)
+        $3, $1, false, null, '{}', '{}') h
+    order by h.relevance * h.weight desc limit 10)
 """
 
 AS_SERVICE = "select * from recall($1, user_id => $2, query_embedding => $3)"

@@ -35,32 +35,6 @@ begin
 end
 $$;
 
--- A user's memories that have words of a question. similarity: the part of the question's keywords that a
--- memory has, from 0 to 1.
-create or replace function memoryd.match_words(
-    p_user uuid, p_query text, p_type text, p_threshold double precision, p_count integer)
-returns table (id uuid, content text, similarity double precision, metadata jsonb, created_at timestamptz)
-language plpgsql volatile
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    began constant timestamptz := clock_timestamp();
-    number bigint;
-begin
-    return query
-    select m.id, m.content, s.relevance, m.metadata, m.created_at
-    from memoryd.search_in_context(
-        null, p_query, null, p_user, null, greatest(100, p_count), '{memory}',
-        case when p_type is null then '{}' else jsonb_build_object('memory_type', p_type) end) s
-    join public.agent_memory m on m.id = s.id
-    where s.relevance > p_threshold
-    order by s.relevance desc, m.created_at desc, m.id
-    limit p_count;
-    get diagnostics number = row_count;
-    perform memoryd.note_read(p_user, null, 'match_memory', number::integer, memoryd.ms_since(began));
-end
-$$;
-
 create or replace function public."agent-memory-read"(
     query text,
     memory_type text default null,
@@ -90,15 +64,10 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Give how many results you want, from 0 to 1000, or leave it out for 5.';
     end if;
-    if memoryd.embed('') is not null then
-        select jsonb_agg(to_jsonb(r)) into found
-        from public.match_memory(
-            query => query, match_threshold => match_threshold, match_count => match_count,
-            memory_type => memory_type, filter_user_id => whose) r;
-    else
-        select jsonb_agg(to_jsonb(r)) into found
-        from memoryd.match_words(whose, query, memory_type, match_threshold, match_count) r;
-    end if;
+    select jsonb_agg(to_jsonb(r)) into found
+    from public.match_memory(
+        query => query, match_threshold => match_threshold, match_count => match_count,
+        memory_type => memory_type, filter_user_id => whose) r;
     return jsonb_build_object('results', coalesce(found, '[]'));
 end
 $$;

@@ -100,7 +100,8 @@ grant execute on function
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function
     memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match,
-    memoryd.caller_or_401, memoryd.check_memory_type, memoryd.app_agent_id, memoryd.match_words
+    memoryd.caller_or_401, memoryd.check_memory_type, memoryd.app_agent_id, memoryd.words_shared,
+    memoryd.matched_by_words, memoryd.matches
     to memoryd_service, memoryd_user;
 
 -- The functions of contexts that run with the caller's rights, and anchor_line(), which answers who works for

@@ -219,8 +219,17 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.anchor_line": ("select memoryd.anchor_line('alice')",),
         "memoryd.app_agent_id": ("select memoryd.app_agent_id()",),
         "memoryd.caller_or_401": ("select memoryd.caller_or_401()",),
-        "memoryd.match_words": tuple(
-            f"select * from memoryd.match_words({user}, '<words>', null, -1, 1000)" for user in _USERS
+        "memoryd.matched_by_words": tuple(
+            f"select * from memoryd.matched_by_words('{source}', {user}, '<words>', '{{}}', -1, 1000)"
+            for source in SOURCES
+            for user in _USERS
+        ),
+        "memoryd.words_shared": ("select memoryd.words_shared('<words>', 'a secret recipe')",),
+        "memoryd.matches": tuple(
+            f"select * from memoryd.matches('{source}', {user}, {scope}, {vector}, '<words>', '{{}}', -1, 1000)"
+            for source in SOURCES
+            for user, scope in zip(_USERS, _EACH_SCOPE, strict=False)
+            for vector in ("null", "<vector>")
         ),
         "memoryd.access_of": tuple(f"select memoryd.access_of({user})" for user in _USERS),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
@@ -268,7 +277,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in _USERS
         ),
         "memoryd.nearest_in_scope": tuple(
-            f"select * from memoryd.nearest_in_scope('{source}', {scope}, <vector>, -1, 1000) order by 1"
+            f"select * from memoryd.nearest_in_scope('{source}', {scope}, <vector>, '<words>', -1, 1000) order by 1"
             for source in SOURCES
             for scope in _EACH_SCOPE
         ),

@@ -19,13 +19,12 @@ begin
 end
 $$;
 
--- The embedding to compare with: the one given, or that of the text given. Exactly one of the two.
+-- The embedding to compare with: the one given, or that of the text given. Exactly one of the two. Null where
+-- the database cannot embed the text: then it is searched by words (memoryd.matches).
 create or replace function memoryd.embedding_to_match(p_embedding vector, p_query text) returns vector
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-declare
-    made vector;
 begin
     if p_query is null then
         return p_embedding;
@@ -34,13 +33,6 @@ begin
         raise exception 'both query and query_embedding are given'
             using errcode = 'invalid_parameter_value', hint = 'Give one of them, the other is null.';
     end if;
-    made := memoryd.embed(p_query);
-    if made is null then
-        raise exception 'this database cannot embed the query'
-            using errcode = 'object_not_in_prerequisite_state',
-                  hint = 'It can with the embedder local/wordllama-256, after: memoryd migrate. With another '
-                         'embedder (MEMORYD_EMBEDDER) give query_embedding, made by that embedder.';
-    end if;
-    return made;
+    return memoryd.embed(p_query);
 end
 $$;

@@ -1,9 +1,10 @@
--- Search only by embedding: match_memory() and search_shared_knowledge(). A row is as near as its nearest
--- passage. They take the embedding, or (query) the text to embed.
+-- Search by nearness alone: match_memory() and search_shared_knowledge(). A row is as near as its nearest
+-- passage. They take the embedding, or (query) the text to embed; where the database cannot embed it, since
+-- its embeddings are a remote model's, a row is as near as it has words of the text.
 
 -- Refuses arguments that neither of the two can work with.
 create or replace function memoryd.check_match(
-    p_embedding vector, p_threshold double precision, p_count integer
+    p_embedding vector, p_query text, p_threshold double precision, p_count integer
 ) returns void
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -11,7 +12,7 @@ as $$
 declare
     dimensions constant integer := memoryd.searched_dimensions();
 begin
-    if p_embedding is null then
+    if p_embedding is null and p_query is null then
         raise exception 'query_embedding is null'
             using errcode = 'null_value_not_allowed',
                   hint = 'Give the embedding of what you look for, or its text (query => ''...''); '
@@ -34,11 +35,29 @@ begin
 end
 $$;
 
+-- The words of a question that a text has, as lexemes of the question's language. It runs with the owner's
+-- rights since callers have none to the functions of lexemes, and reads nothing but its arguments.
+create or replace function memoryd.words_shared(p_query text, p_text text) returns text[]
+language plpgsql immutable parallel safe security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    language constant text := memoryd.language_of(left(p_query, 8192), null);
+begin
+    return array(
+        select l from unnest(tsvector_to_array(memoryd.lexemes_in(left(p_query, 8192), language))) l
+        intersect
+        select l from unnest(tsvector_to_array(memoryd.lexemes_in(left(p_text, 8192), language))) l);
+end
+$$;
+
 -- The rows of a source in a scope that are nearer to an embedding than p_threshold, with their similarity: at
 -- most p_count. Of small scopes all passages are compared, of big ones those that are nearest by code.
--- Nothing of a scope that is not the caller's own.
+-- Nothing of a scope that is not the caller's own. p_query: the text of the embedding, if it was made here.
+-- Then of the rows that no daemon has come to yet those that share a word with it are embedded here, too.
 create or replace function memoryd.nearest_in_scope(
-    p_source text, p_scope bigint, p_embedding vector, p_threshold double precision, p_count integer)
+    p_source text, p_scope bigint, p_embedding vector, p_query text, p_threshold double precision,
+    p_count integer)
 returns table (id uuid, similarity double precision)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -75,10 +94,70 @@ begin
               select t.id, t.given_embedding from memoryd.searchable t
               where t.source = p_source and t.id = u.id
           ) r
-          where u.scope = p_scope and u.source = p_source) n
+          where u.scope = p_scope and u.source = p_source and u.given
+          union all
+          select f.id, 1 - (memoryd.embed(f.text) <=> p_embedding)
+          from (select t.id, left(t.searched_text, 1200) as text
+                from (select u.id from memoryd.unindexed u
+                      where p_query is not null and u.scope = p_scope and u.source = p_source and not u.given
+                      limit 200) u
+                cross join lateral (
+                    select r.id, r.searched_text from memoryd.searchable r
+                    where r.source = p_source and r.id = u.id
+                    offset 0) t
+                where memoryd.words_shared(p_query, t.searched_text) <> '{}'
+                offset 0) f) n
     -- NaN, the similarity of an embedding that is all zeros, compares as greater than every number.
     where n.similarity > p_threshold and n.similarity <> 'NaN'
     order by n.similarity desc;
+end
+$$;
+
+-- The rows of a source that recall finds by the words of a question, with the part of these that each has, if
+-- it is more than p_threshold. Words that none of the rows has do not count. p_user null: of any user.
+create or replace function memoryd.matched_by_words(
+    p_source text, p_user uuid, p_query text, p_filter jsonb, p_threshold double precision, p_count integer)
+returns table (id uuid, similarity double precision)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    return query
+    with found as materialized (
+        select s.id, memoryd.words_shared(
+                   p_query, concat_ws(' ', s.metadata ->> 'title', s.content, s.metadata ->> 'tags')) as words
+        from memoryd.search(
+            p_query, null, p_user, null, greatest(200, p_count), array[p_source], p_filter) s
+        where s.lexical > 0
+    )
+    select f.id, p.similarity
+    from found f
+    cross join (select count(distinct w) as words from found o cross join unnest(o.words) w) c
+    cross join lateral (
+        select coalesce(cardinality(f.words) / nullif(c.words, 0)::double precision, 0) as similarity) p
+    where p.similarity > p_threshold;
+end
+$$;
+
+-- Rows of a source that are near to an embedding, or without one to the words of a text. p_filter: what the
+-- metadata that recall shows contain.
+create or replace function memoryd.matches(
+    p_source text, p_user uuid, p_scope bigint, p_embedding vector, p_query text, p_filter jsonb,
+    p_threshold double precision, p_count integer)
+returns table (id uuid, similarity double precision)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    if p_embedding is null then
+        return query
+        select n.* from memoryd.matched_by_words(
+            p_source, p_user, p_query, jsonb_strip_nulls(p_filter), p_threshold, p_count) n;
+    else
+        return query
+        select n.* from memoryd.nearest_in_scope(
+            p_source, p_scope, p_embedding, p_query, p_threshold, p_count) n;
+    end if;
 end
 $$;
 
@@ -101,7 +180,8 @@ declare
     wanted constant vector :=
         memoryd.embedding_to_match(match_memory.query_embedding, match_memory.query);
 begin
-    perform memoryd.check_match(wanted, match_memory.match_threshold, match_memory.match_count);
+    perform memoryd.check_match(
+        wanted, match_memory.query, match_memory.match_threshold, match_memory.match_count);
     if match_memory.memory_type not in (
         'brand_memory', 'user_preferences', 'competitive_memory', 'task_memory', 'performance_memory') then
         raise exception 'unknown memory_type %', quote_literal(match_memory.memory_type)
@@ -109,15 +189,16 @@ begin
                   hint = 'Types: brand_memory, user_preferences, competitive_memory, task_memory, '
                          'performance_memory; or null for all.';
     end if;
-    if memoryd.memory_is_off(match_memory.filter_user_id) then
+    if match_memory.filter_user_id is null or memoryd.memory_is_off(match_memory.filter_user_id) then
         return;
     end if;
     return query
     select s.id, s.content, s.similarity, s.metadata, s.created_at
     from (
         select m.id, m.content, n.similarity, m.metadata, m.created_at
-        from memoryd.nearest_in_scope(
-            'memory', memoryd.scope_of(match_memory.filter_user_id, null), wanted,
+        from memoryd.matches(
+            'memory', match_memory.filter_user_id, memoryd.scope_of(match_memory.filter_user_id, null),
+            wanted, match_memory.query, jsonb_build_object('memory_type', match_memory.memory_type),
             match_memory.match_threshold, match_memory.match_count) n
         join public.agent_memory m on m.id = n.id
         where m.user_id = match_memory.filter_user_id
@@ -133,8 +214,8 @@ begin
 end
 $$;
 comment on function public.match_memory is
-    'A user''s memories nearest to an embedding or a text, most similar first; '
-    'row-level security decides whose.';
+    'A user''s memories nearest to an embedding or a text, most similar first; row-level security decides '
+    'whose. With a remote embedder a text is compared by its words.';
 
 -- What the team knows has no owner: only the service may search it, each organisation its own.
 create or replace function public.search_shared_knowledge(
@@ -157,7 +238,8 @@ declare
         search_shared_knowledge.query_embedding, search_shared_knowledge.query);
 begin
     perform memoryd.check_match(
-        wanted, search_shared_knowledge.match_threshold, search_shared_knowledge.match_count);
+        wanted, search_shared_knowledge.query, search_shared_knowledge.match_threshold,
+        search_shared_knowledge.match_count);
     if search_shared_knowledge.filter_tier not in ('core', 'working', 'learning') then
         raise exception 'unknown tier %', quote_literal(search_shared_knowledge.filter_tier)
             using errcode = 'invalid_parameter_value',
@@ -168,11 +250,14 @@ begin
            s.similarity, s.created_at
     from (
         select k.*, n.similarity
-        from memoryd.nearest_in_scope(
-            'knowledge', memoryd.org_scope(memoryd.caller_org()), wanted,
+        from memoryd.matches(
+            'knowledge', null, memoryd.org_scope(memoryd.caller_org()), wanted, search_shared_knowledge.query,
+            jsonb_build_object('tier', search_shared_knowledge.filter_tier,
+                               'category', search_shared_knowledge.filter_category),
             search_shared_knowledge.match_threshold, search_shared_knowledge.match_count) n
         join public.shared_knowledge k on k.id = n.id
-        where (search_shared_knowledge.filter_tier is null or k.tier = search_shared_knowledge.filter_tier)
+        where k.org_id is not distinct from memoryd.caller_org()
+          and (search_shared_knowledge.filter_tier is null or k.tier = search_shared_knowledge.filter_tier)
           and (search_shared_knowledge.filter_category is null
                or k.category = search_shared_knowledge.filter_category)
           and (search_shared_knowledge.filter_tags is null or k.tags && search_shared_knowledge.filter_tags)
@@ -183,5 +268,5 @@ begin
 end
 $$;
 comment on function public.search_shared_knowledge is
-    'What the team knows nearest to an embedding or a text, most similar first; '
-    'archived entries only when asked for.';
+    'What the team knows nearest to an embedding or a text, most similar first; archived entries only when '
+    'asked for, and not by words. With a remote embedder a text is compared by its words.';

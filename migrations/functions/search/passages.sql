@@ -90,25 +90,30 @@ $$;
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
 -- any), of these groups, or shared with this user; for this agent, with these metadata; and of what others
 -- say in groups or share nothing of users who have switched memory off. meets: whether it meets the
--- conditions. A message that does not is no result, but its words count for the messages beside it.
+-- conditions. A message that does not is no result, but its words count for the messages beside it. rare: it
+-- has a word asked for that hardly any row has. Of such passages of memories the kind says only which of them
+-- counts more than another: the heaviest counts whole.
 create or replace function memoryd.read_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_groups bigint[], p_places tid[], p_embedding vector, p_user uuid, p_unowned boolean, p_agent text,
-    p_filter jsonb, p_conditions memoryd.conditions)
-returns table (number bigint, place tid, source text, id uuid, weights sparsevec, similarity double precision,
-               length integer, row_length integer, asks boolean, says_when boolean, session_id uuid,
-               "position" integer, speaker text, role text, created_at timestamptz, weight double precision,
-               meets boolean)
+    p_groups bigint[], p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid,
+    p_unowned boolean, p_agent text, p_filter jsonb, p_conditions memoryd.conditions)
+returns table (number bigint, place tid, source text, id uuid, weights sparsevec, rare boolean,
+               similarity double precision, length integer, row_length integer, asks boolean,
+               says_when boolean, session_id uuid, "position" integer, speaker text, role text,
+               created_at timestamptz, weight double precision, meets boolean)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
+    rare_words constant sparsevec := (p_question).rare;
 begin
     return query
-    select row_number() over (), r.place, r.source, r.id,
-           r.weights, 1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
-           r.session_id, r.position, r.speaker, r.role, r.created_at, r.weight,
+    select row_number() over (), r.place, r.source, r.id, r.weights, h.rare,
+           1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
+           r.session_id, r.position, r.speaker, r.role, r.created_at,
+           r.weight / case when h.rare and r.source = 'memory' then least(
+               1, max(r.weight) filter (where h.rare and r.source = 'memory') over ()) else 1 end,
            memoryd.meets(p_conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
     from (select e.ctid as place, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
                  e.asks, e.says_when, e.owner_id,
@@ -122,6 +127,7 @@ begin
                  f.expires_at, f.session_id, f.position,
                  f.speaker, f.role, f.created_at, f.weight
           from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_embedding) f) r
+    cross join lateral (select coalesce(r.weights <#> rare_words < 0, false) as rare offset 0) h
     where memoryd.is_asked_for(
               r.owner_id, r.agent_id,
               case when (p_conditions).as_of is null

@@ -342,11 +342,12 @@ begin
 end
 $$;
 
--- The words asked for, apart: see `parts`, `nears` and `tops` of memoryd.question(). Columns: a lexeme each,
--- with the lexeme asked for, its weight, and whether a row has it: words that no row has come last.
+-- The words asked for, apart: see `parts`, `nears`, `tops` and `rare` of memoryd.question(). Columns: a
+-- lexeme each, with the lexeme asked for, its weight, and how many rows have it (null: none): words that no
+-- row has come last.
 create or replace function memoryd.question_parts(
-    p_lexemes text[], p_asked text[], p_weights double precision[], p_found boolean[],
-    out parts sparsevec[], out nears sparsevec[], out tops double precision[])
+    p_lexemes text[], p_asked text[], p_weights double precision[], p_rows bigint[],
+    out parts sparsevec[], out nears sparsevec[], out tops double precision[], out rare sparsevec)
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -354,8 +355,8 @@ begin
     with words as (
         select k.asked, max(k.weight) as top,
                least(24, row_number() over (
-                   order by bool_or(k.found) desc, max(k.weight) desc, k.asked)) as slot
-        from unnest(p_lexemes, p_asked, p_weights, p_found) as k(lexeme, asked, weight, found)
+                   order by bool_or(k.rows is not null) desc, max(k.weight) desc, k.asked)) as slot
+        from unnest(p_lexemes, p_asked, p_weights, p_rows) as k(lexeme, asked, weight, rows)
         where k.weight > 0
         group by k.asked
     ), places as (
@@ -379,6 +380,11 @@ begin
     into parts, nears, tops
     from vectors v
     join (select w.slot, sum(w.top) as top from words w group by w.slot) t on t.slot = v.slot;
+    rare := (
+        select ('{' || string_agg(distinct memoryd.sparse_index(k.lexeme) || ':1', ',')
+                    || '}/1000000000')::sparsevec
+        from unnest(p_lexemes, p_asked, p_rows) as k(lexeme, asked, rows)
+        where k.lexeme = k.asked and coalesce(k.rows, 0) <= 3);
 end
 $$;
 
@@ -518,17 +524,17 @@ begin
            (select sum(d.weight)
             from (select distinct k.lexeme, k.weight from keys k
                   where k.similarity = 1 and k.lexeme = any(p_plain)) d),
-           p.parts, p.nears, p.tops
+           p.parts, p.nears, p.tops, p.rare
     into made.weights, made.words, made.word_scopes, made.combinations,
          made.combination_scopes, made.ideal,
-         made.parts, made.nears, made.tops
+         made.parts, made.nears, made.tops, made.rare
     from singles o
     cross join together t
     cross join (select array_agg(d.lexeme) as lexemes, array_agg(d.asked) as asked,
-                       array_agg(d.weight) as weights, array_agg(d.found) as found
-                from (select distinct k.lexeme, k.asked, k.weight, k.scope is not null as found
-                      from keys k) d) c
-    cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.found) p;
+                       array_agg(d.weight) as weights, array_agg(d.rows) as rows
+                from (select k.lexeme, k.asked, k.weight, sum(k.rows) as rows from keys k
+                      group by k.lexeme, k.asked, k.weight) d) c
+    cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.rows) p;
     made.average_length := memoryd.average_length(p_counted, all_rows);
     return made;
 end
@@ -571,6 +577,7 @@ $$;
 --   asked     The words asked for, as lexemes.
 --   parts     The words asked for, each as weights of its own: the 23 of the highest weight, and all others
 --             together as the 24th. nears: the same of their near words; tops: the highest weight of each.
+--   rare      The words asked for that at most three of the counted rows have, as one vector.
 --   role      The role that the question speaks of: user (I, my), assistant (you); null: none, or it names a
 --             speaker.
 -- p_near: the neighbours of words that are not in the lexicon: [{"lexeme", "neighbour", "similarity"}].

@@ -16,6 +16,9 @@
 -- score      min(1, relevance x weight + recency + association): recency is up to 0.15 of relevance x weight,
 --            and association what is missing to a fifth of the strength of the link to one of the best
 --            memories
+-- Rare words: a row that has a word asked for which hardly any row has is never below one that shares no word
+-- with the question, not even a near one or one of a message beside it. The kind of such a memory does not
+-- lower it (memoryd.read_passages), and where more is missing, memoryd.search() adds it to the weight.
 -- Without an embedding the relevance of a memory or an insight is the part of the question's keywords that it
 -- has, and recency and association are added as they are.
 
@@ -137,18 +140,18 @@ language sql immutable parallel safe
 return -2.5 / (5 + p_length)
     * case when p_asks and p_near > 0.7 then 4 when p_asks or p_length <= 1 then 2 else 1 end;
 
--- The candidates in order, with the parts of the relevance of each: see the head of this file. A row is as
--- good as its best passage. The p_count rows with the highest relevance x weight. p_groups: those of p_scopes
--- that are of groups. more: a second pass for rows that stand alone, with the words of the best three.
+-- The candidates with the parts of the relevance of each: see the head of this file. A row is as good as its
+-- best passage. p_groups: those of p_scopes that are of groups. shares: 2, if the row has a word asked for
+-- that hardly any row has; 1, if it has others, or they are near or beside it; 0, if it has none. more: a
+-- second pass for rows that stand alone, with the words of the best three.
 create or replace function memoryd.rank_passages(
     p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
     p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
-    p_agent text, p_filter jsonb, p_count bigint, p_groups bigint[] default '{}',
-    p_conditions memoryd.conditions default null)
+    p_agent text, p_filter jsonb, p_groups bigint[], p_conditions memoryd.conditions default null)
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
                named double precision, timed double precision, session double precision,
-               relevance double precision, weight double precision)
+               relevance double precision, weight double precision, shares integer)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -157,8 +160,8 @@ begin
     return query
     with read as materialized (
         select r.*, coalesce(greatest(0, nullif(r.similarity, 'NaN')), 0) as near
-        from memoryd.read_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_places, p_embedding,
-                                   p_user, p_unowned, p_agent, p_filter, p_conditions) r
+        from memoryd.read_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_places, p_question,
+                                   p_embedding, p_user, p_unowned, p_agent, p_filter, p_conditions) r
     ), lexical as (
         select l.*
         from (select array_agg(r.number) as numbers,
@@ -192,18 +195,18 @@ begin
         from first f cross join more m
     ), best as (
         select distinct on (t.id, t.source)
-               t.*, memoryd.prior(t.row_length, t.asks, t.near) as prior_part,
+               t.*, bool_or(t.rare) over (partition by t.id, t.source) as has_rare,
+               memoryd.prior(t.row_length, t.asks, t.near) as prior_part,
                case when t.speaker = any((p_question).speakers) or t.role = (p_question).role then 0.5
                     else 0 end as named_part,
                case when (p_question).asks_when and t.says_when then 0.2 else 0 end as timed_part
         from (select h.*, h.part + coalesce(0.3 * h.more / nullif(m.more, 0), 0) as lexical_part
               from hits h cross join (select max(o.more) as more from hits o) m) t
         order by t.id, t.source, t.lexical_part + t.dense_part desc
-    ), sums as (
-        select b.*, lexical_part + dense_part + prior_part + named_part + timed_part as total from best b
     ), sessions as materialized (
         select s.*, 0.23 * (max(s.total) over w - s.total) as more_of
-        from sums s window w as (partition by coalesce(s.session_id, s.id))
+        from (select b.*, lexical_part + dense_part + prior_part + named_part + timed_part as total
+              from best b) s window w as (partition by coalesce(s.session_id, s.id))
     ), spans as (
         -- least: sums may be below zero
         select max(total + more_of) as highest, least(0, min(total + more_of)) as lowest from sessions
@@ -216,7 +219,8 @@ begin
             on t.id = s.id and (p_conditions).as_of is null
     )
     select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part::float8,
-           r.named_part::float8, r.timed_part::float8, r.more_of, least(1, r.relevance), r.now_weight
-    from ranked r order by r.relevance * r.now_weight desc, r.created_at desc, r.id limit p_count;
+           r.named_part::float8, r.timed_part::float8, r.more_of, least(1, r.relevance), r.now_weight,
+           case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end
+    from ranked r;
 end
 $$;

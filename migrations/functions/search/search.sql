@@ -49,7 +49,7 @@ create or replace function memoryd.find_as(
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
                named double precision, timed double precision, session double precision,
-               relevance double precision, weight double precision)
+               relevance double precision, weight double precision, shares integer)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -88,7 +88,11 @@ begin
         reader, access, sources, scopes,
         memoryd.candidates(reader, access, sources, scopes, question, p_embedding, reach, p_conditions),
         question, p_embedding, p_user, memoryd.asks_unowned(p_caller, p_agent, p_user), p_agent, p_filter,
-        p_count, asked.groups, p_conditions) h;
+        asked.groups, p_conditions) h
+    order by greatest(h.relevance * h.weight, case when h.shares = 2 then
+                 max(h.relevance * h.weight) filter (where h.shares = 0) over () end) desc,
+             h.created_at desc, h.id
+    limit p_count;
 end
 $$;
 
@@ -108,7 +112,7 @@ create or replace function memoryd.find(
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                lexical double precision, dense double precision, prior double precision,
                named double precision, timed double precision, session double precision,
-               relevance double precision, weight double precision)
+               relevance double precision, weight double precision, shares integer)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -263,10 +267,9 @@ begin
     return query
     with ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
-               h.timed, h.session, h.weight, coalesce(k.part, h.relevance) as relevance
-        from memoryd.find(
-            p_query, p_agent, p_user, p_embedding, greatest(100, 2::bigint * p_count), p_sources,
-            condition, p_near, p_conditions) h
+               h.timed, h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares
+        from memoryd.find(p_query, p_agent, p_user, p_embedding, greatest(100, 2::bigint * p_count),
+                          p_sources, condition, p_near, p_conditions) h
         left join lateral memoryd.row_keyword_part(h.source, h.id, asked_keywords) k on true
     ), best_memories as (
         select array_agg(t.id) as ids
@@ -278,36 +281,37 @@ begin
         select array_agg(l.id) as ids from links l
         where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
-        select r.source, r.id, r.similarity, r.created_at, r.lexical, r.dense, r.prior, r.named,
-               r.timed, r.session, r.relevance, r.weight,
+        select r.*,
                memoryd.association(l.strength, r.relevance * r.weight, p_embedding is null) as association
-        from ranked r
-        left join links l on l.id = r.id and r.source = 'memory'
+        from ranked r left join links l on l.id = r.id and r.source = 'memory'
         union all
         select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight,
-               0.2 * l.strength
+               0, 0.2 * l.strength
         from linked g
         cross join lateral memoryd.linked_rows(g.ids, asked_keywords, p_user, unowned, p_agent, condition) m
         join links l on l.id = m.id
         where memoryd.meets(p_conditions, m.created_at, null, null, null, null)
           and (p_conditions is null or memoryd.stood(p_conditions, m.source, m.id, true, m.created_at, null))
-    ), best as materialized (
-        select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as rank
+    ), summed as (
+        select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as total
         from scored s
         cross join lateral (
             select memoryd.recency(s.created_at)
                    * case when p_embedding is null then 1 else s.relevance * s.weight end as recency
             offset 0) r
         where s.relevance > 0 or s.association > 0
-        order by rank desc, s.created_at desc, s.id
-        limit p_count
+    ), best as materialized (
+        select s.*, greatest(s.total, case when s.shares = 2 then
+                   max(s.total) filter (where s.shares = 0) over () end) as rank
+        from summed s order by rank desc, s.shares desc, s.created_at desc, s.id limit p_count
     )
     select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical,
-           b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight, b.recency, b.association
+           b.dense, b.prior, b.named, b.timed, b.session, b.relevance,
+           b.weight + coalesce((b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association
     from best b
     join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
                            array(select b.id from best b order by b.id)) s
         on s.id = b.id and s.source = b.source
-    order by b.rank desc, b.created_at desc, b.id;
+    order by b.rank desc, b.shares desc, b.created_at desc, b.id;
 end
 $$;

@@ -141,9 +141,27 @@ async def test_without_tokens_recall_goes_by_words(connection: asyncpg.Connectio
     await connection.execute(INDEX)
     (row,) = await connection.fetch("select * from explain_recall('zebra')")
     assert (row["dense"], row["lexical"] > 0) == (0, True)
-    state, said, hint = await refused(connection, "select * from match_memory(query => 'zebra')")
-    assert (state, said) == ("55000", "this database cannot embed the query")
-    assert "memoryd migrate" in hint
+    # What is searched by a text is then searched by its words.
+    knowledge: dict[str, object] = {
+        "tier": "core",
+        "category": "c",
+        "title": "zebras",
+        "content": "in the barn",
+        "created_by": "a",
+    }
+    await insert(connection, "shared_knowledge", knowledge)
+    await remember(connection, "A zebra, not indexed yet", user_id=ANN)
+    async with acting_as(connection, None, role="memoryd_service"):
+        found = "select content, similarity from match_memory(query => $1, filter_user_id => $2)"
+        assert [tuple(r) for r in await connection.fetch(found, "Which zebra was it?", ANN)] == [
+            ("A zebra, not indexed yet", 1)
+        ]
+        assert await connection.fetch(found, "Which zebra was it?", BOB) == []
+        assert await connection.fetch(found, "Which zebra was it?", None) == []
+        known = "select title from search_shared_knowledge(query => $1, filter_category => $2, match_threshold => $3)"
+        assert await column(connection, known, "a zebra", "c", 0.9) == ["zebras"]
+        assert await column(connection, known, "a zebra", "d", 0) == []
+        assert await column(connection, known, "a zebra", "c", 1) == []
 
 
 INDEX = """

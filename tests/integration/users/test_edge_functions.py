@@ -108,6 +108,30 @@ async def test_with_a_remote_embedder_it_finds_by_words(scratch: asyncpg.Connect
     assert [r["id"] for r in high] == [str(both)]
 
 
+@pytest.mark.parametrize("embedder", ["local", "remote"])
+async def test_what_was_written_a_moment_ago_is_read_by_its_words(
+    scratch: asyncpg.Connection, embedder: str
+) -> None:
+    """No daemon runs here, so nothing is indexed. A question is a sentence, and its threshold is left out."""
+    if embedder == "local":
+        await put_tokens_in(scratch)
+    else:
+        await embedded_by(scratch, "remote-model")
+    texts = {"The tone of TechFlow is dry", "TechFlow has an office in Oslo", "Bob paints portraits"}
+    async with acting_as(scratch, BOB):
+        await rpc(
+            scratch, WRITE, {"content": "The tone of TechFlow is a secret", "memory_type": "brand_memory"}
+        )
+    async with acting_as(scratch, ANN):
+        for text in texts:
+            await rpc(scratch, WRITE, {"content": text, "memory_type": "brand_memory"})
+        asked = {"query": "What is the tone of TechFlow?", "match_threshold": 0.6}
+        found = (await rpc(scratch, READ, asked))["results"]
+        assert [r["content"] for r in found] == ["The tone of TechFlow is dry"]
+        nothing = {"query": "Who brews kombucha?", "match_threshold": -1}
+        assert (await rpc(scratch, READ, nothing))["results"] == []
+
+
 @pytest.mark.parametrize("claims", ["", '{"role": "authenticated"}', '{"sub": "nobody"}', "not json"])
 @pytest.mark.parametrize("role", ["memoryd_user", "memoryd_service"])
 async def test_without_a_user_it_is_unauthorized(scratch: asyncpg.Connection, claims: str, role: str) -> None:

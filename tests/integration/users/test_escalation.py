@@ -27,7 +27,7 @@ OPEN = {
     "embed_question", "erase_user_memory", "export_user_memory", "find", "forget", "has_rows", "is_open",
     "known_names", "lock_knowledge", "mark_useful", "names_said", "nearest_in_scope", "nearest_knowledge",
     "note_admin_anchor", "note_admin_read", "note_read", "repeats", "reset_session", "rows_in", "searched_dimensions",
-    "secrets_key", "similarities", "states_of", "supersede_memory", "surprise_threshold",
+    "secrets_key", "similarities", "states_of", "supersede_memory", "surprise_threshold", "words_shared",
 }  # fmt: skip
 
 
