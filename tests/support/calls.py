@@ -233,7 +233,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.access_of": tuple(f"select memoryd.access_of({user})" for user in _USERS),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
-        "memoryd.access_of": tuple(f"select memoryd.access_of({user})" for user in _USERS),
         "memoryd.is_withheld": (
             "select c, memoryd.is_withheld(c) from unnest(<conversation_messages>) c order by 1",
         ),
