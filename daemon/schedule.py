@@ -6,6 +6,7 @@ Promise: any number of daemons run each tick once, with no leader: a tick is a r
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -171,8 +172,8 @@ class Schedule:
             # The next tick does what this one could not.
             if not is_gone(error):
                 # Rows that somebody has locked are no fault of anybody.
-                say = self._log.info if is_locked_out(error) else self._log.error
-                say("tick_failed", tick=tick.name, error=describe(error))
+                level = logging.INFO if is_locked_out(error) else logging.ERROR
+                self._log.log(level, "tick_failed", tick=tick.name, error=describe(error))
 
 
 class Upkeep:

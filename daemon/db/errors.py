@@ -40,28 +40,22 @@ def is_gone(error: BaseException) -> bool:
 # Insufficient resources (53: disk, memory, connections), errors of the system (58), rollbacks because of other transactions
 # (40).
 _OUTAGE_CLASSES = ("40", "53", "58")
-_OUTAGE_STATES = frozenset(("25006", "55P03", "57P01", "57P03"))
-"""Read-only after a failover, a lock that another transaction has, a server that starts or stops, or ends a session."""
+_OUTAGE_STATES = frozenset(("25006", "55P03", "57P03"))
+"""Read-only after a failover, a lock that another transaction has, a server that starts or stops."""
 
 
 def is_outage(error: BaseException) -> bool:
     """Whether the database has an outage: the same statement will succeed when the database works again.
 
     A statement that takes too long is an outage: waits for locks end sooner, so the server is slow. A connection that was lost
-    is not: the statement itself may have ended its server process. It has not where the server said that it ends the session
-    (57P01), or the connection was closed before the statement was sent.
+    is not: the statement itself may have ended its server process.
     """
-    if isinstance(error, TimeoutError | ConnectionRefusedError) or _was_closed_before(error):
+    if isinstance(error, TimeoutError | ConnectionRefusedError):
         return True
     state = getattr(error, "sqlstate", None) or ""
     return isinstance(error, asyncpg.PostgresError) and (
         state[:2] in _OUTAGE_CLASSES or state in _OUTAGE_STATES
     )
-
-
-def _was_closed_before(error: BaseException) -> bool:
-    """Whether asyncpg sent nothing, since it knew the connection to be closed."""
-    return isinstance(error, asyncpg.InterfaceError) and "connection is closed" in str(error)
 
 
 def is_locked_out(error: BaseException) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import time
 from collections.abc import Sequence
 from uuid import UUID
@@ -93,8 +94,8 @@ class Executor:
                     await self._claim()
             except DATABASE_FAULTS as error:
                 if not is_gone(error):
-                    say = self._log.info if is_locked_out(error) else self._log.error
-                    say("executor_claim_failed", error=describe(error))
+                    level = logging.INFO if is_locked_out(error) else logging.ERROR
+                    self._log.log(level, "executor_claim_failed", error=describe(error))
                     await asyncio.sleep(1.0)
                 await self._database.recover(error)
                 self._woken.set()

@@ -191,9 +191,14 @@ def logged_events() -> dict[str, str]:
                 if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
                     continue
                 logger = ast.unparse(call.func.value).rpartition(".")[2]
-                if call.func.attr not in LEVELS or logger not in ("_log", "log", "logger", "get_logger()"):
+                if call.func.attr not in LEVELS | {"log"} or logger not in (
+                    "_log",
+                    "log",
+                    "logger",
+                    "get_logger()",
+                ):
                     continue
-                event = call.args[0]
+                event = call.args[call.func.attr == "log"]
                 assert isinstance(event, ast.Constant), f"{path}:{call.lineno} puts its event together"
                 found[str(event.value)] = f"{path.name}:{call.lineno}"
     return found

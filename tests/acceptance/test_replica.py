@@ -105,6 +105,8 @@ async def test_a_user_is_erased_while_the_daemon_runs_and_while_it_does_not(
     for user in (ANN, BOB):
         await insert(connection, "documents", {"title": "Diary", "content": "Dear diary.", "user_id": user})
         await appears(root / f"users/{user}/documents/documents/Diary.md", with_text="Dear diary.")
+    # A file is there before its row is.
+    assert await until(connection, "select count(*) = 2 from memoryd.replica_files")
     await connection.execute("select erase_user_memory($1)", ANN)
     assert await until(connection, "select count(*) = 1 from memoryd.replica_files")
     assert listed(root / "users") == [str(BOB)]

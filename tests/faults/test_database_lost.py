@@ -146,30 +146,6 @@ async def test_a_job_that_crashes_the_server_each_time_becomes_a_dead_letter(
     await connection.close()
 
 
-@pytest.mark.parametrize("between", [False, True], ids=["within a statement", "between two"])
-async def test_a_session_that_the_server_ends_counts_as_no_attempt(
-    database: Database, connection: asyncpg.Connection, second: asyncpg.Connection, between: bool
-) -> None:
-    """As at a failover, or by an administrator: with one attempt the job would be a dead letter."""
-
-    async def cut(its: AnyConnection, _jobs: Sequence[Job]) -> None:
-        if len(handler.batches) > 1:
-            return
-        backend = its.get_server_pid()
-        if between:
-            await second.execute("select pg_terminate_backend($1)", backend)
-            await until(second, "select not exists (select from pg_stat_activity where pid = $1)", backend)
-            await its.execute("select 1")
-        await its.execute("select pg_terminate_backend(pg_backend_pid())")
-
-    handler = Doing(within=cut)
-    await enqueue(connection, "test", [None])
-    async with working(worker_on(database, handler, max_attempts=1)):
-        await until(connection, IDLE)
-    assert await connection.fetchval("select count(*) from done") == 1
-    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
-
-
 async def forget_a_transaction(database: Database, watch: asyncpg.Connection) -> None:
     """Begins one, is cut off by the server, and goes on."""
     async with database.transaction() as forgotten:

@@ -74,6 +74,7 @@ async def test_what_a_model_said_is_written_once_or_not_at_all(
         await failures(connection, 3)
         await ask(connection, "stay awake", status="cancelled")
         daemon = await daemons.start(**settings)
+        await until(connection, IDLE)
         # The insight is written, in a transaction whose next statement, the causes that the model named, waits.
         async with killed_while_it_waits(connection, database_url, "memory_associations", daemon):
             await connection.execute(DREAM)

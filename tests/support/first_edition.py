@@ -38,7 +38,8 @@ RENAMED = {
 INDEX = {"lexemes", "sparse_embedding", "prior", "says_when", "code"}
 """Columns that memoryd wrote beside the searched text, and which memoryd.entries replaces."""
 GONE = {
-    "agent_memory": INDEX | {"last_modified_human", "valid_from", "valid_to", "superseded_by"},
+    "agent_memory": INDEX
+    | {"last_modified_human", "valid_from", "valid_to", "superseded_by", "text_changed_at"},
     # The embedding was that of the message and its neighbours.
     "conversation_messages": INDEX | {"embedding"},
     "memory_chunks": INDEX - {"sparse_embedding"} | {"headings", "situation"},

@@ -78,7 +78,8 @@ class Place:
     async def changes(self, user: UUID | None, role: str, *, erasing: bool = False) -> dict[str, bool]:
         """What was written, added or deleted since the beginning, and whether this user may.
 
-        An erasure also takes conversations of no user in which only this one speaks, and is noted without a name.
+        An erasure also takes conversations of no user in which only this one speaks, and is noted without a name; an agent
+        that a service named for this user is no longer said to be.
         """
         await self.back()
         after = await self._versions()
@@ -95,6 +96,9 @@ class Place:
     def _erased(self, now: World, user: UUID | None, table: str, key: str) -> bool:
         if table == "agent_execution_logs":
             return key not in self.world.tables[table] and now.tables[table][key]["step_name"] == "erase"
+        if table == "agents":
+            was, row = self.world.tables[table][key], now.tables[table][key]
+            return was["named_for"] == str(user) and row == was | {"named_for": row["named_for"]}
         said = [m for m in self.world.tables["conversation_messages"].values() if m["session_id"] == key]
         return table == "conversation_sessions" and {m["user_id"] for m in said} == {str(user)}
 

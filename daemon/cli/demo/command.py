@@ -41,7 +41,7 @@ FORGET = """
 update memoryd.trail set size = 0;
 truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.facts,
     memoryd.fact_sources, memoryd.memory_uses, memoryd.trail_leaves, memoryd.trail_tiles, memoryd.trail_agents,
-    memoryd.trail_checkpoints
+    memoryd.trail_checkpoints, memoryd.quotes
 """
 PLAY = """
 insert into agent_commands (agent_id, message, output, exit_code, status, created_at, started_at, finished_at)
