@@ -74,15 +74,22 @@ def missing(folder: Path) -> str:
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """SIGTERM ends the block by an exception, as Ctrl-C does."""
+    """SIGTERM ends the block as Ctrl-C does: asyncio cancels what it runs. An exception in the middle of it crashes asyncpg."""
+    told: list[int] = []
 
     def end(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+        if not told:
+            told.append(number)
+            signal.raise_signal(signal.SIGINT)
 
     before = {number: signal.getsignal(number) for number in _ENDINGS}
     signal.signal(signal.SIGTERM, end)
     try:
         yield
+    except KeyboardInterrupt:
+        if told:
+            raise SystemExit(128 + told[0]) from None
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -98,7 +98,7 @@ class Place:
             return key not in self.world.tables[table] and now.tables[table][key]["step_name"] == "erase"
         if table == "agents":
             was, row = self.world.tables[table][key], now.tables[table][key]
-            return was["named_for"] == str(user) and row == was | {"named_for": row["named_for"]}
+            return bool(was["named_for"] == str(user)) and row == {**was, "named_for": row["named_for"]}
         said = [m for m in self.world.tables["conversation_messages"].values() if m["session_id"] == key]
         return table == "conversation_sessions" and {m["user_id"] for m in said} == {str(user)}
 
