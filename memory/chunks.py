@@ -28,7 +28,8 @@ BEFORE_WORDS = 16
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(\S[^\n]*)$", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|!?\[([^\]]*)\]\([^)]*\)")
+# A link ends at the next bracket of its kind: otherwise each of a thousand brackets would be read to the end of the text.
+_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|!?\[([^\[\]]*)\]\([^)\[]*\)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,10 @@ create or replace function memoryd.states_of(p_source text, p_ids uuid[])
 returns table (id uuid, state text, reason text, since timestamptz)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp
+-- The view below calls it once for each row: a plan for each call takes longer than the call, and a scan of a
+-- table for each call would read the square of its rows.
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

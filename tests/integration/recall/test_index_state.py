@@ -85,3 +85,14 @@ async def test_a_user_learns_nothing_of_rows_of_others(connection: asyncpg.Conne
         assert await column(connection, question, UUID(int=5)) == []
     async with acting_as(connection, BOB):
         assert await column(connection, question, key) == ["waiting"]
+
+
+async def test_the_states_of_all_rows_read_each_table_once(connection: asyncpg.Connection) -> None:
+    """Not once for each row: rows that came since the server last looked at the tables are the usual ones."""
+    await connection.execute(
+        "insert into agent_memory (agent_id, content) select 'a', 'note ' || n from generate_series(1, 400) n"
+    )
+    async with connection.transaction():
+        assert await connection.fetchval("select count(*) from memoryd.index_states") == 400
+        read = "select sum(seq_tup_read) from pg_stat_xact_user_tables"
+        assert await connection.fetchval(read) <= 2 * 400
