@@ -7,6 +7,7 @@ clean, storable text comes out, in time linear in the length.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 ELLIPSIS = "…"
 
@@ -36,10 +37,23 @@ _JOINERS = re.compile(
 )
 # What may pass for a marker of the context block (memoryd.compose_context), whichever dashes it is drawn with.
 _MARKER = re.compile(
-    r"(?:(?:[-\u2010-\u2012\u2212_=~*#\ufe63\uff0d] ?){2}|[\u2013-\u2015\u2500-\u257f\u2e3a\u2e3b\ufe58])"
+    r"(?:(?:[-\u00b7\u2010-\u2012\u2020-\u2025\u2027\u203b\u2042\u2043\u204e-\u2051\u2055-\u205e\u2190-\u24ff"
+    r"\u2580-\u2bff\u3030\u30fb\ufe63\uff0d_=~*#] ?){2}|[\u2013-\u2015\u2500-\u257f\u2e3a\u2e3b\ufe58])"
     r"\W{0,20}(?:(?:begin|end)\s{1,20})?(?:of\s{1,20})?context\b",
     re.IGNORECASE,
 )
+# Full-width, circled and mathematical letters, as the letters that they read like.
+_STYLED_LETTERS = {
+    code: unicodedata.normalize("NFKC", chr(code))
+    for first, last in (
+        (0x2100, 0x214F),
+        (0x2460, 0x24FF),
+        (0xFE64, 0xFE64),
+        (0xFF01, 0xFF5E),
+        (0x1D400, 0x1D7FF),
+    )
+    for code in range(first, last + 1)
+}
 NO_MARKER = "[no marker of memoryd's] "
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -83,10 +97,10 @@ def unframed(text: str) -> str:
 
     For a text that stands in one stream with such a block, and is not memoryd's.
     """
-    if "context" not in _JOINERS.sub("", text).casefold() and text.replace("\n", " ").isprintable():
+    if "context" not in _plain(text).casefold() and text.replace("\n", " ").isprintable():
         return text
     return "".join(
-        NO_MARKER + line if _MARKER.search(_JOINERS.sub("", rendered(line))) else line
+        NO_MARKER + line if _MARKER.search(_plain(rendered(line))) else line
         for line in text.splitlines(keepends=True)
     )
 
@@ -96,6 +110,10 @@ def cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return text[: max(limit - 1, 0)].rstrip() + ELLIPSIS
+
+
+def _plain(text: str) -> str:
+    return text if text.isascii() else _JOINERS.sub("", text).translate(_STYLED_LETTERS)
 
 
 def _redrawn(line: str) -> str:

@@ -107,9 +107,15 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     flat text := memoryd.one_line(left(p_text, 2000));
+    roles constant text := '\s*[/|!_]?\s*(system|developer|user|assistant|tool|inst|sys|im_start|im_end)\M';
 begin
+    if flat ~ memoryd.styled_letters() and memoryd.nfkc(flat) ~* ('<' || roles) then
+        flat := memoryd.nfkc(flat);
+    end if;
     -- Nearly all texts have none of these.
-    if flat ~ '[]<`|{[＜]' then
+    if flat ~ '[]<`|{[\u2039\u2329\u276c\u276e\u27e8\u29fc\u3008]' then
+        flat := regexp_replace(
+            flat, '([\u2039\u2329\u276c\u276e\u27e8\u29fc\u3008])(?=' || roles || ')', '\1 ', 'gi');
         flat := regexp_replace(flat, '\]\s*([(\[:])', '] \1', 'g');
         flat := regexp_replace(flat, '!\s*\[', '! [', 'g');
         flat := regexp_replace(flat, '<(?=[/|!<_[:alpha:]])', '< ', 'g');

@@ -339,10 +339,7 @@ begin
         form := translate(form, '™℠', '  ');
     end if;
     if form is not nfkc normalized then
-        -- In pieces, because the time to put the marks of one letter in order grows with the square of
-        -- their number.
-        form := left((select string_agg(normalize(substr(form, n, 256), NFKC), '' order by n)
-                      from generate_series(1, length(form), 256) n), 32768);
+        form := left(memoryd.nfkc(form), 32768);
     end if;
     if form ~ '[\u0620-\u06ff\u200b\u00ad\ufeff\u2060]' then
         form := regexp_replace(
