@@ -51,12 +51,12 @@ select string_agg(uuid_send(r.id), '') as ids,
        string_agg(vector_send(e.embedding), '') as embeddings
 from unnest(array[$1::text, '_shared']) as a(agent_id)
 cross join lateral (
-    (select m.id, m.scope, m.created_at, m.updated_at from public.agent_memory m
+    (select m.id, m.scope, m.created_at, coalesce(m.text_changed_at, m.updated_at) as updated_at from public.agent_memory m
      where m.agent_id = a.agent_id and m.user_id = $2 and m.created_at <= $3
      order by m.created_at desc, m.id desc
      limit {REACH})
     union all
-    (select m.id, m.scope, m.created_at, m.updated_at from public.agent_memory m
+    (select m.id, m.scope, m.created_at, coalesce(m.text_changed_at, m.updated_at) as updated_at from public.agent_memory m
      where m.agent_id = a.agent_id and m.user_id is null and m.created_at <= $3
      order by m.created_at desc, m.id desc
      limit {REACH})
@@ -131,7 +131,8 @@ with ends as materialized (
     on conflict (memory_id, related_memory_id) do update
     -- Where the words are the same, what was reinforced stays so.
     set association_type = excluded.association_type, updated_at = now(),
-        strength = case when a.updated_at > (select max(m.updated_at) from public.agent_memory m
+        strength = case when a.updated_at > (select max(coalesce(m.text_changed_at, m.updated_at))
+                                             from public.agent_memory m
                                              where m.id in (a.memory_id, a.related_memory_id))
                         then greatest(a.strength, excluded.strength) else excluded.strength end
     where a.automatic

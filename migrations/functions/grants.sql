@@ -124,8 +124,9 @@ grant execute on function
     to memoryd_service, memoryd_user;
 grant execute on function memoryd.anchor to memoryd_service;
 grant execute on function
-    memoryd.word_runs, memoryd.team_names, memoryd.names_of, memoryd.count_retrieved,
-    memoryd.touch_used_knowledge, memoryd.touch_used_insights
+    memoryd.word_runs, memoryd.team_names, memoryd.names_of, memoryd.capital_runs, memoryd.common_words,
+    memoryd.is_name_in, memoryd.title_names, memoryd.count_retrieved, memoryd.touch_used_knowledge,
+    memoryd.touch_used_insights
     to memoryd_service;
 
 -- What the policies and the view of the team's knowledge call.

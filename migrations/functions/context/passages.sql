@@ -102,7 +102,8 @@ begin
 end
 $$;
 
--- The entries that are of somebody or something that the message names (memoryd.names_of), the newest first.
+-- The entries that are of somebody or something that the message names (memoryd.names_of), the newest first;
+-- then those whose titles have the name.
 -- Of the caller's organisation alone: for callers who name none, row-level security shows those of all.
 create or replace function memoryd.named_knowledge(p_names text[])
 returns table (source text, id uuid, score double precision, created_at timestamptz, content text,
@@ -120,24 +121,32 @@ begin
     end if;
     return query
     select s.source, s.id, 0.5::float8, s.created_at, s.content, s.metadata
-    from (select k.id from public.shared_knowledge k
-          where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_names
-            and k.tier <> 'learning' and k.status <> 'archived'
-            and k.org_id is not distinct from memoryd.caller_org()
-          limit 50) k
+    from (select f.id, min(f.place) as place
+          from ((select k.id, 1 as place from public.shared_knowledge k
+                 where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_names
+                   and k.tier <> 'learning' and k.status <> 'archived'
+                   and k.org_id is not distinct from memoryd.caller_org()
+                 limit 50)
+                union all
+                (select k.id, 2 from public.shared_knowledge k
+                 where memoryd.capital_runs(k.title) && p_names and k.status <> 'archived'
+                   and k.org_id is not distinct from memoryd.caller_org()
+                 limit 50)) f
+          group by f.id) k
     cross join lateral (
         select t.* from memoryd.source_knowledge t where t.id = k.id and t.is_current offset 0) s
-    order by s.created_at desc, s.id
+    order by k.place, s.created_at desc, s.id
     limit 4;
 end
 $$;
 
 -- Knowledge, documents and turns for a task, best first, with `why` for what is left out by what it is. For a
 -- user: what the user may read, and (without p_only_user) what belongs to nobody and has no access level.
--- p_patterns: what of the knowledge is asked for (memoryd.trigger_scopes). p_enough: the agent's own memories
--- say enough, so that of knowledge only the agent's own is added. p_conditions: which turns are left out, as
--- those of the conversation that is going on. Turns of conversations are not searched for
--- a bare task: what it needs was done or noted before, and what was only said is for who refers to it.
+-- p_patterns: what of the knowledge is asked for (memoryd.trigger_scopes), beside what says one of p_names.
+-- p_enough: the agent's own memories say enough, so that of knowledge only the agent's own is added.
+-- p_conditions: which turns are left out, as those of the conversation that is going on. Turns of
+-- conversations are not searched for a bare task: what it needs was done or noted before, and what was only
+-- said is for who refers to it.
 create or replace function memoryd.passage_lines(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_patterns text[],
     p_names text[], p_enough boolean, p_conditions memoryd.conditions default null)
@@ -148,6 +157,9 @@ as $$
 declare
     sources constant text[] := array_remove(
         array['document', case when p_patterns <> '{task}' then 'conversation' end], null);
+    named constant text := '\m(' || (
+        select string_agg(replace(regexp_replace(n, '([^[:alnum:] ])', '\\\1', 'g'), ' ', '\s+'), '|')
+        from unnest(p_names) n) || ')\M';
 begin
     if p_user is not null then
         return query
@@ -170,7 +182,7 @@ begin
                case when f.source <> 'knowledge' then
                          case when btrim(f.content) = btrim(p_message) then 'the message itself' end
                     when k.id is null or k.expires_at < now() then 'expired'
-                    when not exists (
+                    when lower(k.title || ' ' || f.content) !~ coalesce(named, '^\M') and not exists (
                         select from memoryd.trigger_scopes() s
                         where s.pattern = any(p_patterns) and s.tier = k.tier
                           and (s.categories is null or k.category = any(s.categories)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -331,6 +332,8 @@ CALLS = {
     "a new memory": "insert into agent_memory (agent_id, content) values ('agent 1', 'x')",
     "new words": f"update agent_memory set content = 'y' where id = {ONE_MEMORY}",
     "a memory less": f"delete from agent_memory where id = {ONE_MEMORY}",
+    "names in titles of knowledge": "select memoryd.title_names('{server,release,falkenhorst,\"blue heron\"}')",
+    "knowledge that is named": "select * from memoryd.named_knowledge('{server,falkenhorst}')",
     "names in a message of a user": (
         "select memoryd.known_names('was Name7 here?', ' . was name7 here ? . ', null, md5('u7')::uuid)"
     ),
@@ -369,6 +372,19 @@ async def test_what_a_user_has_pending_is_counted_by_an_index(busy: asyncpg.Conn
     await busy.execute("update agents set open_to_users = true where agent_id = 'agent 1'")
     async with acting_as(busy, UUID(int=7)):
         assert await read_whole(busy, OF_A_USER[name]) == set()
+
+
+async def test_names_in_titles_are_found_by_their_own_index(busy: asyncpg.Connection) -> None:
+    """No other index may serve: capitals of every title would be looked for."""
+    source = await busy.fetchval("select prosrc from pg_proc where proname = 'title_names'")
+    query = re.search(r"select k\.title.*?limit 50", source, re.DOTALL)
+    assert query
+    await busy.execute("set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off")
+    await busy.execute(f"prepare titled(text[]) as {query[0].replace('asked', '$1')}")
+    plan = await busy.fetchval("explain (format json) execute titled('{server}')")
+    assert '"Index Name": "shared_knowledge_capitals"' in plan
+    assert "shared_knowledge_updated" not in plan
+    await busy.execute("deallocate titled")
 
 
 OF_A_MEMBER = {

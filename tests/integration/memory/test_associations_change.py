@@ -122,6 +122,8 @@ async def test_a_reinforced_link_stays_when_the_words_stay_the_same(
     last = await at(connection, "red boats sail east", 40)
     await until(connection, IDLE)
     await connection.execute("update memory_associations set strength = 0.99 where memory_id = $1", last)
+    # What else changes of a memory says nothing about its links.
+    await connection.execute("update agent_memory set metadata = '{\"seen\": true}' where id <> $1", other)
     await connection.execute(SAY, other, "red boats sail home", embedding())
     await until(connection, IDLE)
     assert await connection.fetchval(STRENGTH, last, first) == 0.99

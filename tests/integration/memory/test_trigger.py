@@ -138,6 +138,54 @@ async def test_names_come_from_the_data(scratch: asyncpg.Connection) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("title", "content", "message", "name"),
+    [
+        ("Deploying Falkenhorst", "Falkenhorst is deployed from the tag", "how is Falkenhorst doing?", "falkenhorst"),
+        ("Deploying Falkenhorst", "Falkenhorst is deployed from the tag", "how is falkenhorst doing?", "falkenhorst"),
+        ("Falkenhorst", "We ask Falkenhorst before each release.", "Falkenhorst's state?", "falkenhorst"),
+        ("How we deploy Falkenhorst on Fridays, and what to check before that", "Tag, wait.", "Falkenhorst?",
+         "falkenhorst"),
+        ("Deploying Blue Heron", "Blue Heron is deployed from the tag.", "is blue heron up?", "blue heron"),
+        ("How Blue  Heron is shipped", "Tag it.", "Is Blue Heron up?", "blue heron"),
+        ("How Foo** and Falkenhorst are built", "Tag it.", "foo** (falkenhorst) [x", "falkenhorst"),
+        ("Releases", "Releases are made from the tag.", "are the releases out?", None),
+        ("Deploy", "Deploy is done on Fridays.", "can you deploy it?", None),
+        ("Release Process", "The release process takes a day.", "look at the release process", None),
+        ("Deploying Payroll", "Payroll is deployed from the tag.", "is payroll done?", None),
+        ("Always Rebase Branches", "Rebase your branch first.", "please rebase it", None),
+        ("Speed is a feature", "Speed is what people feel.", "the speed of light", None),
+        ("How the API is tested", "By hand.", "the api answers 500", None),
+        ("When the Zorblax fails", "A zorblax fails often.", "a zorblax failed", None),
+        ("Wie die Bremse funktioniert", "Die Bremse ist hart und laut.", "die Bremse quietscht", None),
+        ("Ask before Friday", "We ship on Friday.", "it broke on Friday", None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("tier", ["core", "learning"])
+async def test_a_name_in_a_title_is_known(
+    scratch: asyncpg.Connection, tier: str, title: str, content: str, message: str, name: str | None
+) -> None:
+    entry = await know(scratch, title, content, tier=tier)
+    found = await scratch.fetchval("select names from memoryd.patterns_of($1, 'alice', null)", message)
+    assert found == ([name] if name else [])
+    if name:
+        assert await scratch.fetchval(SHOWN, message) == ["names"]
+        shown = await scratch.fetch(
+            "select id from explain_context('alice', $1) where step = 'found' and shown", message
+        )
+        assert [row["id"] for row in shown] == [entry]
+        await scratch.execute("update shared_knowledge set status = 'archived' where id = $1", entry)
+        assert await scratch.fetchval(SHOWN, message) != ["names"]
+
+
+async def test_a_name_in_a_title_is_of_its_organisation(scratch: asyncpg.Connection) -> None:
+    await know(scratch, "Deploying Falkenhorst", "Falkenhorst is old.", org_id=UUID(int=1))
+    await know(scratch, "Shipping Zorblax", "Zorblax is old.", org_id=UUID(int=2))
+    await scratch.execute("select set_config('memoryd.org_id', $1, true)", str(UUID(int=1)))
+    said = "select names from memoryd.patterns_of('are falkenhorst and zorblax up?', 'alice', null)"
+    assert await scratch.fetchval(said) == ["falkenhorst"]
+
+
 async def test_a_user_learns_no_names_of_others(scratch: asyncpg.Connection) -> None:
     await scratch.execute("insert into agents (agent_id) values ('saber')")
     await know(scratch, "Brightwell", "x", tier="core", category="client")
