@@ -91,7 +91,10 @@ CHANGED = """
 select a.id, m.id as memory_id from public.memory_anchors a
 join memoryd.trail_leaves l on l.anchor_id = a.id and l.salt is not null
 join public.agent_memory m on m.id = l.memory_id
-where a.payload ? 'content' and a.payload ->> 'content' is distinct from m.content
+where case when a.payload ? 'content' then a.payload ->> 'content' is distinct from m.content
+           when a.payload ? 'content_sha256'
+               then a.payload ->> 'content_sha256' is distinct from encode(sha256(convert_to(m.content, 'UTF8')), 'hex')
+           end
 order by l.position
 limit 1000
 """

@@ -37,4 +37,10 @@ set lane = coalesce(left(encode(sha256(uuid_send(m.user_id)), 'hex'), 16), '-') 
 from public.agent_memory m
 where j.topic = 'associate' and j.lane is not null and m.id = j.ref;
 update memoryd.jobs j set lane = right(j.lane, 16) || ' facts' where j.topic = 'facts' and j.lane is not null;
+-- Dead letters, too: an erasure finds those of a user by the lane where their rows are gone.
+update memoryd.dead_letters d
+set lane = case when d.topic = 'facts' then right(d.lane, 16) || ' facts'
+                when d.lane ~ ' [0-9a-f]{16}$' then right(d.lane, 16) || ' ' || left(d.lane, -17)
+                else '- ' || d.lane end
+where d.topic in ('associate', 'facts') and d.lane is not null;
 delete from memoryd.lanes l where l.topic in ('associate', 'facts');

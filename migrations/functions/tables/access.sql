@@ -376,9 +376,15 @@ create policy admin_read on public.agent_execution_logs for select to memoryd_ad
     using (memoryd.note_admin_read('agent_execution_logs', user_id));
 
 -- public.memory_anchors
--- An anchor is visible to those who see its memory. A read is noted for the user of that memory.
+-- An anchor is visible to those who see its memory. A read is noted for the user of that memory. Of an erased
+-- one (category null) no signature speaks for the agent and the hashes: a service changes and makes none.
 grant select, insert, update, delete on public.memory_anchors to memoryd_service;
-create policy service on public.memory_anchors to memoryd_service using (true) with check (true);
+create policy service on public.memory_anchors to memoryd_service
+    using (true) with check (category is not null and payload is distinct from '{"erased": true}');
+create policy erased_stays on public.memory_anchors as restrictive for update to memoryd_service
+    using (category is not null);
+create policy erased_is_kept on public.memory_anchors as restrictive for delete to memoryd_service
+    using (category is not null);
 grant select on public.memory_anchors to memoryd_user;
 create policy own_read on public.memory_anchors for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id));

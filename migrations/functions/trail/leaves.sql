@@ -186,7 +186,8 @@ begin
     -- Called again for the same text it changes nothing.
     select a.id into made from public.memory_anchors a
     where a.memory_id = anchor.memory_id and a.category = anchor.category
-      and a.payload ->> 'content' = said
+      and (a.payload ->> 'content' = said
+           or a.payload ->> 'content_sha256' = encode(sha256(convert_to(said, 'UTF8')), 'hex'))
     limit 1;
     if made is null then
         insert into public.memory_anchors (memory_id, category) values (anchor.memory_id, anchor.category)

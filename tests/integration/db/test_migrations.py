@@ -23,7 +23,7 @@ from tests.support.rows import DIMENSIONS, column, remember
 from tests.support.schemas import EMBEDDER, apply, connected, lives
 from tests.support.waiting import IDLE, until
 
-CLAIMS = 39
+LANES, CLAIMS = 37, 39
 VERSIONS = "select version from memoryd.migrations order by version"
 OBJECTS = """
 select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -84,6 +84,30 @@ async def test_jobs_that_no_worker_would_claim_are_repaired(empty_url: str) -> N
         assert await column(connection, "select snoozes from memoryd.jobs order by id") == [1, 2, 0, 1]
         check = "select convalidated from pg_constraint where conname = 'jobs_snoozes_check'"
         assert await connection.fetchval(check)
+
+
+async def test_dead_letters_go_to_the_lanes_of_today(empty_url: str) -> None:
+    """An erasure finds a user's by the lane, also where the row that one was about is gone."""
+    of_before = tuple(m for m in load_files().schema if m.version < LANES)
+    await apply(empty_url, files=replace(files(), schema=of_before, functions=()))
+    user = uuid.uuid4()
+    async with connected(empty_url) as connection:
+        hashed = "left(encode(sha256(uuid_send($1)), 'hex'), 16)"
+        await connection.execute(
+            "insert into memoryd.dead_letters (id, topic, lane, attempts, error, created_at) "
+            f"select n, topic, lane, 5, 'x', now() from (values (1, 'associate', 'my agent ' || {hashed}), "
+            f"(2, 'facts', 'facts ' || {hashed}), (3, 'associate', 'ops'), (4, 'capture', 'ops')) v(n, topic, lane)",
+            user,
+        )
+        await apply(empty_url)
+        lanes = (
+            "select associate_lane('my agent', $1), associate_lane('facts', $1), associate_lane('ops', null)"
+        )
+        [today] = await connection.fetch(lanes.replace("associate_lane", "memoryd.associate_lane"), user)
+        now = await column(connection, "select lane from memoryd.dead_letters order by id")
+        assert now == [*today, "ops"]
+        await connection.execute("select erase_user_memory($1)", user)
+        assert await column(connection, "select id from memoryd.dead_letters order by id") == [3, 4]
 
 
 async def test_ten_at_once_apply_each_file_once(empty_url: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from daemon.db.pool import Database
 from tests.integration.trail.test_log import _Within, anchored, named, trail_of, verified
 from tests.support.acting import ANN, BOB, acting_as
+from tests.support.refusals import refused
 from tests.support.rows import column, insert, remember
 
 COLUMNS = """
@@ -203,3 +204,41 @@ async def test_the_agent_of_an_erased_user_keeps_one_chain_when_its_anchors_come
     assert await give_back(connection, tables) == 2
     found = await verified(database)
     assert (found.breaks, found.unverifiable, found.sealed, found.leaves) == ([], [], 0, 3)
+
+
+async def test_a_long_memory_is_compared_by_its_hash(
+    connection: asyncpg.Connection, database: Database
+) -> None:
+    memory = await remember(connection, "word " * 40_000)
+    anchors = {await connection.fetchval("select memoryd.anchor($1, 'decision')", memory) for _ in range(2)}
+    await trail_of(database).advance()
+    assert (await verified(database)).changed == []
+    async with acting_as(connection, None, role="memoryd_service"):
+        await connection.execute("update agent_memory set content = 'the opposite' where id = $1", memory)
+    assert [one["anchor"] for one in (await verified(database)).changed] == [str(one) for one in anchors]
+
+
+async def test_a_service_forges_no_hash_of_an_erased_anchor(
+    connection: asyncpg.Connection, database: Database
+) -> None:
+    """In the middle of a chain the next row could be made to fit, since no leaf has its previous_hash."""
+    await anchored(connection, 1)
+    [gone, after] = [*await anchored(connection, 1, ANN), *await anchored(connection, 1)]
+    await trail_of(database).advance()
+    await connection.execute("select erase_user_memory($1)", ANN)
+    whole = await connection.fetchval("select to_jsonb(a) from memory_anchors a where id = $1", after)
+    made = "insert into memory_anchors (id, agent_id, payload, content_hash) values ($1, 'x', '{\"erased\": true}', $2)"
+    async with acting_as(connection, None, role="memoryd_service"):
+        for what in (
+            "update memory_anchors set content_hash = '\\x00' where id = $1",
+            "update memory_anchors set agent_id = 'another' where id = $1",
+            "delete from memory_anchors where id = $1",
+        ):
+            assert (await connection.execute(what, gone)).endswith(" 0")
+        # One that is whole, made anew as an erased one.
+        await connection.execute("delete from memory_anchors where id = $1", after)
+        assert (await refused(connection, made, after, bytes(32)))[0] == "42501"
+        put_back = "insert into memory_anchors select * from jsonb_populate_record(null::memory_anchors, $1)"
+        await connection.execute(put_back, whole)
+    found = await verified(database)
+    assert (found.breaks, found.unverifiable, found.sealed) == ([], [], 1)
