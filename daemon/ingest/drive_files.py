@@ -95,14 +95,14 @@ class DriveFiles:
             one = self._known[path]
             if (digest := one.node.sha256) is None:
                 digest = sha256(self._bytes(one)).digest()
-            return File(path, one.node.modified, digest)
+            return File(path, one.node.when, digest)
 
     def read(self, path: Path) -> tuple[bytes, File]:
         """See `Source`."""
         with self._lock:
             one = self._known[path]
             content = self._bytes(one)
-            return content, File(path, one.node.modified, sha256(content).digest())
+            return content, File(path, one.node.when, sha256(content).digest())
 
     def is_there(self, name: str) -> bool:
         """See `Source`. What was taken is there no more."""

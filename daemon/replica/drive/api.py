@@ -61,6 +61,11 @@ class Node:
     """Of a folder that was asked for by itself: whether the account may add files."""
 
     @property
+    def when(self) -> datetime:
+        """When it was changed last. Whoever uploads a file may set any time: one before 1970 or after now is wrong."""
+        return max(datetime.fromtimestamp(0, UTC), min(self.modified, datetime.now(UTC)))
+
+    @property
     def is_folder(self) -> bool:
         """Whether it is a folder."""
         return self.kind == FOLDER

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from hashlib import sha256
 
 from daemon.replica.drive.api import DOCUMENT, Node
@@ -135,4 +134,4 @@ def _shown(node: Node) -> tuple[object, ...]:
 def _entry(node: Node) -> Entry:
     assert node.md5 is not None
     signature = sha256(f"{node.md5} {node.size}".encode()).digest()
-    return Entry(signature, min(node.modified, datetime.now(UTC)).timestamp(), node.sha256)
+    return Entry(signature, node.when.timestamp(), node.sha256)

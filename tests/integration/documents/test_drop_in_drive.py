@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -170,6 +171,8 @@ async def test_files_are_read_in_the_child_process_and_moved_away(
     document = folder.drive.add("Plan", kind=DOCUMENT)
     folder.drive.written[document] = "# Plan\n\nWe meet on Friday."
     folder.drive.files[document].modified = folder.drive.files[ROOT].created
+    folder.drive.at("Rules.md").modified = datetime(9999, 12, 31, tzinfo=UTC)
+    folder.drive.at("2026/May/Menu.csv").modified = datetime(1900, 1, 1, tzinfo=UTC)
     await folder.take_all(parser=ChildParser())
     assert folder.drive.paths() == [
         "rejected/broken.pdf", "rejected/broken.pdf.why.txt", "taken/Menu.csv", "taken/Plan", "taken/Rules.md", "taken/old.md",
@@ -181,6 +184,8 @@ async def test_files_are_read_in_the_child_process_and_moved_away(
     ]  # fmt: skip
     assert rows[0]["drop_path"] == f"gdrive:{ROOT}/2026/May/Menu.csv"
     assert "We meet on Friday." in rows[1]["content"]
+    wrong = "select count(*) from documents where last_modified_human not between 'epoch' and now()"
+    assert await connection.fetchval(wrong) == 0
 
 
 async def test_what_cannot_be_a_document_is_rejected_with_a_reason(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
@@ -158,6 +159,26 @@ def test_names_with_slashes_are_no_folders(drive_server: DriveServer, folder: Dr
     assert paths(folder) == ["a-b.md"]
     folder.write("a-b.md", b"z", replaces=digest("y"))
     assert drive_server.drive.files["slashes"].name == "a/b.md"
+
+
+def test_names_that_are_no_text_are_left_alone_and_others_kept_apart(
+    drive_server: DriveServer, folder: DriveFolder
+) -> None:
+    for number, name in enumerate(("a\0.md", "a-.md", "b\ud800.md", "c\udfff.md")):
+        drive_server.drive.create(f"file{number}", name, "text/markdown", ROOT, b"x")
+    assert paths(folder) == ["a- 2.md", "a-.md"]
+    assert folder.list().unread == {"b\ud800.md", "c\udfff.md"}
+
+
+def test_a_file_from_before_1970_or_after_now_has_a_time_between(
+    drive_server: DriveServer, folder: DriveFolder
+) -> None:
+    for name, year in (("old", 1900), ("new", 9999)):
+        made = drive_server.drive.create(name, f"{name}.md", "text/markdown", ROOT, b"x")
+        made.modified = datetime(year, 1, 1, tzinfo=UTC)
+    files = folder.list().files
+    assert files["old.md"].seconds == 0
+    assert files["new.md"].modified <= datetime.now(UTC)
 
 
 def test_documents_of_google_and_shortcuts_are_left_alone(
