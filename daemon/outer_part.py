@@ -34,7 +34,7 @@ async def keep_running(
     tell: Callable[[str, str | None], None],
     logger: FilteringBoundLogger,
 ) -> None:
-    """Runs a part, and one that was built anew after each failure. `tell`: its name, and its error; None: it works."""
+    """Runs a part, and a new one after each failure. `tell`: its name, and its error; None: it works."""
     loop = asyncio.get_running_loop()
     pause = FIRST_SECONDS
     while True:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import hypothesis
 import pytest
 
 from daemon.db.migrator import migrate
@@ -30,6 +31,10 @@ from tests.support.tokens import leave_tokens_out, put_tokens_in
 from tests.support.workers import CREATE_DONE, open_database
 
 MAX_WORKERS = 8
+
+# The same cases in each run, so that a run tells of this change alone. To look for new ones: --hypothesis-profile=default
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 RUN = pytest.StashKey[Run]()
 

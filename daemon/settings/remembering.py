@@ -76,7 +76,7 @@ class Documents(BaseModel):
     )
     drop_keep_days: Annotated[float, Field(gt=0, le=36500)] | None = Field(
         None,
-        description="After so many days a file in taken/ or rejected/ of the drop folder is deleted. Empty: never, since "
+        description="Days after which a file in taken/ or rejected/ of the drop folder is deleted. Empty: never, since "
         "what was dropped may be the only copy. Not in Google Drive.",
     )
 

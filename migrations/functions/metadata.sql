@@ -125,7 +125,7 @@ return jsonb_typeof(p_metadata) = 'object' and coalesce(case p_type
         (!exists($.metrics.ctr) || $.metrics.ctr.type() == "number"))'
     end, false);
 
--- What the setting memoryd.metadata_kept has while memoryd itself writes a row anew, with the metadata of
+-- What the setting memoryd.metadata_kept has while memoryd itself writes a row again, with the metadata of
 -- before. Signed, and of this transaction alone: anybody may change the setting.
 create or replace function memoryd.pass_for_metadata() returns text
 language sql stable
@@ -134,7 +134,7 @@ as $$ select memoryd.sign_log('metadata are kept in ' || pg_current_xact_id()::t
 
 -- Warns of metadata that are not as those of their type, once a transaction, or refuses them: as the setting
 -- metadata_schemas says. Rows of an import, and metadata that memoryd itself keeps while it
--- writes a row anew (metadata_kept), were accepted before.
+-- writes a row again (metadata_kept), were accepted before.
 create or replace function memoryd.check_metadata() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

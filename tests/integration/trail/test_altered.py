@@ -235,7 +235,7 @@ async def test_a_service_forges_no_hash_of_an_erased_anchor(
             "delete from memory_anchors where id = $1",
         ):
             assert (await connection.execute(what, gone)).endswith(" 0")
-        # One that is whole, made anew as an erased one.
+        # One that is whole, turned into an erased one.
         await connection.execute("delete from memory_anchors where id = $1", after)
         assert (await refused(connection, made, after, bytes(32)))[0] == "42501"
         put_back = "insert into memory_anchors select * from jsonb_populate_record(null::memory_anchors, $1)"
