@@ -68,13 +68,21 @@ def conflict_path(path: str, when: str, *, taken: Container[str]) -> str:
 
 
 def free(folder: PurePosixPath, stem: str, *, taken: Container[str]) -> str:
-    """The first path of this name that is not in use, by adding a number."""
-    number = 1
-    while True:
-        path = str(folder / (f"{stem} {number}{SUFFIX}" if number > 1 else stem + SUFFIX))
-        if key(path) not in taken:
-            return path
-        number += 1
+    """A path of this name that is not in use, by adding a number: the next one. Of thousands some twenty are looked up."""
+
+    def path(number: int) -> str:
+        return str(folder / (f"{stem} {number}{SUFFIX}" if number > 1 else stem + SUFFIX))
+
+    used, unused = 0, 1
+    while key(path(unused)) in taken:
+        used, unused = unused, 2 * unused
+    while unused - used > 1:
+        middle = (used + unused) // 2
+        if key(path(middle)) in taken:
+            used = middle
+        else:
+            unused = middle
+    return path(unused)
 
 
 def is_document(path: str) -> bool:

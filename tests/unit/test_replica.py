@@ -166,6 +166,21 @@ def test_names_that_differ_in_case_alone_get_a_number() -> None:
     assert source_of(first) is None
 
 
+def test_a_name_that_thousands_have_is_found_with_a_few_looks() -> None:
+    class Looked(set[str]):
+        looks = 0
+
+        def __contains__(self, path: object) -> bool:
+            self.looks += 1
+            return super().__contains__(path)
+
+    taken = Looked()
+    for _ in range(2_000):
+        taken.add(key(path_for("Diary", None, None, taken=taken)))
+    assert {key(f"documents/documents/Diary {number}.md") for number in range(2, 2_001)} <= taken
+    assert taken.looks < 2_000 * 25
+
+
 def test_a_copy_is_new_and_a_moved_file_is_followed() -> None:
     owners = {ID: None, OTHER: USER}
     copied = match({"a.md": ID, "b.md": ID}, {ID: "b.md"}, owners)
