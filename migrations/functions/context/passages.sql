@@ -26,7 +26,10 @@ as $$
         || coalesce(' (outcome: ' || nullif(case when p_source = 'knowledge' then concat_ws(', ',
                case p_metadata -> 'outcome' -> 'success' when 'true' then 'success'
                                                          when 'false' then 'failure' end,
-               nullif(memoryd.quoted(p_metadata -> 'outcome' ->> 'result', 200), ''),
+               -- "success", in which many writers repeat the flag, is said once.
+               nullif(nullif(memoryd.quoted(p_metadata -> 'outcome' ->> 'result', 200), ''),
+                      case p_metadata -> 'outcome' -> 'success' when 'true' then 'success'
+                                                                when 'false' then 'failure' end),
                nullif(memoryd.quoted(p_metadata -> 'outcome' ->> 'notes', 100), '')) end, '') || ')', '')
 $$;
 

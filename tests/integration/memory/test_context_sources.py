@@ -127,7 +127,7 @@ async def test_a_decision_stands_with_what_came_of_it(scratch: asyncpg.Connectio
     [other] = [line for line in block.split("\n") if "on Fridays" in line]
     assert "outcome" not in other
     await scratch.execute(
-        "update shared_knowledge set outcome = '{\"success\": true}' where outcome is not null"
+        'update shared_knowledge set outcome = \'{"success": true, "result": "success"}\' where outcome is not null'
     )
     assert "weekly. (outcome: success)" in await scratch.fetchval(
         BLOCK, "Should we restart the staging server?"
