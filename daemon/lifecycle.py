@@ -23,7 +23,7 @@ from daemon import parts
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.migrator import WRITE_SETTINGS, check_schema
 from daemon.db.models import model_to_use, read_models
-from daemon.db.pool import Database, host_of, patiently
+from daemon.db.pool import MAX_IDLE_OF_DAEMON, Database, host_of, patiently
 from daemon.db.pooler import is_pooled
 from daemon.embedded.supervisor import Supervisor
 from daemon.embedder import FollowingEmbedder
@@ -150,7 +150,11 @@ class Daemon:
         settings = self._settings
         pooled = await is_pooled(settings, self._url)
         return pooled, await Database.open(
-            self._url, size=settings.pool_size, pooled=pooled, logger=self._log
+            self._url,
+            size=settings.pool_size,
+            pooled=pooled,
+            max_idle=MAX_IDLE_OF_DAEMON,
+            logger=self._log,
         )
 
     async def _prepare(self, database: Database) -> None:

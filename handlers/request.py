@@ -42,6 +42,7 @@ set status = 'done', finished_at = clock_timestamp(), result = $2, query = null,
 where r.id = $1 and r.status = 'pending'
 """
 
+# `nowait`: while this transaction blocks erasures it waits for nobody who has locked a request. That request is tried later.
 # Of a context memoryd.quotes is told here which rows it shows; of a recall a trigger does it (answers_written).
 ANSWER = """
 with pending as materialized (
@@ -49,7 +50,7 @@ with pending as materialized (
     from unnest($1::uuid[], $2::vector[], $3::jsonb[]) as n(id, embedding, near)
     join public.memory_requests r using (id)
     where r.status = 'pending'
-    for no key update of r
+    for no key update of r nowait
 ), answered as materialized (
     select p.id, p.kind, case when p.user_id is null
         then memoryd.answer(p.kind, p.agent_id, null, p.query, p.options, p.embedding, p.near)

@@ -36,7 +36,9 @@ MAX_LOCK_WAIT = "10s"
 """Longest wait for a row that another transaction has locked. Then the jobs are tried again later."""
 
 MAX_IDLE_IN_TRANSACTION = "30s"
-"""Longest time that the locks of a daemon stay whose machine is lost in the middle of a transaction."""
+"""Longest time that the locks of a command stay whose machine is lost in the middle of a transaction."""
+MAX_IDLE_OF_DAEMON = "5s"
+"""The same of a daemon, which never waits for anything else within a transaction: clients wait for its locks."""
 
 
 class _Session(asyncpg.Connection):
@@ -50,20 +52,38 @@ class Database:
     """A pool of connections to one database. Build it with `Database.open`."""
 
     def __init__(
-        self, pool: asyncpg.Pool, *, url: str, vector_schema: str, pooled: bool, logger: FilteringBoundLogger
+        self,
+        pool: asyncpg.Pool,
+        *,
+        url: str,
+        vector_schema: str,
+        pooled: bool,
+        max_idle: str,
+        logger: FilteringBoundLogger,
     ) -> None:
         self.url = url
         self.vector_schema = vector_schema
         self.pooled = pooled
+        self._max_idle = max_idle
         self._pool = pool
         self._log = logger
         self._recovery: asyncio.Task[bool] | None = None
 
     @classmethod
     async def open(
-        cls, url: str, *, size: int, pooled: bool, logger: FilteringBoundLogger, application: str = "memoryd"
+        cls,
+        url: str,
+        *,
+        size: int,
+        pooled: bool,
+        logger: FilteringBoundLogger,
+        application: str = "memoryd",
+        max_idle: str = MAX_IDLE_IN_TRANSACTION,
     ) -> Database:
-        """Connects. Raises OSError or asyncpg.PostgresError when that fails; UndefinedObjectError without pgvector."""
+        """Connects. Raises OSError or asyncpg.PostgresError when that fails; UndefinedObjectError without pgvector.
+
+        `max_idle`: how long a transaction may be idle before the server ends it.
+        """
         connection = await connect(url, pooled=pooled, application=application)
         try:
             schema = await connection.fetchval(FIND_VECTOR_SCHEMA)
@@ -84,9 +104,11 @@ class Database:
             init=prepare,
             connection_class=_Session,
             max_inactive_connection_lifetime=60.0,
-            **_options(pooled, application, search_path(schema), lock_timeout=MAX_LOCK_WAIT),
+            **_options(
+                pooled, application, search_path(schema), lock_timeout=MAX_LOCK_WAIT, max_idle=max_idle
+            ),
         )
-        return cls(pool, url=url, vector_schema=schema, pooled=pooled, logger=logger)
+        return cls(pool, url=url, vector_schema=schema, pooled=pooled, max_idle=max_idle, logger=logger)
 
     async def close(self) -> None:
         """Closes every connection; waits two seconds for those in use."""
@@ -108,7 +130,7 @@ class Database:
                 await connection.execute(
                     f"set local search_path = {search_path(self.vector_schema)}; "
                     f"set local lock_timeout = '{MAX_LOCK_WAIT}'; "
-                    f"set local idle_in_transaction_session_timeout = '{MAX_IDLE_IN_TRANSACTION}'"
+                    f"set local idle_in_transaction_session_timeout = '{self._max_idle}'"
                 )
                 yield connection
 
@@ -234,7 +256,12 @@ def host_of(url: str) -> str:
 
 
 def _options(
-    pooled: bool, application: str, path: str | None, *, lock_timeout: str | None = None
+    pooled: bool,
+    application: str,
+    path: str | None,
+    *,
+    lock_timeout: str | None = None,
+    max_idle: str = MAX_IDLE_IN_TRANSACTION,
 ) -> dict[str, Any]:
     options: dict[str, Any] = {"command_timeout": 120.0}
     if pooled:
@@ -245,7 +272,7 @@ def _options(
         "jit": "off",
         # A statement after a lock must see what was written before the lock was got.
         "default_transaction_isolation": "read committed",
-        "idle_in_transaction_session_timeout": MAX_IDLE_IN_TRANSACTION,
+        "idle_in_transaction_session_timeout": max_idle,
     }
     if path is not None:
         options["server_settings"]["search_path"] = path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import uuid4
@@ -251,6 +252,57 @@ async def test_erased_rows_are_removed_from_answers_to_others(
             await connection.fetchval("select result from memory_requests where id = $1", request)
         )
         assert [r["id"] for r in result] == [str(kept)]
+
+
+# Waits for it, or has been told to come later.
+MET_A_LOCK = """
+select exists (select from memoryd.jobs where topic = 'request' and snoozes > 0)
+    or exists (select from pg_stat_activity where datname = current_database() and application_name = 'memoryd'
+               and wait_event_type = 'Lock')
+"""
+WRITES_ANSWER = """
+create trigger pause after update on memory_requests for each statement execute function public.pause()
+"""
+FROZEN = """
+select exists (select from pg_stat_activity
+               where datname = current_database() and application_name = 'memoryd' and state = 'idle in transaction')
+"""
+
+
+async def test_an_erasure_does_not_wait_long_for_a_daemon_that_is_frozen(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """A machine that is paused, in the middle of an answer: the server undoes it, and it is written later."""
+    await pausing(connection, WRITES_ANSWER)
+    daemon = await daemons.start()
+    async with gate_closed(second):
+        request = await insert(connection, "memory_requests", {"kind": "recall", "query": "who sleeps?"})
+        await paused(connection)
+        daemon.process.send_signal(signal.SIGSTOP)
+    await until(connection, FROZEN)
+    await connection.execute("set lock_timeout = '15s'")
+    await connection.execute(ERASE, ANN)
+    daemon.process.send_signal(signal.SIGCONT)
+    await until(connection, ANSWERED, request)
+    assert await connection.fetchval("select result from memory_requests where id = $1", request) == "[]"
+
+
+async def test_an_erasure_does_not_wait_for_who_has_locked_a_request(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """The request that is locked waits, with no attempt counted, and those beside it are answered."""
+    asked: dict[str, object] = {"kind": "recall", "query": "who sleeps?"}
+    requests = [await insert(connection, "memory_requests", asked) for _ in range(3)]
+    async with second.transaction():
+        await second.execute("select from memory_requests where id = $1 for update", requests[1])
+        daemon = await daemons.start(max_attempts=1)
+        await until(connection, MET_A_LOCK)
+        await connection.execute("set lock_timeout = '3s'")
+        await connection.execute(ERASE, ANN)
+        for request in (requests[0], requests[2]):
+            await until(connection, ANSWERED, request)
+    await until(connection, ANSWERED, requests[1])
+    assert daemon.events("job_discarded") == daemon.events("job_retried") == []
 
 
 def program(folder: Path) -> str:
