@@ -149,3 +149,25 @@ async def test_one_users_locked_memories_do_not_delay_another_users_links(
     lanes = await column(connection, "select lane from memoryd.lanes where topic = 'associate'")
     assert len(lanes) == 2
     assert not any(str(user) in str(lane) or user.hex in str(lane) for user in (ANN, BOB) for lane in lanes)
+
+
+# What waited for a row in vain, or failed otherwise, by its SQLSTATE.
+REFUSE = """
+create function public.refuse() returns trigger language plpgsql as $$
+begin
+    raise exception 'refused' using errcode = tg_argv[0];
+end $$;
+create trigger refuse before insert on memoryd.ticks for each statement execute function public.refuse('{0}');
+create trigger refuse before insert on memoryd.executions for each statement execute function public.refuse('{0}');
+"""
+
+
+@pytest.mark.parametrize(("sqlstate", "level"), [("55P03", "info"), ("23514", "error")])
+async def test_a_row_that_somebody_has_locked_is_no_error_in_the_log(
+    connection: asyncpg.Connection, daemons: Daemons, sqlstate: str, level: str
+) -> None:
+    await connection.execute(REFUSE.format(sqlstate))
+    daemon = await daemons.start(executor_command="cat")
+    await ask(connection, "sail to the island")
+    for event in ("tick_failed", "executor_claim_failed"):
+        assert (await daemon.event(event))["level"] == level
