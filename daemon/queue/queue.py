@@ -200,7 +200,7 @@ async def claim_lanes(
     max_attempts: int = 5,
     daemon: int | None = None,
 ) -> list[Job]:
-    """The first jobs of lanes, now leased, about `limit` in all; ordered by lane and id.
+    """The first jobs of lanes, now leased: about `limit` fresh jobs, and one batch of suspects; ordered by lane and id.
 
     Up to `lanes` lanes that begin with a fresh job, and up to as many that begin with a suspect.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,18 @@ async def test_a_thousand_rows_of_a_killed_daemon_take_a_few_claims(
     assert all(len(kinds) == 1 for kinds in companies)
     assert companies[0] == {False}
     assert len(companies) <= 40
+
+
+async def test_suspects_in_lanes_are_tried_in_halves_also_beside_fresh_lanes(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """The work of a killed daemon is soon done, however much else there is to do."""
+    await enqueue(connection, "test", [None] * 64, lanes=[f"dead {n % 8}" for n in range(64)])
+    await claim(database, lanes=8)
+    await connection.execute(DIE)
+    await connection.execute(LEASES_END)
+    await enqueue(connection, "test", [None] * 128, lanes=[f"fresh {n % 8}" for n in range(128)])
+    assert Counter(job.suspect for job in await claim(database, lanes=8)) == {False: 64, True: 32}
 
 
 @pytest.mark.parametrize("deaths", [1, 2, 3, 4])

@@ -97,11 +97,11 @@ begin
 end
 $$;
 
--- Leases lanes that have work and claims their first jobs, an equal share of p_jobs each. The jobs are read
--- by a statement of their own after the lease, in a volatile function: its snapshot is younger than the
--- lease, so it sees the last commit of the worker that had the lane before. The jobs of a lane that are
--- claimed together have the same number of deaths; after a death they are no more than
--- memoryd.suspects_to_try() allows.
+-- Leases lanes that have work and claims their first jobs: up to p_jobs that are fresh, an equal share of
+-- each lane, and as many suspects as may be tried together, likewise. The jobs are read by a statement of
+-- their own after the lease, in a volatile function: its snapshot is younger than the lease, so it sees the
+-- last commit of the worker that had the lane before. The jobs of a lane that are claimed together have the
+-- same number of deaths.
 create or replace function memoryd.claim_lanes(
     p_topic text, p_lanes integer, p_jobs integer, p_lease interval, p_max_attempts integer default 5,
     p_daemon integer default null)
@@ -113,7 +113,6 @@ as $$
 declare
     free constant text[] := memoryd.free_lanes(p_topic, p_lanes, p_max_attempts);
     leased text[];
-    share integer;
 begin
     if free is null then
         return;
@@ -122,28 +121,33 @@ begin
     if leased is null then
         return;
     end if;
-    share := greatest(1, p_jobs / cardinality(leased));
 
     return query
-    with head as materialized (
-        select h.id
+    with first as materialized (
+        select l.lane, f.deaths,
+               case f.deaths when 0 then p_jobs
+                    else memoryd.suspects_to_try(f.deaths, p_jobs, p_max_attempts) end
+               / count(*) over (partition by f.deaths > 0) as share
         from unnest(leased) as l(lane)
         cross join lateral (
-            select w.id, w.deaths,
-                   row_number() over (order by w.id) as place,
-                   first_value(w.deaths) over (order by w.id) as first,
-                   min(w.deaths) over (order by w.id) as minimum,
-                   max(w.deaths) over (order by w.id) as maximum
+            select j.attempt - j.snoozes as deaths from memoryd.jobs j
+            where j.topic = p_topic and j.lane = l.lane
+            order by j.id limit 1
+        ) f
+    ), head as materialized (
+        select h.id
+        from first f
+        cross join lateral (
+            -- The window runs from the first job to this one.
+            select w.id, bool_and(w.deaths = f.deaths) over (order by w.id) as alike
             from (
                 select j.id, j.attempt - j.snoozes as deaths from memoryd.jobs j
-                where j.topic = p_topic and j.lane = l.lane
+                where j.topic = p_topic and j.lane = f.lane
                 order by j.id
-                limit share
+                limit greatest(1, f.share)
             ) w
         ) h
-        -- The windows run from the first job to this one: all before it have as many deaths.
-        where h.minimum = h.first and h.maximum = h.first
-          and (h.first = 0 or h.place <= memoryd.suspects_to_try(h.first, share, p_max_attempts))
+        where h.alike
     )
     update memoryd.jobs j
     set attempt = j.attempt + 1, claimed_by = coalesce(p_daemon, 0)
