@@ -15,7 +15,7 @@ from uuid import UUID
 from pgvector import Vector
 
 from handlers.dream.model import Cause
-from handlers.shared.ports import Store
+from handlers.shared.ports import AnyConnection, Store
 from memory.insights import Insight
 from memory.judging import Verdict
 
@@ -89,17 +89,25 @@ join free f using (id)
 where i.id = n.id and not i.stale
 """
 
-# Locked, so that none of them is gone when the links' foreign keys are checked. These links are from a model, so not
-# `automatic`. Both ends belong to one user: a model names places in a list that is one user's, and this asks once more.
-WRITE_CAUSES = """
+# Locked, so that none of them is gone when the links' foreign keys are checked, and then the links that there are. These links
+# are from a model, so not `automatic`. Both ends belong to one user: a model names places in a list that is one user's, and
+# this asks once more.
+LOCK_CAUSES = """
 with memories as materialized (
-    select m.id, m.user_id from public.agent_memory m where m.id = any($1::uuid[] || $2::uuid[]) order by m.id for key share
+    select m.id from public.agent_memory m where m.id = any($1::uuid[] || $2::uuid[]) order by m.id for key share
 )
+select a.id from public.memory_associations a
+where a.memory_id = any(array(select m.id from memories m))
+  and (a.memory_id, a.related_memory_id) in (select * from unnest($1::uuid[], $2::uuid[]))
+order by a.id
+for no key update
+"""
+WRITE_CAUSES = """
 insert into public.memory_associations as a (memory_id, related_memory_id, association_type, strength)
 select n.effect, n.cause, 'causal', n.strength
 from unnest($1::uuid[], $2::uuid[], $3::double precision[]) as n(effect, cause, strength)
-join memories e on e.id = n.effect
-join memories c on c.id = n.cause and c.user_id is not distinct from e.user_id
+join public.agent_memory e on e.id = n.effect
+join public.agent_memory c on c.id = n.cause and c.user_id is not distinct from e.user_id
 order by n.effect, n.cause
 on conflict (memory_id, related_memory_id) do update
 set association_type = 'causal', automatic = false, strength = greatest(a.strength, excluded.strength), updated_at = now()
@@ -151,6 +159,8 @@ async def write_insights(
     """Writes the insights, each with its embedding by its place, and `causes`. `read_at`: when their memories were read."""
     insights = [one.insight for one in drawn]
     async with store.transaction() as connection:
+        # Memories and links are locked before insights (migrations/functions/users/jobs.sql).
+        await _write_causes(connection, causes)
         await connection.execute(
             WRITE_INSIGHTS,
             [one.id for one in drawn],
@@ -168,15 +178,18 @@ async def write_insights(
             [i.evidence_until for i in insights],
             [i.resolved_at for i in insights],
         )
-        if causes:
-            surest = {(c.effect, c.cause): c.strength for c in sorted(causes, key=lambda c: c.strength)}
-            pairs = sorted(surest)
-            await connection.execute(
-                WRITE_CAUSES, [e for e, _ in pairs], [c for _, c in pairs], [surest[pair] for pair in pairs]
-            )
         await connection.execute(RECHECK, [one.id for one in drawn], read_at)
     # Once more, for memories that went while this was committed.
     await store.execute(RECHECK, [one.id for one in drawn], read_at)
+
+
+async def _write_causes(connection: AnyConnection, causes: Sequence[Cause]) -> None:
+    if not causes:
+        return
+    surest = {(c.effect, c.cause): c.strength for c in sorted(causes, key=lambda c: c.strength)}
+    effects, of = zip(*sorted(surest), strict=True)
+    await connection.execute(LOCK_CAUSES, effects, of)
+    await connection.execute(WRITE_CAUSES, effects, of, [surest[pair] for pair in sorted(surest)])
 
 
 async def confirm(store: Store, dream_id: UUID, insights: Sequence[UUID]) -> None:

@@ -55,6 +55,20 @@ as $$
     select array_agg(k.id) from locked k
 $$;
 
+-- Locks these memories, their links, and insights that were drawn from them: before several of them are
+-- written one after the other (see the order of locks in users/jobs.sql).
+create or replace function memoryd.lock_memories(p_memories uuid[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from public.agent_memory m where m.id = any(p_memories) order by m.id for update;
+    perform memoryd.links_locked(p_memories);
+    perform from public.dream_insights i where i.source_memories && p_memories
+    order by i.id for no key update;
+end
+$$;
+
 -- Locks the links of deleted memories in order, before the foreign keys delete them memory by memory: two
 -- clients that delete memories which are linked to each other would lock them in two orders. Called for each
 -- row, since foreign keys come before the statement's triggers; the first row does it for all.

@@ -59,6 +59,9 @@ declare
     each record;
 begin
     perform memoryd.hold_replica(p_daemon);
+    if p_source = 'memory' then
+        perform memoryd.lock_memories(p_ids);
+    end if;
     for each in
         select * from unnest(p_ids, p_versions, p_lost, p_labels, p_titles, p_bodies, p_bases, p_began)
             as n(id, version, lost, label, title, body, base, began)
@@ -206,6 +209,9 @@ begin
         if of_collection.erased then
             return;
         end if;
+    end if;
+    if of_collection.source = 'memory' then
+        perform memoryd.lock_memories(p_wanted);
     end if;
     for each in
         select * from unnest(p_wanted, p_labels, p_titles, p_bodies, p_bases) with ordinality

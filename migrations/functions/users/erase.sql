@@ -184,17 +184,25 @@ begin
 end
 $$;
 
+-- Memories of a user that a person deleted in the replica and could bring back.
+create or replace function memoryd.buried_memories(p_user uuid) returns uuid[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(array_agg(b.row_id), '{}')
+    from memoryd.replica_buried b where b.user_id = p_user and b.source = 'memory'
+$$;
+
 -- Deletes what the replica knows of a user's entries, and of others that were made of the user's memories:
 -- what people deleted and could bring back, and texts of conflicts. The daemon that keeps the replica
 -- deletes their files and sections, whatever these say by then. p_ids: all rows that were deleted. It comes
--- after the rows are deleted.
+-- after the rows are deleted; the insights are locked since lock_remembered().
 create or replace function memoryd.erase_sections(p_user uuid, p_ids uuid[], p_memories uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    buried constant uuid[] := array(
-        select b.row_id from memoryd.replica_buried b where b.user_id = p_user and b.source = 'memory');
+    buried constant uuid[] := memoryd.buried_memories(p_user);
     drawn uuid[];
 begin
     if buried <> '{}' then
@@ -233,7 +241,8 @@ begin
 end
 $$;
 
--- Locks what is remembered of a user and what was made of it, in the order that users/jobs.sql describes.
+-- Locks what is remembered of a user and what was made of it, also of what a person deleted in the replica, in
+-- the order that users/jobs.sql describes.
 create or replace function memoryd.lock_remembered(p_user uuid) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -245,7 +254,8 @@ begin
     perform from public.agent_memory m where m.user_id = p_user order by m.id for update;
     memories := array(select m.id from public.agent_memory m where m.user_id = p_user);
     perform memoryd.links_locked(memories);
-    perform from public.dream_insights i where i.user_id = p_user or i.source_memories && memories
+    perform from public.dream_insights i
+    where i.user_id = p_user or i.source_memories && (memories || memoryd.buried_memories(p_user))
     order by i.id for update;
 end
 $$;
