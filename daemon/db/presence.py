@@ -7,9 +7,11 @@ polls (behind a transaction pooler), or whose whole machine is gone, does after 
 from __future__ import annotations
 
 LISTENS = """
-exists (select from pg_stat_get_activity(d.backend) a where coalesce(a.backend_start <= d.seen_at, true))
+exists (select from pg_stat_get_activity(d.backend) a join pg_database b on b.oid = a.datid
+        where b.datname = current_database() and coalesce(a.backend_start <= d.seen_at, true))
 """
-"""Of a row `d` with a backend. A process that is younger than the last heartbeat is another one with the same id."""
+"""Of a row `d` with a backend. A process that is younger than the last heartbeat is another one with the same id, and one in
+another database listens there: this database is a copy of that one."""
 
 ALIVE = f"(d.seen_at > now() - make_interval(secs => $1) and (d.backend is null or {LISTENS}))"
 """Of a row `d`; $1: `silence` of the heartbeat."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import asyncpg
 
 from tests.support.commands import Commands
 from tests.support.daemons import DaemonProcess
+from tests.support.schemas import connected
+from tests.support.servers import Server
+from tests.support.templates import copied
 from tests.support.waiting import IDLE, until
 
 OUTCOME = """
@@ -43,6 +47,24 @@ async def test_status_shows_a_working_fleet(
     assert "The queue is empty." in shown
     assert "2: 1 error, 1 outcome" in shown
     assert "Last dream none yet" in shown
+
+
+COPY = "insert into memoryd.daemons select * from jsonb_populate_record(null::memoryd.daemons, $1)"
+
+
+async def test_a_restored_copy_does_not_show_the_originals_daemon_as_alive(
+    connection: asyncpg.Connection, daemon: DaemonProcess, server: Server, template: str, tmp_path: Path
+) -> None:
+    """A copy on the same server has the original's rows: also that of a daemon, whose listener is in the other database."""
+    row = await until(
+        connection,
+        "select to_jsonb(d)::text from memoryd.daemons d where d.pid = $1 and d.backend is not null",
+        daemon.process.pid,
+    )
+    async with copied(server, template) as url, connected(url) as copy:
+        await copy.execute(COPY, row)
+        found = await Commands(url, tmp_path)("status", "--json")
+        assert (found.code, [one["alive"] for one in found.json["daemons"]]) == (1, [False])
 
 
 async def test_without_a_daemon_the_lag_is_the_age_of_the_waiting_work(
