@@ -91,7 +91,11 @@ begin
     from memoryd.replica_sections s
     where s.collection_id = p_collection and c.source = s.source and c.row_id = s.row_id
       and c.row_id = any(p_gone);
-    delete from memoryd.replica_sections s where s.collection_id = p_collection and s.row_id = any(p_gone);
+    with gone as (
+        delete from memoryd.replica_sections s where s.collection_id = p_collection and s.row_id = any(p_gone)
+        returning s.row_id, s.erased
+    )
+    insert into memoryd.replica_erased (id) select g.row_id from gone g where g.erased on conflict do nothing;
     update memoryd.replica_sections s set left_collection = null, left_hash = null
     where s.left_collection = p_collection;
     update memoryd.replica_section_conflicts c
@@ -108,7 +112,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
-    delete from memoryd.replica_collections c where c.id = any(p_ids) and c.erased;
+    with gone as (
+        delete from memoryd.replica_collections c where c.id = any(p_ids) and c.erased returning c.id
+    )
+    insert into memoryd.replica_erased (id) select g.id from gone g on conflict do nothing;
 end
 $$;
 

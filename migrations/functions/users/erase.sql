@@ -302,6 +302,12 @@ begin
     where d.user_id = whose and d.replica_path is not null
       and not exists (select from memoryd.replica_files f where f.document_id = d.id);
 
+    -- What people deleted from the replica has no file, but may be open in a program that saves it.
+    insert into memoryd.replica_erased (id)
+    select t.document_id from memoryd.replica_tombstones t join public.documents d on d.id = t.document_id
+    where d.user_id = whose
+    on conflict do nothing;
+
     anchors := memoryd.erase_references(whose, memories);
     rows_deleted := memoryd.erase_rows(whose);
     sessions_deleted := memoryd.erase_sessions(own_sessions, ownerless_sessions);
