@@ -69,6 +69,12 @@ async def test_an_erasure_reaches_all_that_others_were_shown(
         connection, "About", f"Lantern of the harbor: ask {SECRET}.", created_by=str(BOB), tier="learning",
         category="insight",
     )  # fmt: skip
+    # What became of the agents' decision, in his words.
+    decision = await know(connection, "Lamps", "We buy oil lamps.", tier="learning", category="decision")
+    outcome = await know(
+        connection, "Outcome", "Of the lamps.", created_by=str(BOB), tier="learning", category="outcome",
+        outcome=json.dumps({"success": True, "result": f"lit {SECRET}"}), related_ids=[decision],
+    )  # fmt: skip
     memory = await remember(connection, f"the lantern of the harbor is {SECRET}", user_id=BOB)
     await conclude(connection, f"the lantern of the harbor: {SECRET}", 0.9, source_memories=[memory])
     await connection.execute(
@@ -98,7 +104,7 @@ async def test_an_erasure_reaches_all_that_others_were_shown(
     async with acting_as(connection, BOB):
         await connection.execute(ERASE, BOB)
     assert await found(connection, SECRET) == {}
-    for gone in (said, know_it, memory):
+    for gone in (said, know_it, memory, outcome):
         assert set(await found(connection, str(gone))) <= {"memoryd.outdated_rows.row_ids"}
     # What else these texts said is there, and what is left of a block is whole.
     block = await connection.fetchval(CONTEXT, commands[0])
@@ -107,7 +113,7 @@ async def test_an_erasure_reaches_all_that_others_were_shown(
     assert block.split("\n")[-1].startswith("--- END CONTEXT")
     assert await connection.fetchval("select count(*) from memory_requests where status = 'done'") == 6
     await look_until_done(connection)
-    for gone in (said, know_it, memory):
+    for gone in (said, know_it, memory, outcome):
         assert await found(connection, str(gone)) == {}
 
 
