@@ -296,8 +296,8 @@ begin
 end
 $$;
 
--- Those of these ids that a file or a section had, and that were erased or deleted for good. A row that was put
--- back since has a file again.
+-- Those of these ids that a file or a section had, and that were erased or deleted for good. A row that was
+-- put back since has a file again.
 create or replace function memoryd.erased_for_good(p_ids uuid[]) returns setof uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -414,8 +414,8 @@ begin
 end
 $$;
 
--- Deletes for good what people deleted so many days ago. Returns how many documents. What was deleted for good
--- a year ago is forgotten: no program has its file open any more.
+-- Deletes for good what people deleted so many days ago. Returns how many documents. What was deleted for
+-- good a year ago is forgotten: no program has its file open any more.
 create or replace function memoryd.purge_documents(p_days integer) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

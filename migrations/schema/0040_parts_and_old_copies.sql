@@ -29,5 +29,5 @@ create table memoryd.replica_erased (
     erased_at timestamptz not null default now()
 );
 comment on table memoryd.replica_erased is
-    'Ids that files and sections of the replica named and that were erased or deleted for good, for a year: a '
-    'program that has such a file open may save it once more. Nothing says whose they were.';
+    'Ids that files and sections of the replica named and that were erased or deleted for good, for a year: '
+    'a program that has such a file open may save it once more. Nothing says whose they were.';
