@@ -233,6 +233,29 @@ async def test_a_text_made_while_its_row_was_being_changed_shows_the_old_words_n
     assert "is red" in await connection.fetchval("select result from memory_requests where id = $1", new)
 
 
+async def test_an_answer_in_writing_while_a_change_is_committed_shows_the_old_words_no_longer(
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """The search has not seen the change, and what is run after it in the same statement has."""
+    await pausing(
+        connection,
+        "create trigger pause before update on memory_requests for each row execute function public.pause()",
+    )
+    await daemons.start()
+    memory = await remember(connection, f"the lantern of the harbor is {SECRET}")
+    await until(connection, IDLE)
+    async with gate_closed(third), second.transaction():
+        await second.execute(
+            "update agent_memory set content = 'the lantern of the harbor is red' where id = $1", memory
+        )
+        asked = await request(connection, "recall", None)
+        await paused(connection)
+    await until(connection, ANSWERED, asked)
+    await until(connection, IDLE)
+    await look_until_done(connection)
+    assert await found(connection, SECRET) == {}
+
+
 async def test_a_text_that_takes_long_to_write_loses_what_was_deleted_meanwhile(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:

@@ -39,9 +39,14 @@ begin
                             where r not in (select o.id from old_rows o) order by place)
     where k.related_ids <> '{}' and k.related_ids && (select array_agg(o.id) from old_rows o);
     if exists (select from old_rows o where o.category = 'outcome') then
-        update public.shared_knowledge k set outcome = null
-        where k.category = 'decision'
-          and k.outcome ->> 'scored_by' in (select o.id::text from old_rows o where o.category = 'outcome');
+        with scored as materialized (
+            select k.id from public.shared_knowledge k
+            where k.category = 'decision'
+              and k.outcome ->> 'scored_by' in (
+                  select o.id::text from old_rows o where o.category = 'outcome')
+            order by k.id for no key update
+        )
+        update public.shared_knowledge k set outcome = null from scored s where k.id = s.id;
     end if;
     return null;
 end
