@@ -75,7 +75,7 @@ class Age:
     buried: frozenset[UUID] = frozenset()
     """Entries that a person deleted, among those that it names."""
     erased: frozenset[UUID] = frozenset()
-    """Those that were erased or forgotten."""
+    """Entries and conflicts that were erased or forgotten."""
 
     @property
     def is_old(self) -> bool:
@@ -280,7 +280,7 @@ class _Merge:
         one = self._conflicts.get(section.conflict)
         if one is None or one.id in self._other_texts:
             is_gone = self._age.is_old and _is_untouched(section, said.words(label_for(self._of)))
-            if said.body.strip() and not is_gone:
+            if said.body.strip() and not is_gone and section.conflict not in self._age.erased:
                 self._make(place, section, said)
             return
         words = said.words(one.words.label)
