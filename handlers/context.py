@@ -38,7 +38,8 @@ with given as materialized (
 ), quoted as (
     insert into memoryd.quotes as q (command_id, row_ids, hashes)
     select w.id, (w.made).row_ids, (w.made).hashes from composed w where (w.made).row_ids <> '{}'
-    on conflict (command_id) do update set row_ids = excluded.row_ids, hashes = excluded.hashes, made_at = now()
+    on conflict (command_id) do update
+    set row_ids = excluded.row_ids, hashes = excluded.hashes, made_at = excluded.made_at, read_in = excluded.read_in
 ), written as (
     update public.agent_commands c
     set context = (w.made).block,

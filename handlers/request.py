@@ -43,7 +43,8 @@ where r.id = $1 and r.status = 'pending'
 """
 
 # `nowait`: while this transaction blocks erasures it waits for nobody who has locked a request. That request is tried later.
-# Of a context memoryd.quotes is told here which rows it shows; of a recall a trigger does it (answers_written).
+# Of a context memoryd.quotes is told here which rows it shows. Of a recall a trigger does it (answers_written), but the
+# snapshot is kept here: that of the trigger is from after the search.
 ANSWER = """
 with pending as materialized (
     select r.id, r.kind, r.agent_id, r.user_id, r.query, r.options, n.embedding, n.near
@@ -58,10 +59,11 @@ with pending as materialized (
     from pending p
 ), quoted as (
     insert into memoryd.quotes (request_id, row_ids, hashes)
-    select a.id, c.row_ids, c.hashes
+    select a.id, coalesce(c.row_ids, '{}'), coalesce(c.hashes, '{}')
     from answered a
-    cross join lateral jsonb_populate_record(null::memoryd.composed, a.answer) c
-    where a.kind = 'context' and c.row_ids <> '{}'
+    cross join lateral jsonb_populate_record(
+        null::memoryd.composed, case when a.kind = 'context' then a.answer end) c
+    where c.row_ids <> '{}' or a.kind = 'recall' and a.answer <> '[]'
 )
 update public.memory_requests r
 set status = 'done', finished_at = clock_timestamp(),

@@ -74,6 +74,8 @@ class Age:
     """Of the file that memoryd wrote last."""
     buried: frozenset[UUID] = frozenset()
     """Entries that a person deleted, among those that it names."""
+    erased: frozenset[UUID] = frozenset()
+    """Entries and conflicts that were erased or forgotten."""
 
     @property
     def is_old(self) -> bool:
@@ -217,7 +219,9 @@ class _Merge:
         return one is not None and one.left is not None and said.words(one.label).digest() == one.left
 
     def _is_gone(self, section: Section, said: Said) -> bool:
-        """Whether a person saved it in an old copy and did not touch it: its entry is gone, or in another file."""
+        """Whether it was erased; or a person saved it in an old copy and did not touch it: it is gone, or in another file."""
+        if section.id in self._age.erased:
+            return True
         if not self._age.is_old or section.id is None or section.id in self._age.buried:
             return False
         one = self._elsewhere.get(section.id)
@@ -276,7 +280,7 @@ class _Merge:
         one = self._conflicts.get(section.conflict)
         if one is None or one.id in self._other_texts:
             is_gone = self._age.is_old and _is_untouched(section, said.words(label_for(self._of)))
-            if said.body.strip() and not is_gone:
+            if said.body.strip() and not is_gone and section.conflict not in self._age.erased:
                 self._make(place, section, said)
             return
         words = said.words(one.words.label)

@@ -30,25 +30,26 @@ class Collections:
         self._places = Places(store)
         self._files = CollectionFiles(store, writer)
         self._deletions = deletions
-        self._known: dict[UUID, Collection] = {}
+        self.known: dict[UUID, Collection] = {}
+        """Those that there are."""
         self._claimed: dict[str, Known] = {}
 
     async def load(self) -> list[str]:
         """Reads which collections there are. The paths of their files."""
-        self._known = {one.id: one for one in await self._store.collections()}
-        return [one.path for one in self._known.values()]
+        self.known = {one.id: one for one in await self._store.collections()}
+        return [one.path for one in self.known.values()]
 
     async def has_files(self) -> bool:
         """Whether a file of entries is known."""
         await self.load()
-        return any(one.file is not None for one in self._known.values())
+        return any(one.file is not None for one in self.known.values())
 
     def claim(self, state: State) -> None:
         """Takes the files of entries out of those that are documents'."""
         others = {path: state.files.known[path] for path in state.files.known.others()}
         for base in (*state.bases.values(), *state.conflicts.values()) if others else ():
             others.pop(base.path, None)
-        own = {one.path for one in self._known.values()}
+        own = {one.path for one in self.known.values()}
         self._claimed = {
             path: known
             for path, known in others.items()
@@ -61,7 +62,7 @@ class Collections:
 
     async def run(self, state: State) -> None:
         """One pass."""
-        collections = self._known
+        collections = self.known
         files = self._located(state, collections)
         await self._erase(state, collections, files)
         await self._begin(state, collections, files)

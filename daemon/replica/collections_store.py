@@ -84,6 +84,7 @@ from memoryd.replica_buried b
 where b.collection_id is not null and not b.confirmed and b.deleted_at > now() - make_interval(secs => $2)
 """
 BURIED = "select b.row_id from memoryd.replica_buried b where b.source = $1 and b.row_id = any($2)"
+ERASED = "select e from memoryd.erased_for_good($1) e"
 ASK = "select memoryd.ask_entries($1, $2, $3)"
 CHANGE_CONFLICTS = "select memoryd.change_section_conflicts($1, $2, $3, $4)"
 END_CONFLICTS = "select memoryd.end_section_conflicts($1)"
@@ -279,6 +280,11 @@ class CollectionsStore:
         """Those of these entries that a person deleted."""
         rows = await self._database.fetch(BURIED, source.value, list(entries)) if entries else []
         return frozenset(row["row_id"] for row in rows)
+
+    async def erased(self, ids: Some[UUID]) -> frozenset[UUID]:
+        """Those of these that named a file or a section, and were erased or deleted for good."""
+        rows = await self._database.fetch(ERASED, list(ids)) if ids else []
+        return frozenset(row[0] for row in rows)
 
     async def recently_buried(self, collection: UUID, seconds: float) -> tuple[int, int, int]:
         """How many of its entries were deleted since, without a person being asked."""

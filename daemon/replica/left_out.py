@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import islice
 from uuid import UUID
 
 from daemon.replica.state import LeftOut, State, Writer
 from daemon.replica.store import Store
-from memory.replica_names import user_of
+from memory.replica_names import key, user_of
 
 MAX_TOLD = 100
 """Files that are named to people."""
@@ -31,6 +31,25 @@ class LeftOutFiles:
                 [(path, user_of(path) or users.get(path), why.value) for path, why in found.items()]
             )
             self._told = found
+
+    async def erase_again(self, state: State, collections: Container[UUID]) -> None:
+        """Deletes files that name what was deleted for good: a program had them open, and saved them once they were gone.
+
+        `collections`: those that there are. Nothing comes of such a file, also where it cannot be deleted now.
+        """
+        named: dict[str, UUID] = {}
+        for path, file in state.files.known.items():
+            one = file.conflict or file.id or file.collection
+            if one is not None and not (one in state.bases or one in state.conflicts or one in collections):
+                named[path] = one
+        erased = await self._store.entries.erased(set(named.values()))
+        for path in [path for path, one in named.items() if one in erased]:
+            file = state.files.known[path]
+            del state.files.known[path]
+            if await self._writer.remove(state, path, replaces=file.hash, for_good=True):
+                state.report.counts["erased"] += 1
+                state.listing.files.pop(path, None)
+                state.taken.discard(key(path))
 
     async def erase(self, state: State, documents: Sequence[UUID]) -> None:
         """Deletes the files of erased documents that are no text by now. `documents`: those whose files are no text."""

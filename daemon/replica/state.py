@@ -41,7 +41,7 @@ class Report:
     """What a pass did."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """written, taken, added, moved, deleted, removed, conflicts, resolved"""
+    """written, taken, added, moved, deleted, removed, erased, conflicts, resolved"""
     again: bool = False
     """There is more to do at once."""
     waits: bool = False

@@ -90,6 +90,7 @@ class Sync:
         documents may have changed too.
         """
         state = await self._looking.look(replica, changed, rows=rows)
+        await self._left_out.erase_again(state, self._collections.known)
         self._collections.claim(state)
         conflicts = await self._store.conflicts()
         new, conflict_paths = await self._looking.match(state, conflicts)

@@ -63,6 +63,7 @@ declare
     given uuid[];
     shared uuid[];
     other_status uuid[];
+    renamed uuid[];
 begin
     -- `not in` is always looked up by a hash; a join might not be.
     select array_agg(n.id) into given
@@ -79,6 +80,9 @@ begin
     select array_agg(n.id) into other_status
     from new_rows n
     where (n.id, n.status) not in (select o.id, o.status from old_rows o);
+    select array_agg(n.id) into renamed
+    from new_rows n
+    where (n.id, n.title) not in (select o.id, o.title from old_rows o);
     if given is not null then
         update public.memory_chunks c set user_id = n.user_id
         from new_rows n
@@ -101,6 +105,12 @@ begin
                 memoryd.note_outdated(array_agg(c.id) filter (where d.status not in ('active', 'conflict')))
         from public.memory_chunks c join public.documents d on d.id = c.document_id
         where c.document_id = any(other_status)
+        having count(*) > 0;
+    end if;
+    -- Contexts and answers show the title with each passage.
+    if renamed is not null then
+        perform memoryd.note_outdated(array_agg(c.id))
+        from public.memory_chunks c where c.document_id = any(renamed)
         having count(*) > 0;
     end if;
     perform memoryd.queue_documents(array_agg(n.id order by n.created_at, n.id))

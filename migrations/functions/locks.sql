@@ -47,7 +47,7 @@ set search_path = pg_catalog, pg_temp
 as $$ begin lock table memoryd.erased_texts in row share mode; end $$;
 
 -- The same where it need not wait. A context is not held up by the erasure of somebody who leaves a
--- transaction open: what it shows is then removed by the second look (memoryd.remove_outdated).
+-- transaction open: what it shows is then removed by the last look (memoryd.remove_outdated).
 create or replace function memoryd.try_to_block_erasures() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -92,15 +92,17 @@ end
 $$;
 
 -- A block of context without these lines, and without headings that nothing follows; empty where no line is
--- left that shows anything.
+-- left that shows anything. Of lines that say the same, each for a row of its own, as many go as are given.
 create or replace function memoryd.without_lines(p_block text, p_hashes bigint[]) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     with left_lines as (
         select l.line, l.place, l.line ~ '^[-★] ' as shows
-        from string_to_table(p_block, E'\n') with ordinality as l(line, place)
-        where memoryd.quote_hash(l.line) <> all (p_hashes)
+        from (select b.line, b.place, memoryd.quote_hash(b.line) as hash,
+                     row_number() over (partition by b.line order by b.place) as number
+              from string_to_table(p_block, E'\n') with ordinality as b(line, place)) l
+        where l.number > (select count(*) from unnest(p_hashes) h where h = l.hash)
     ), followed as (
         select l.*, coalesce(lead(l.shows) over (order by l.place), false) as before_one from left_lines l
     )
@@ -125,10 +127,13 @@ as $$
         else p_result end
 $$;
 
--- Which stored texts show these rows as they were before these times, and the hashes of the lines that do. A
--- text that was made after its row was replaced or reworded shows what is true now.
-create or replace function memoryd.outdated_quotes(p_ids uuid[], p_times timestamptz[])
-returns table (id bigint, command_id uuid, request_id uuid, row_ids uuid[], lost bigint[])
+-- Which stored texts show these rows as they were before these times and transactions, and the hashes of the
+-- lines that do. A text that was made after its row was replaced or reworded shows what is true now. Times
+-- alone do not tell: what a transaction has changed is seen once it has ended. Transactions alone do not,
+-- either: after a restore on another server they are numbered from the beginning.
+create or replace function memoryd.outdated_quotes(
+    p_notes bigint[], p_ids uuid[], p_times timestamptz[], p_transactions xid8[])
+returns table (id bigint, command_id uuid, request_id uuid, notes bigint[], row_ids uuid[], lost bigint[])
 language sql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -136,25 +141,27 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
     with noted as materialized (
-        select n.id, max(n.at) as at from unnest(p_ids, p_times) as n(id, at) group by n.id
+        select * from unnest(p_notes, p_ids, p_times, p_transactions) as n(note, id, at, transaction)
     ), existing as materialized (
-        select e.id from memoryd.existing_rows(array(select n.id from noted n)) e
+        select e.id from memoryd.existing_rows(array(select distinct n.id from noted n)) e
     ), found as materialized (
-        select q.id, array_agg(n.id) as row_ids
+        select q.id, array_agg(n.note) as notes, array_agg(n.id) as row_ids
         from (select o.*, o.id in (select e.id from existing e) as exists from noted o) n
         cross join lateral (
-            select k.id, k.made_at from memoryd.quotes k where k.row_ids @> array[n.id] offset 0) q
-        where not n.exists or q.made_at < n.at
+            select k.id, k.made_at, k.read_in from memoryd.quotes k
+            where k.row_ids @> array[n.id] offset 0) q
+        where not n.exists or q.made_at < n.at or not pg_visible_in_snapshot(n.transaction, q.read_in)
         group by q.id
     )
-    select q.id, q.command_id, q.request_id, f.row_ids,
+    select q.id, q.command_id, q.request_id, f.notes, f.row_ids,
            array(select p.hash from unnest(q.row_ids, q.hashes) as p(id, hash) where p.id = any(f.row_ids))
     from found f join memoryd.quotes q on q.id = f.id
 $$;
 
 -- Removes from the stored texts what they show of rows that are noted. p_count: how many notes it takes, the
--- oldest first (null: all). A text that somebody has locked is not waited for, but noted again. Each note is
--- taken twice: the second time, 20 seconds later, for texts that were being written at the first.
+-- oldest first (null: all). A text that somebody has locked is not waited for: its note is taken again soon.
+-- Each note is taken once more, 20 seconds later, and when the transactions have ended that may have been
+-- writing a text at the first look. (After a day also without: a restored note waits for another server's.)
 create or replace function memoryd.remove_outdated(p_count integer, out notes bigint, out texts bigint)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -164,23 +171,27 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
+    taken bigint[];
+    noted bigint[];
     ids uuid[];
     times timestamptz[];
-    locked uuid[];
+    transactions xid8[];
+    locked bigint[];
 begin
-    with taken as materialized (
+    with mine as materialized (
         select o.* from memoryd.outdated_rows o
-        where o.look_at <= clock_timestamp() order by o.id limit p_count for update skip locked
-    ), kept as (
-        update memoryd.outdated_rows o set looked = true, look_at = clock_timestamp() + interval '20 seconds'
-        from taken t where o.id = t.id and not t.looked
-    ), ended as (
-        delete from memoryd.outdated_rows o using taken t where o.id = t.id and t.looked
+        where o.look_at <= clock_timestamp()
+          and (o.wait_for is null or o.wait_for <= pg_snapshot_xmin(pg_current_snapshot())
+               or o.outdated_at < now() - interval '1 day')
+        order by o.id limit p_count for update skip locked
     )
-    select (select count(*) from taken), array_agg(u.id), array_agg(t.outdated_at) into notes, ids, times
-    from taken t cross join lateral unnest(t.row_ids) as u(id);
+    select (select array_agg(m.id) from mine m), array_agg(m.id), array_agg(u.id), array_agg(m.outdated_at),
+           array_agg(m.outdated_by)
+    into taken, noted, ids, times, transactions
+    from mine m cross join lateral unnest(m.row_ids) as u(id);
+    notes := coalesce(cardinality(taken), 0);
     with outdated as materialized (
-        select * from memoryd.outdated_quotes(ids, times)
+        select * from memoryd.outdated_quotes(noted, ids, times, transactions)
     ), commands as materialized (
         select c.id from public.agent_commands c where c.id in (select o.command_id from outdated o)
         order by c.id for no key update skip locked
@@ -198,17 +209,24 @@ begin
         from free f where r.id = f.request_id
     ), shrunk as (
         update memoryd.quotes q
-        set (row_ids, hashes) = (select array_agg(p.id), array_agg(p.hash)
-                                 from unnest(q.row_ids, q.hashes) as p(id, hash) where p.hash <> all (f.lost))
-        from free f where q.id = f.id and not q.hashes <@ f.lost
+        set (row_ids, hashes) = (
+                select array_agg(p.id), array_agg(p.hash)
+                from unnest(q.row_ids, q.hashes) as p(id, hash) where p.id <> all (f.row_ids))
+        from free f where q.id = f.id and not q.row_ids <@ f.row_ids
     ), emptied as (
-        delete from memoryd.quotes q using free f where q.id = f.id and q.hashes <@ f.lost
+        delete from memoryd.quotes q using free f where q.id = f.id and q.row_ids <@ f.row_ids
     )
     select (select count(*) from free),
-           (select array_agg(distinct r) from outdated o cross join lateral unnest(o.row_ids) r
+           (select array_agg(distinct n) from outdated o cross join lateral unnest(o.notes) n
             where o.id not in (select f.id from free f))
     into texts, locked;
-    insert into memoryd.outdated_rows (row_ids, outdated_at)
-    select locked, (select max(t) from unnest(times) t) where locked is not null;
+    delete from memoryd.outdated_rows o
+    where o.id = any(taken) and o.wait_for is not null and o.id <> all (coalesce(locked, '{}'));
+    update memoryd.outdated_rows o
+    set look_at = clock_timestamp() + case when r.is_locked then interval '1 second'
+                                           else interval '20 seconds' end,
+        wait_for = case when not r.is_locked then pg_snapshot_xmax(pg_current_snapshot()) end
+    from (select t as id, t = any(coalesce(locked, '{}')) as is_locked from unnest(taken) t) r
+    where o.id = r.id;
 end
 $$;

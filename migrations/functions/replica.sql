@@ -280,13 +280,32 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
-    delete from memoryd.replica_files f
-    using unnest(p_documents, p_conflicts) as n(document, conflict)
-    where f.document_id = n.document and f.conflict_id is not distinct from n.conflict;
+    with gone as (
+        delete from memoryd.replica_files f
+        using unnest(p_documents, p_conflicts) as n(document, conflict)
+        where f.document_id = n.document and f.conflict_id is not distinct from n.conflict
+        returning f.document_id, f.conflict_id
+    )
+    insert into memoryd.replica_erased (id)
+    select coalesce(g.conflict_id, g.document_id) from gone g
+    where not exists (select from public.documents d where d.id = g.document_id)
+    on conflict do nothing;
     update public.documents d set replica_path = null
     from unnest(p_documents, p_conflicts) as n(document, conflict)
     where d.id = n.document and n.conflict is null and d.replica_path is not null;
 end
+$$;
+
+-- Those of these ids that a file or a section had, and that were erased or deleted for good. A row that was
+-- put back since has a file again.
+create or replace function memoryd.erased_for_good(p_ids uuid[]) returns setof uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select e.id from memoryd.replica_erased e
+    where e.id = any(p_ids)
+      and not exists (select from public.documents d where d.id = e.id)
+      and e.id not in (select r.id from memoryd.existing_rows(p_ids) r)
 $$;
 
 -- The documents of these files were given to other users: the files are in the folders of these now.
@@ -395,7 +414,8 @@ begin
 end
 $$;
 
--- Deletes for good what people deleted so many days ago. Returns how many documents.
+-- Deletes for good what people deleted so many days ago. Returns how many documents. What was deleted for
+-- good a year ago is forgotten: no program has its file open any more.
 create or replace function memoryd.purge_documents(p_days integer) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -403,10 +423,16 @@ as $$
 declare
     purged bigint;
 begin
-    delete from public.documents d
-    using memoryd.replica_tombstones t
-    where t.document_id = d.id and d.status = 'deleted'
-      and t.deleted_at < now() - make_interval(days => p_days);
+    delete from memoryd.replica_erased e where e.erased_at < now() - interval '1 year';
+    with gone as (
+        delete from public.documents d
+        using memoryd.replica_tombstones t
+        where t.document_id = d.id and d.status = 'deleted'
+          and t.deleted_at < now() - make_interval(days => p_days)
+        returning d.id
+    )
+    insert into memoryd.replica_erased (id) select g.id from gone g
+    on conflict (id) do update set erased_at = excluded.erased_at;
     get diagnostics purged = row_count;
     delete from memoryd.replica_tombstones t
     using public.documents d

@@ -81,17 +81,25 @@ begin
          memoryd.replica_collections c
     where c.id = p_collection and s.source = c.source and s.row_id = n.id
       and (s.label, s.base_hash, s.row_version) is distinct from (n.label, n.base, n.version);
-    delete from memoryd.replica_section_conflicts c
-    using memoryd.replica_sections s
-    where s.collection_id = p_collection and c.source = s.source and c.row_id = s.row_id
-      and (c.ended and c.id <> all (p_conflicts)
-           or (c.row_id = any(p_gone) and not memoryd.row_exists(c.source, c.row_id)));
+    with gone as (
+        delete from memoryd.replica_section_conflicts c
+        using memoryd.replica_sections s
+        where s.collection_id = p_collection and c.source = s.source and c.row_id = s.row_id
+          and (c.ended and c.id <> all (p_conflicts)
+               or (c.row_id = any(p_gone) and not memoryd.row_exists(c.source, c.row_id)))
+        returning c.id, s.erased
+    )
+    insert into memoryd.replica_erased (id) select g.id from gone g where g.erased on conflict do nothing;
     -- Of a user who has switched memory off, the rows stay, and so do the texts of their conflicts.
     update memoryd.replica_section_conflicts c set base_hash = null
     from memoryd.replica_sections s
     where s.collection_id = p_collection and c.source = s.source and c.row_id = s.row_id
       and c.row_id = any(p_gone);
-    delete from memoryd.replica_sections s where s.collection_id = p_collection and s.row_id = any(p_gone);
+    with gone as (
+        delete from memoryd.replica_sections s where s.collection_id = p_collection and s.row_id = any(p_gone)
+        returning s.row_id, s.erased
+    )
+    insert into memoryd.replica_erased (id) select g.row_id from gone g where g.erased on conflict do nothing;
     update memoryd.replica_sections s set left_collection = null, left_hash = null
     where s.left_collection = p_collection;
     update memoryd.replica_section_conflicts c
@@ -108,7 +116,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
-    delete from memoryd.replica_collections c where c.id = any(p_ids) and c.erased;
+    with gone as (
+        delete from memoryd.replica_collections c where c.id = any(p_ids) and c.erased returning c.id
+    )
+    insert into memoryd.replica_erased (id) select g.id from gone g on conflict do nothing;
 end
 $$;
 

@@ -23,3 +23,11 @@ comment on column memoryd.replica_sections.since is
 alter table memoryd.replica_section_conflicts add column since integer not null default 0;
 comment on column memoryd.replica_section_conflicts.since is
     'The version of the file in which its section was first.';
+
+create table memoryd.replica_erased (
+    id uuid primary key,
+    erased_at timestamptz not null default now()
+);
+comment on table memoryd.replica_erased is
+    'Ids that files and sections of the replica named and that were erased or deleted for good, for a year: '
+    'a program that has such a file open may save it once more. Nothing says whose they were.';

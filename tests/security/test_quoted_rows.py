@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from uuid import UUID
 
@@ -14,13 +15,23 @@ from tests.support.knowledge import know
 from tests.support.paused import gate_closed, meanwhile, paused, pausing
 from tests.support.rows import ask, conclude, insert, remember, say
 from tests.support.users import ERASE, found
-from tests.support.waiting import ANSWERED, IDLE, READY, until
+from tests.support.waiting import ANSWERED, IDLE, POLL_SECONDS, READY, until
 
 SECRET = "quokkazephyr"
 ASKED = "Do you remember what was said about the lantern of the harbor?"
 LOOK = "select texts from memoryd.remove_outdated(null)"
 AGAIN = "update memoryd.outdated_rows set look_at = clock_timestamp()"
 CONTEXT = "select context from agent_commands where id = $1"
+NOTES = "select count(*) from memoryd.outdated_rows"
+
+
+async def look_until_done(connection: asyncpg.Connection) -> None:
+    """Looks until no note is left: the last look waits for transactions of the whole server, also of other tests."""
+    async with asyncio.timeout(90):
+        while await connection.fetchval(NOTES):
+            await connection.execute(AGAIN)
+            await connection.execute(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def chunk(connection: asyncpg.Connection, text: str, **columns: object) -> UUID:
@@ -58,6 +69,12 @@ async def test_an_erasure_reaches_all_that_others_were_shown(
         connection, "About", f"Lantern of the harbor: ask {SECRET}.", created_by=str(BOB), tier="learning",
         category="insight",
     )  # fmt: skip
+    # What became of the agents' decision, in his words.
+    decision = await know(connection, "Lamps", "We buy oil lamps.", tier="learning", category="decision")
+    outcome = await know(
+        connection, "Outcome", "Of the lamps.", created_by=str(BOB), tier="learning", category="outcome",
+        outcome=json.dumps({"success": True, "result": f"lit {SECRET}"}), related_ids=[decision],
+    )  # fmt: skip
     memory = await remember(connection, f"the lantern of the harbor is {SECRET}", user_id=BOB)
     await conclude(connection, f"the lantern of the harbor: {SECRET}", 0.9, source_memories=[memory])
     await connection.execute(
@@ -87,7 +104,7 @@ async def test_an_erasure_reaches_all_that_others_were_shown(
     async with acting_as(connection, BOB):
         await connection.execute(ERASE, BOB)
     assert await found(connection, SECRET) == {}
-    for gone in (said, know_it, memory):
+    for gone in (said, know_it, memory, outcome):
         assert set(await found(connection, str(gone))) <= {"memoryd.outdated_rows.row_ids"}
     # What else these texts said is there, and what is left of a block is whole.
     block = await connection.fetchval(CONTEXT, commands[0])
@@ -95,9 +112,8 @@ async def test_an_erasure_reaches_all_that_others_were_shown(
     assert "In documents:" not in block
     assert block.split("\n")[-1].startswith("--- END CONTEXT")
     assert await connection.fetchval("select count(*) from memory_requests where status = 'done'") == 6
-    await connection.execute(AGAIN)
-    await connection.execute(LOOK)
-    for gone in (said, know_it, memory):
+    await look_until_done(connection)
+    for gone in (said, know_it, memory, outcome):
         assert await found(connection, str(gone)) == {}
 
 
@@ -133,8 +149,7 @@ async def test_a_context_does_not_wait_for_an_erasure_that_is_left_open(
         command = await ask(connection, "mend the lantern of the harbor")
         await until(connection, READY, command)
     # The daemon looks by itself; not for as long as that is the first look, which this erasure has had.
-    await connection.execute(AGAIN)
-    await until(connection, "select not exists (select from memoryd.outdated_rows)")
+    await look_until_done(connection)
     assert SECRET not in await connection.fetchval(CONTEXT, command)
 
 
@@ -181,6 +196,7 @@ async def test_what_is_deleted_or_changed_leaves_the_texts_that_show_it(
     async with connection.transaction():
         await connection.execute("select from agent_commands for update")
         assert await second.fetchval(LOOK) == 2
+    await connection.execute(AGAIN)
     assert await connection.fetchval(LOOK) == 1
     for (text,) in await connection.fetch(texts):
         assert {word for word in words if f"{word} {about}" in text} == {"kept"}, text
@@ -189,9 +205,106 @@ async def test_what_is_deleted_or_changed_leaves_the_texts_that_show_it(
         "Memories, oldest first (★ most relevant):"
     ]
     # What is made from now on shows what is true now, also when it is looked for again.
-    await connection.execute(AGAIN)
+    await look_until_done(connection)
+    assert await connection.fetchval(CONTEXT, command) == block
+
+
+async def answer_showing(connection: asyncpg.Connection, memory: UUID) -> UUID:
+    """An answer to a recall that shows the memory as this connection sees it."""
+    return await insert(connection, "memory_requests", {
+        "kind": "recall", "query": "q", "status": "done", "result": await connection.fetchval(
+            "select jsonb_agg(jsonb_build_object('id', id, 'content', content)) from agent_memory where id = $1",
+            memory)})  # fmt: skip
+
+
+async def test_a_text_made_while_its_row_was_being_changed_shows_the_old_words_no_longer(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """The change is of before the text, and is committed after it."""
+    memory = await remember(connection, f"the lantern is {SECRET}")
+    async with connection.transaction():
+        await connection.execute(
+            "update agent_memory set content = 'the lantern is red' where id = $1", memory
+        )
+        await answer_showing(second, memory)
+    new = await answer_showing(second, memory)
+    await look_until_done(connection)
+    assert await found(connection, SECRET) == {}
+    assert "is red" in await connection.fetchval("select result from memory_requests where id = $1", new)
+
+
+async def test_an_answer_in_writing_while_a_change_is_committed_shows_the_old_words_no_longer(
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """The search has not seen the change, and what is run after it in the same statement has."""
+    await pausing(
+        connection,
+        "create trigger pause before update on memory_requests for each row execute function public.pause()",
+    )
+    await daemons.start()
+    memory = await remember(connection, f"the lantern of the harbor is {SECRET}")
+    await until(connection, IDLE)
+    async with gate_closed(third), second.transaction():
+        await second.execute(
+            "update agent_memory set content = 'the lantern of the harbor is red' where id = $1", memory
+        )
+        asked = await request(connection, "recall", None)
+        await paused(connection)
+    await until(connection, ANSWERED, asked)
+    await until(connection, IDLE)
+    await look_until_done(connection)
+    assert await found(connection, SECRET) == {}
+
+
+async def test_a_text_that_takes_long_to_write_loses_what_was_deleted_meanwhile(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    memory = await remember(connection, f"the lantern is {SECRET}")
+    async with second.transaction():
+        await answer_showing(second, memory)
+        await connection.execute("delete from agent_memory where id = $1", memory)
+        for _ in range(3):
+            await connection.execute(LOOK)
+            await connection.execute(AGAIN)
+    await look_until_done(connection)
+    assert await found(connection, SECRET) == {}
+
+
+async def test_a_title_and_an_outcome_are_words_of_their_rows(connection: asyncpg.Connection) -> None:
+    document = await chunk(connection, "the lantern", title=SECRET)
+    passage = await connection.fetchval("select id from memory_chunks")
+    decision = await know(
+        connection, "Lantern", "we buy one", category="decision", outcome=json.dumps({"result": SECRET})
+    )
+    for shown in (passage, decision):
+        await insert(connection, "memory_requests", {
+            "kind": "recall", "query": "q", "status": "done", "result": json.dumps([{"id": str(shown), "content": SECRET}]),
+        })  # fmt: skip
+    # Nothing of this is shown.
+    await connection.execute("update documents set source = 'mail', metadata = '{\"x\": 1}'")
+    await connection.execute("update shared_knowledge set resolved_at = now()")
+    assert await connection.fetchval(LOOK) == 0
+    await connection.execute("update documents set title = 'Manual' where id = $1", document)
+    await connection.execute(
+        'update shared_knowledge set outcome = \'{"result": "sold"}\' where id = $1', decision
+    )
+    assert await connection.fetchval(LOOK) == 2
+    assert await found(connection, SECRET) == {}
+
+
+async def test_of_two_rows_that_say_the_same_the_other_stays(connection: asyncpg.Connection) -> None:
+    mine, gone = [await remember(connection, "the lantern", user_id=user) for user in (ANN, BOB)]
+    command = await ask(connection, "x", context="- the lantern\n- an oar\n- the lantern")
+    await connection.execute(
+        "insert into memoryd.quotes (command_id, row_ids, hashes) "
+        "values ($1, $2, array_fill(memoryd.quote_hash('- the lantern'), '{2}'))", command, [mine, gone],
+    )  # fmt: skip
+    await connection.execute("delete from agent_memory where id = $1", gone)
     await connection.execute(LOOK)
-    assert await connection.fetchval("select count(*) from memoryd.outdated_rows") == 0
+    assert await connection.fetchval(CONTEXT, command) == "- an oar\n- the lantern"
+    await connection.execute("delete from agent_memory where id = $1", mine)
+    await connection.execute(LOOK)
+    assert await connection.fetchval(CONTEXT, command) == "- an oar"
 
 
 async def test_a_user_who_deletes_a_row_does_not_wait_for_those_who_were_shown_it(

@@ -70,7 +70,9 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
         "content": f"say {word} aloud",
         "metadata": said,
     }
-    chat = await insert(connection, "chat_groups", {"platform": "slack"})
+    chat = await insert(
+        connection, "chat_groups", {"platform": "slack", "group_name": word, "group_metadata": said}
+    )
     await add("chat_group_members", {"user_id": user, "chat_id": chat})
     spoken["chat_id"] = chat
     await add("conversation_messages", mine | spoken | {"speaker": word, "visibility_tags": [word]})

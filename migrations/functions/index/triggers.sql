@@ -99,6 +99,13 @@ declare
     scopes bigint[];
     reworded uuid[];
     indexed uuid[];
+    -- What contexts and answers show of a row.
+    shown constant text := case tg_argv[0]
+        when 'memory' then 'content'
+        when 'conversation' then 'content, speaker, created_at'
+        when 'document' then 'chunk_text, context'
+        when 'knowledge' then 'title, content, tags, outcome'
+        when 'insight' then 'insight' end;
 begin
     if tg_argv[0] = 'conversation' then
         select array_agg(o.id),
@@ -136,8 +143,14 @@ begin
         where coalesce(n.chat_id, o.chat_id) is not null and n.id <> all (coalesce(reworded, '{}'))
         having count(*) > 0;
     end if;
+    -- Not those that are reworded for the index: that also has rows which it does not know yet.
+    execute format(
+        'select memoryd.note_outdated(array_agg(n.id))
+         from new_rows n
+         where (n.id, hashtextextended(row(%1$s)::text, 0)) not in (
+             select o.id, hashtextextended(row(%1$s)::text, 0) from old_rows o)
+         having count(*) > 0', shown);
     if reworded is not null then
-        perform memoryd.note_outdated(reworded);
         perform memoryd.delete_entries(tg_argv[0], array_agg(r.id), array_agg(r.scope))
         from unnest(ids, scopes) as r(id, scope) where r.id = any(reworded);
         perform memoryd.delete_entries(tg_argv[0], n.ids, n.scopes),

@@ -27,7 +27,8 @@ begin
 end
 $$;
 
--- Removes deleted entries from the related_ids of others.
+-- Removes deleted entries from the related_ids of others. A decision loses the outcome that such an entry has
+-- told: it is a copy of what that entry said.
 create or replace function memoryd.knowledge_deleted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -37,6 +38,16 @@ begin
     set related_ids = array(select r from unnest(k.related_ids) with ordinality as u(r, place)
                             where r not in (select o.id from old_rows o) order by place)
     where k.related_ids <> '{}' and k.related_ids && (select array_agg(o.id) from old_rows o);
+    if exists (select from old_rows o where o.category = 'outcome') then
+        with scored as materialized (
+            select k.id from public.shared_knowledge k
+            where k.category = 'decision'
+              and k.outcome ->> 'scored_by' in (
+                  select o.id::text from old_rows o where o.category = 'outcome')
+            order by k.id for no key update
+        )
+        update public.shared_knowledge k set outcome = null from scored s where k.id = s.id;
+    end if;
     return null;
 end
 $$;

@@ -62,6 +62,11 @@ begin
       and exists (select from unnest(q.retrieved_memory_ids || q.knowledge_ids || q.insight_ids) r
                   where r in (select unnest(named)));
     perform memoryd.seal_anchors(anchors);
+    -- What people deleted from the replica has no file, but may be open in a program that saves it.
+    insert into memoryd.replica_erased (id)
+    select t.document_id from memoryd.replica_tombstones t join public.documents d on d.id = t.document_id
+    where d.user_id = p_user
+    on conflict do nothing;
     return cardinality(anchors);
 end
 $$;
@@ -146,6 +151,18 @@ begin
     update public.conversation_sessions s set title = null
     where s.id = any(p_ownerless) and s.user_id is null;
 end
+$$;
+
+-- Group chats in which nobody is left, of those in which the user was: what they are called may say who that
+-- was. The row stays, since a service that knows its id may write there again.
+create or replace function memoryd.erase_groups(p_chats uuid[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    update public.chat_groups g set group_name = null, group_metadata = '{}'
+    where g.id = any(p_chats)
+      and not exists (select from public.chat_group_members m where m.chat_id = g.id)
+      and not exists (select from public.conversation_messages m where m.chat_id = g.id)
 $$;
 
 -- Erases those of p_agents that are still the user's own, and deletes their lanes, the user's, and the dead
@@ -272,6 +289,7 @@ declare
     own_sessions uuid[];
     ownerless_sessions uuid[];
     memories uuid[];
+    chats uuid[];
     row_ids uuid[];
     hashes bytea[];
     paths jsonb;
@@ -301,6 +319,10 @@ begin
         join public.conversation_sessions s on s.id = m.session_id
         where m.user_id = whose and s.user_id is null);
     memories := array(select m.id from public.agent_memory m where m.user_id = whose);
+    chats := array(
+        select m.chat_id from public.chat_group_members m where m.user_id = whose
+        union
+        select m.chat_id from public.conversation_messages m where m.user_id = whose);
     row_ids := array(select memoryd.row_ids_of(whose));
     hashes := array(
         select distinct sha256(convert_to(left(t, 32768), 'UTF8'))
@@ -315,6 +337,7 @@ begin
     anchors := memoryd.erase_references(whose, memories);
     rows_deleted := memoryd.erase_rows(whose);
     sessions_deleted := memoryd.erase_sessions(own_sessions, ownerless_sessions);
+    perform memoryd.erase_groups(chats);
     perform memoryd.erase_settings(whose);
     row_ids := array(select distinct r from unnest(row_ids || sessions_deleted.ids || rows_deleted.ids) r);
     perform memoryd.delete_jobs_about(whose, row_ids);

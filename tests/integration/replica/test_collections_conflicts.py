@@ -116,6 +116,7 @@ async def test_texts_of_conflicts_of_what_is_forgotten_or_erased_do_not_come_bac
     if is_changed:
         edit(root, path, "Theirs.", "Theirs, changed.")
         edit(root, CORE, "Theirs.", "Theirs, changed.")
+    opened = {file: (root / file).read_bytes().replace(b"irs", b"irs?") for file in (path, CORE)}
     await connection.execute("select forget($1)", [memory])
     await connection.execute("select erase_user_memory($1)", USER)
     texts = await column(connection, "select title || body from memoryd.replica_section_conflicts")
@@ -126,6 +127,13 @@ async def test_texts_of_conflicts_of_what_is_forgotten_or_erased_do_not_come_bac
     assert await column(connection, "select id from memoryd.replica_section_conflicts") == []
     assert not (root / path).exists()
     assert not (root / CORE).exists()
+    # Nor with a program that had the files open, and saves them changed.
+    for file, content in opened.items():
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_bytes(content)
+    await replicated.settle()
+    assert await column(connection, CONTENTS) == []
+    assert await connection.fetchval("select count(*) from agent_memory") == 0
 
 
 async def test_who_saves_an_old_copy_changes_only_what_they_touched(

@@ -10,6 +10,8 @@ import asyncpg
 
 from daemon.db.pool import Database
 from tests.support.commands import memoryd
+from tests.support.entry_files import CORE, sections
+from tests.support.knowledge import know
 from tests.support.replica import Replicated
 from tests.support.rows import column, insert, remember
 
@@ -106,3 +108,59 @@ async def test_a_file_that_a_program_has_open_waits_until_it_is_closed(
     await replicated.settle()
     [content] = await column(connection, "select content from documents")
     assert "Line 2" in str(content)
+
+
+async def test_what_a_program_still_had_open_of_an_erased_user_goes_again_when_it_is_saved(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path, database: Database
+) -> None:
+    values: dict[str, object] = {"content": "Text.", "status": "active"}
+    titles = ("Private", "Thrown away", "Fought over")
+    for title in titles:
+        await insert(connection, "documents", values | {"title": title, "user_id": USER})
+    gone = await insert(connection, "documents", values | {"title": "Gone"})
+    await remember(connection, "likes trains", kind="fact", user_id=USER)
+    await know(connection, "Hers", "She likes trains.", created_by=str(USER))
+    await know(connection, "Ours", "We like trains.")
+    await replicated.settle()
+    folder = root / f"users/{USER}/documents/documents"
+    fought = folder / "Fought over.md"
+    fought.write_text(fought.read_text().replace("Text.", "Mine."))
+    await connection.execute("update documents set content = 'Theirs.' where title = 'Fought over'")
+    await replicated.settle()
+    opened = {
+        file: file.read_bytes() for file in root.rglob("*.md") if file.name not in ("Index.md", "README.md")
+    }
+    assert len(opened) == 7
+    (folder / "Thrown away.md").unlink()
+    await replicated.settle()
+    await connection.execute("select erase_user_memory($1)", USER)
+    await connection.execute("delete from documents where id = $1", gone)
+    await replicated.settle()
+    assert list(replicated.files()) == [CORE]
+    for again in (replicated, Replicated(root, database)):
+        for file, content in opened.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content.replace(b"Text.", b"Text of hers.").replace(b"She likes", b"She loves"))
+        (root / "moved.md").write_bytes(opened[fought])
+        report = await again.settle()
+        assert report.counts["erased"] == len(opened)
+        assert (list(replicated.files()), report.copies) == ([CORE], 0)
+        assert [one.heading for one in sections(root, CORE)] == ["Ours"]
+        assert await column(connection, "select title from shared_knowledge") == ["Ours"]
+        assert await connection.fetchval("select count(*) from documents") == 0
+        assert await connection.fetchval("select count(*) from agent_memory") == 0
+    # What a service puts back has a file again; a program may not.
+    await insert(connection, "documents", values | {"id": gone, "title": "Gone"})
+    await replicated.settle()
+    [back] = replicated.files().keys() - {CORE}
+    (root / back).write_text((root / back).read_text().replace("Text.", "Edited."))
+    await replicated.settle()
+    assert await column(connection, "select content from documents") == ["Edited."]
+    # Of whom these were nobody can tell, and after a year nothing is left of them.
+    assert await column(
+        connection,
+        "select attname::text from pg_attribute where attrelid = 'memoryd.replica_erased'::regclass and attnum > 0",
+    ) == ["id", "erased_at"]
+    await connection.execute("update memoryd.replica_erased set erased_at = now() - interval '366 days'")
+    await connection.execute("select memoryd.purge_documents(30)")
+    assert await connection.fetchval("select count(*) from memoryd.replica_erased") == 0
