@@ -82,13 +82,15 @@ class Daemon:
     async def run(self) -> None:
         """Starts, works, stops. Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start."""
         began = time.perf_counter()
-        self._heed_signals()
         settings = self._settings
         patience = settings.start_seconds
         pooled, database = await patiently(self._open, seconds=patience, logger=self._log)
         listen = not pooled and settings.wake_up != "poll"
         try:
             await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
+            # Until here a signal ends the start. One that came just before is heard at the first await, so before any work.
+            self._heed_signals()
+            await asyncio.sleep(0)
             self._ledgers = parts.build_ledgers(settings, database, self._log)
             embedding = Embedding(self._embedder, database)
             thinker = parts.build_thinker(settings, database, self._model, self._log)

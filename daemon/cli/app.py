@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from io import TextIOWrapper
 
@@ -97,6 +98,8 @@ def _options(
 
 def main() -> None:
     """Entry point."""
+    # A script's background jobs begin with SIGINT ignored. Then asyncio would cancel nothing, at SIGTERM neither: embedded.py.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # What agents wrote may hold anything; a terminal that cannot show it is no reason to fail.

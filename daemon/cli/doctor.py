@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -25,7 +25,7 @@ def doctor(
     """Check database, providers and daemons, and say what to do. Exit code 1: a problem; warnings do not count."""
     settings = settings_or_exit(quiet=True)
     with sentences():
-        checks = asyncio.run(_collect(settings, tell=not json))
+        checks = _collect(settings, tell=not json)
     if json:
         as_json([_as_dict(check) for check in checks])
     problems = sum(check.verdict == "problem" for check in checks)
@@ -37,37 +37,41 @@ def doctor(
         raise typer.Exit(1)
 
 
-async def _collect(settings: Settings, *, tell: bool) -> list[Check]:
+def _collect(settings: Settings, *, tell: bool) -> list[Check]:
+    from daemon.health.check import Check, split_advice
+    from daemon.health.checks import check_disk
+
     checks = []
-    async for check in _examine(settings):
+
+    def take(check: Check) -> None:
         checks.append(check)
         if tell:
             _show(check)
-    return checks
-
-
-async def _examine(settings: Settings) -> AsyncIterator[Check]:
-    from daemon.health.check import Check, split_advice
-    from daemon.health.checks import check_disk
-    from daemon.health.doctor import examine
 
     try:
         with postgres(settings, existing=True) as (url, server):
             if server is not None:
-                yield check_disk(server.free_bytes)
-            async for check in examine(
-                settings,
-                url,
-                build_embedder=lambda model: embedder_of(settings, model),
-                chosen=chosen(settings),
-                build_language_model=lambda: language_model_of(settings),
-            ):
-                yield check
+                take(check_disk(server.free_bytes))
+            asyncio.run(_examine(settings, url, take))
     except Exception as error:
         sentence = explain(error)
         if sentence is None:
             raise
-        yield Check("database", "problem", *split_advice(sentence))
+        take(Check("database", "problem", *split_advice(sentence)))
+    return checks
+
+
+async def _examine(settings: Settings, url: str, take: Callable[[Check], None]) -> None:
+    from daemon.health.doctor import examine
+
+    async for check in examine(
+        settings,
+        url,
+        build_embedder=lambda model: embedder_of(settings, model),
+        chosen=chosen(settings),
+        build_language_model=lambda: language_model_of(settings),
+    ):
+        take(check)
 
 
 def _show(check: Check) -> None:

@@ -5,20 +5,15 @@ Promise: no command shows a traceback for something that its user can mend.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 import typer
-
-Result = TypeVar("Result")
-
 
 EXIT_CODES = """
 Exit codes: **0**: done, and nothing is wrong. **1**: it failed, or something that was looked at is wrong. **2**: the call
 or a setting is wrong; nothing was done. **3**: of `verify --all`: memories were changed after they were anchored.
-**4**: of `verify`: something is not verifiable. **130**: Ctrl-C.
+**4**: of `verify`: something is not verifiable. **130**: Ctrl-C; **143**: SIGTERM.
 """
 """Of all commands; docs/operations.md ("Exit codes") says more."""
 
@@ -38,12 +33,6 @@ class Misuse(Failure):
 def show_sentence(sentence: str) -> None:
     """To a person."""
     typer.secho(sentence, err=True, fg="red")
-
-
-def run_async(main: Coroutine[Any, Any, Result], *, tell: Callable[[str], None] = show_sentence) -> Result:
-    """Runs a command's coroutine; failures that have a sentence end with it, exit code 1."""
-    with sentences(tell):
-        return asyncio.run(main)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -9,7 +10,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import open_database, postgres, settings_or_exit
-from daemon.cli.failure import Failure, Misuse, run_async, sentences
+from daemon.cli.failure import Failure, Misuse, sentences
 
 if TYPE_CHECKING:
     import socket
@@ -64,7 +65,7 @@ def mcp(
     with sentences():
         door = _door(settings, port) if http else None
     with sentences(), postgres(settings, existing=True) as (url, _server):
-        run_async(_serve(settings, url, who, door, time_limit))
+        asyncio.run(_serve(settings, url, who, door, time_limit))
 
 
 def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
 
 from daemon.cli.common import chosen, embedder_of, postgres, settings_or_exit
-from daemon.cli.failure import run_async, sentences
+from daemon.cli.failure import sentences
 
 if TYPE_CHECKING:
     from daemon.db.plan import Upgrade
@@ -26,7 +27,7 @@ def migrate(
 
     settings = settings_or_exit()
     with sentences(), postgres(settings) as (url, _server):
-        done = run_async(migrate_database(settings, url, dry_run=dry_run))
+        done = asyncio.run(migrate_database(settings, url, dry_run=dry_run))
     for line in describe(done, does="would apply" if dry_run else "applied"):
         typer.echo(line)
     if not done:

@@ -18,6 +18,7 @@ from tests.support.daemons import DaemonProcess
 from tests.support.folders import server_folder
 from tests.support.paused import commit_held_up
 from tests.support.repository import ROOT
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ async def test_a_server_that_runs_is_left_running(memoryd: Commands, postgres: E
 async def test_the_last_process_that_uses_the_server_stops_it(
     memoryd: Commands, postgres: EmbeddedPostgres
 ) -> None:
-    first = await memoryd.start("replay", "-")  # starts the server, and waits for its input
+    first = await memoryd.start("mcp", "--agent", "alice")  # starts the server, and waits for its input
     while not postgres.is_running():
         await asyncio.sleep(0.02)
     daemon = DaemonProcess(await memoryd.start("run"))
@@ -132,12 +133,40 @@ async def test_a_command_that_is_ended_stops_the_server_it_started(
         await asyncio.sleep(moment)
         assert await starting.stop(number) in (0, 128 + number), starting.text()
         assert not postgres.is_running()
-    waiting = await memoryd.start("replay", "-")
+
+
+@pytest.mark.parametrize("number", BOTH)
+async def test_a_command_in_the_background_of_a_script_is_ended_in_order(
+    memoryd: Commands, postgres: EmbeddedPostgres, number: signal.Signals
+) -> None:
+    # As a shell without job control does for what it starts with "&".
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        starting = DaemonProcess(await Commands(None, memoryd.folder, whole=True).start("run"))
+    finally:
+        signal.signal(signal.SIGINT, before)
     while not postgres.is_running():
-        await asyncio.sleep(0.02)
-    waiting.terminate()
-    assert await waiting.wait() == 128 + signal.SIGTERM
+        await asyncio.sleep(0.01)
+    assert await starting.stop(number) == 128 + number
     assert not postgres.is_running()
+
+
+@pytest.mark.parametrize("words", [("migrate",), ("doctor",)])
+async def test_a_command_that_waits_for_a_lock_ends_with_the_code_of_its_signal(
+    memoryd: Commands, postgres: EmbeddedPostgres, words: tuple[str, ...]
+) -> None:
+    postgres.start()
+    connection = await asyncpg.connect(postgres.socket_url)
+    for number in BOTH:
+        async with connection.transaction():
+            await connection.execute("lock table memoryd.migrations")
+            process = await memoryd.start(*words)
+            await until(connection, "select exists (select from pg_locks where not granted)")
+            process.send_signal(number)
+            _, err = await process.communicate()
+        assert process.returncode == 128 + number
+        assert err == b""
+    await connection.close()
 
 
 async def test_psql_needs_a_running_server_and_starts_none(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -177,3 +179,18 @@ async def test_a_closed_pipe_prints_no_error(memoryd: Commands) -> None:
     assert process.stderr is not None
     assert await process.stderr.read() == b""
     assert await process.wait() != 0
+
+
+def test_ctrl_c_while_memoryd_is_loaded_shows_no_traceback() -> None:
+    code = """
+import signal, sys
+class Interrupted:
+    def find_spec(self, name, path, target=None):
+        if name == "daemon.cli.app":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupted())
+from daemon.__main__ import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")

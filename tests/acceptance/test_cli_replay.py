@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import asyncpg
 import pytest
 
 from tests.support.commands import Commands
-from tests.support.daemons import DaemonProcess
+from tests.support.daemons import STOP_SECONDS, DaemonProcess
 from tests.support.index import INDEXED_MEMORIES
 from tests.support.rows import column
 
@@ -232,3 +234,16 @@ async def test_a_missing_file_is_reported(memoryd: Commands) -> None:
     ended = await memoryd("replay", "nowhere.jsonl")
     assert ended.code == 1
     assert ended.err == "nowhere.jsonl cannot be read: No such file or directory.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_it_while_it_waits_for_its_input(
+    memoryd: Commands, number: signal.Signals
+) -> None:
+    waiting = await memoryd.start("replay", "-")
+    assert waiting.stdin is not None
+    waiting.stdin.write(line(message="x" * 1_000_000))
+    await waiting.stdin.drain()  # so it reads
+    waiting.send_signal(number)
+    # Before there is a server to stop, SIGTERM need not be caught.
+    assert await asyncio.wait_for(waiting.wait(), STOP_SECONDS) in (128 + number, -signal.SIGTERM)

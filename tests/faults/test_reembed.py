@@ -190,7 +190,7 @@ async def test_a_killed_build_goes_on_where_it_was(
     await models.until_held()
     interrupted.send_signal(signal.SIGINT)
     _, told = await interrupted.communicate()
-    assert interrupted.returncode == 130
+    assert interrupted.returncode == 130, told
     assert b"memoryd reembed openai/test --dimensions 8" in told
     assert b"memoryd reembed --undo" in told
     models.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 from contextlib import suppress
 from dataclasses import replace
@@ -16,8 +17,8 @@ import pytest
 from daemon.db.migration_files import load_files
 from daemon.db.migrator import migrate
 from tests.faults.conftest import OwnPostgres
-from tests.support.commands import memoryd
-from tests.support.daemons import Daemons
+from tests.support.commands import Commands, memoryd
+from tests.support.daemons import DaemonProcess, Daemons
 from tests.support.rows import DIMENSIONS
 from tests.support.schemas import EMBEDDER
 from tests.support.waiting import until
@@ -89,6 +90,20 @@ async def test_a_port_where_no_server_listens_is_refused_with_advice(tmp_path: P
         port = taken.getsockname()[1]
     said = await refuses(f"postgresql://postgres:hunter2@127.0.0.1:{port}/memoryd", tmp_path)
     assert "DATABASE_URL" in said
+
+
+@pytest.mark.parametrize("arguments", [(), ("--no-migrate",)])
+async def test_a_start_that_waits_for_its_database_can_be_ended(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    commands = Commands(f"postgresql://127.0.0.1:{port}/memoryd", tmp_path)
+    waiting = DaemonProcess(await commands.start("run", *arguments, start_seconds=20))
+    await waiting.event("database_awaited")
+    # Not 1, as when it has waited in vain.
+    assert await waiting.stop(signal.SIGINT) == 130
+    assert not waiting.events("stopping")
 
 
 async def test_a_database_that_comes_up_is_waited_for(own_postgres: OwnPostgres, daemons: Daemons) -> None:

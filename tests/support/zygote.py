@@ -28,7 +28,7 @@ import daemon
 import handlers
 import memory
 import providers
-from daemon.cli.app import main
+from daemon.__main__ import main
 from providers.local_embedder import LocalEmbedder
 
 STREAMS = 3

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import typer
 
 from daemon.cli.common import with_database
-from daemon.cli.failure import Failure
+from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, number, remark, say
 from daemon.db.presence import ALIVE, silence
 
@@ -84,13 +84,15 @@ def replay(
     Exit code 1: some lines were left out.
     """
 
-    async def play(settings: Settings, database: Database) -> Replayed:
-        with _seekable(file) as opened:
+    # The event loop would hear no signal while it reads what comes slowly, from a pipe or a terminal.
+    with sentences(), _seekable(file) as opened:
+
+        async def play(settings: Settings, database: Database) -> Replayed:
             return await _replay(
                 settings, database, opened, times=times, shift=shift, until_done=until_done, names_all=json
             )
 
-    done = with_database(play)
+        done = with_database(play)
     if json:
         as_json(asdict(done))
     else:
