@@ -135,7 +135,7 @@ grant execute on function memoryd.caller_org, memoryd.corrected_by to memoryd_se
 -- The functions of knowledge that run with the caller's rights, and three that do not: these answer the
 -- service alone.
 grant execute on function
-    memoryd.org_scope, memoryd.importing, memoryd.said, memoryd.surprise_of, memoryd.is_text_or_list,
+    memoryd.org_scope, memoryd.daemon_says, memoryd.importing, memoryd.said, memoryd.surprise_of, memoryd.is_text_or_list,
     memoryd.time_or_null, memoryd.unknown_key, memoryd.succeeded, memoryd.check_decision_context,
     memoryd.check_outcome, memoryd.decisions_of, memoryd.criteria_of, memoryd.meets_criterion,
     memoryd.contradicts, memoryd.credential_in, memoryd.private_part, memoryd.tier_of, memoryd.check_note,
