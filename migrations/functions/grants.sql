@@ -63,7 +63,7 @@ grant execute on function
 grant execute on function
     memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain, memoryd.agent_id_fits,
     memoryd.time_fits, memoryd.text_fits, memoryd.list_fits, memoryd.json_fits, memoryd.is_whole,
-    memoryd.one_line, memoryd.nfkc, memoryd.styled_letters,
+    memoryd.one_line, memoryd.nfkc, memoryd.looks_like, memoryd.styled_letters,
     memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_is_privileged,
     memoryd.current_caller, memoryd.memory_is_off, memoryd.note_read, memoryd.ms_since,
     memoryd.current_context, memoryd.in_context, memoryd.drawn_in_context,
