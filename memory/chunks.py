@@ -28,8 +28,9 @@ BEFORE_WORDS = 16
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(\S[^\n]*)$", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-# A link ends at the next bracket of its kind: otherwise each of a thousand brackets would be read to the end of the text.
-_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|!?\[([^\[\]]*)\]\([^)\[]*\)")
+# A link ends at the next bracket of its kind, and underscores are looked at from the first of a run alone: otherwise each of a
+# thousand would be read to the end of the text, or of the run.
+_MARKS = re.compile(r"[*`]+|(?<!\w)_+|(?<!_)_++(?!\w)|!?\[([^\[\]]*)\]\([^)\[]*\)")
 
 
 @dataclass(frozen=True, slots=True)

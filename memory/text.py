@@ -36,14 +36,26 @@ _JOINERS = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]"
 )
 # What may pass for a marker of the context block (memoryd.compose_context), whichever dashes it is drawn with.
+_DRAWN = (
+    r"-\u00b7\u2010-\u2012\u2020-\u2025\u2027\u203b\u2042\u2043\u204e-\u2051\u2055-\u205e\u2190-\u24ff"
+    r"\u2580-\u2bff\u3030\u30fb\ufe63\uff0d_=~*#"
+)
+_LINES = r"\u2013-\u2015\u2500-\u257f\u2e3a\u2e3b\ufe58"
+_SYMBOLS = (
+    r"-_=~*#+<>|/\\&%$@^`{}\[\]\u00a1-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf\u00d7\u00f7"
+    r"\u2010-\u2017\u2020-\u2025\u2027\u2030-\u205e\u2190-\u2bff\u3003-\u3020\u3030\u30fb"
+    r"\ufe10-\ufe6f\uff0d\U0001f000-\U0001faff"
+)
+_BEGINS = r"(?:begin|start|end)[ _-]{1,20}(?:of[ _-]{1,20})?(?:the[ _-]{1,20})?context(?![^\W_])"
 _MARKER = re.compile(
-    r"(?:(?:[-\u00b7\u2010-\u2012\u2020-\u2025\u2027\u203b\u2042\u2043\u204e-\u2051\u2055-\u205e\u2190-\u24ff"
-    r"\u2580-\u2bff\u3030\u30fb\ufe63\uff0d_=~*#] ?){2}|[\u2013-\u2015\u2500-\u257f\u2e3a\u2e3b\ufe58])"
-    r"\W{0,20}(?:(?:begin|end)\s{1,20})?(?:of\s{1,20})?context\b",
+    rf"(?:(?:[{_DRAWN}] ?){{2}}|[{_LINES}])[\W_]{{0,20}}(?:of )?context\b"
+    rf"|(?:(?:[{_SYMBOLS}] ?){{2}}|[{_LINES}])[\W_]{{0,20}}(?:{_BEGINS}|context[ _][^\n]{{0,40}}curated)",
     re.IGNORECASE,
 )
+_WORD = re.compile("context", re.IGNORECASE)
+_BEFORE, _BEHIND = 100, 60  # characters around the word that a marker can have, at most
 # Full-width, circled and mathematical letters, as the letters that they read like.
-_STYLED_LETTERS = {
+_STYLED_LETTERS: dict[int, str | int] = {
     code: unicodedata.normalize("NFKC", chr(code))
     for first, last in (
         (0x2100, 0x214F),
@@ -54,6 +66,14 @@ _STYLED_LETTERS = {
     )
     for code in range(first, last + 1)
 }
+# Cyrillic and Greek letters that look like Latin ones: memoryd.looks_like() has the same.
+_STYLED_LETTERS |= str.maketrans(
+    "\u0430\u0412\u0432\u0435\u0456\u043e\u0441\u0445\u0442\u0455\u0501\u0433\u043d\u043f"
+    "\u0410\u0415\u0406\u041e\u0421\u0425\u0422\u0405\u0500\u041d\u0440\u0443\u0420\u0423"
+    "\u043c\u041c\u03b1\u03b5\u03b9\u03bf\u03c7\u03c4\u03b7\u0391\u0392\u0395\u0399\u039f"
+    "\u03a7\u03a4\u039d\u0397\u03a1\u03a5\u039c",
+    "aBbeiocxtsdrhnAEIOCXTSDHpyPYmMaeioxtnABEIOXTNHPYM",
+)
 NO_MARKER = "[no marker of memoryd's] "
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -100,7 +120,7 @@ def unframed(text: str) -> str:
     if "context" not in _plain(text).casefold() and text.replace("\n", " ").isprintable():
         return text
     return "".join(
-        NO_MARKER + line if _MARKER.search(_plain(rendered(line))) else line
+        NO_MARKER + line if _has_marker(_plain(rendered(line))) else line
         for line in text.splitlines(keepends=True)
     )
 
@@ -110,6 +130,14 @@ def cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return text[: max(limit - 1, 0)].rstrip() + ELLIPSIS
+
+
+def _has_marker(line: str) -> bool:
+    # Looked for only around the word, since a megabyte of dashes has many beginnings of a marker.
+    return any(
+        _MARKER.search(line, max(word.start() - _BEFORE, 0), word.end() + _BEHIND)
+        for word in _WORD.finditer(line)
+    )
 
 
 def _plain(text: str) -> str:

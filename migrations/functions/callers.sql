@@ -50,14 +50,22 @@ begin
 end
 $$;
 
+-- Whether a setting by which memoryd tells its own triggers what it does is on. Any login can set it: it
+-- counts only for who may write the queue as well, which no client may.
+create or replace function memoryd.daemon_says(p_setting text) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case when current_setting(p_setting, true) = 'on'
+                then has_table_privilege(memoryd.caller_role(), 'memoryd.jobs', 'insert') else false end
+$$;
+
 -- Whether rows of an export are being imported. They were accepted and logged when they were first written:
 -- they are neither dropped nor logged now.
 create or replace function memoryd.importing() returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
-as $$
-    select coalesce(current_setting('memoryd.importing', true), '') = 'on' and memoryd.caller_is_service()
-$$;
+as $$ select memoryd.daemon_says('memoryd.importing') $$;
 
 -- Raises an error unless the caller may act on this user's memory: an end user on their own only. p_action:
 -- a verb for the messages.

@@ -145,7 +145,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if current_setting('memoryd.expiring', true) is distinct from 'on' or not memoryd.caller_is_service() then
+    if not memoryd.daemon_says('memoryd.expiring') then
         perform memoryd.forget_facts(array_agg(o.id)) from old_rows o having count(*) > 0;
     end if;
     return null;

@@ -63,7 +63,7 @@ grant execute on function
 grant execute on function
     memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain, memoryd.agent_id_fits,
     memoryd.time_fits, memoryd.text_fits, memoryd.list_fits, memoryd.json_fits, memoryd.is_whole,
-    memoryd.one_line, memoryd.nfkc, memoryd.styled_letters,
+    memoryd.one_line, memoryd.nfkc, memoryd.looks_like, memoryd.styled_letters,
     memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_is_privileged,
     memoryd.current_caller, memoryd.memory_is_off, memoryd.note_read, memoryd.ms_since,
     memoryd.current_context, memoryd.in_context, memoryd.drawn_in_context,
@@ -135,7 +135,7 @@ grant execute on function memoryd.caller_org, memoryd.corrected_by to memoryd_se
 -- The functions of knowledge that run with the caller's rights, and three that do not: these answer the
 -- service alone.
 grant execute on function
-    memoryd.org_scope, memoryd.importing, memoryd.said, memoryd.surprise_of, memoryd.is_text_or_list,
+    memoryd.org_scope, memoryd.daemon_says, memoryd.importing, memoryd.said, memoryd.surprise_of, memoryd.is_text_or_list,
     memoryd.time_or_null, memoryd.unknown_key, memoryd.succeeded, memoryd.check_decision_context,
     memoryd.check_outcome, memoryd.decisions_of, memoryd.criteria_of, memoryd.meets_criterion,
     memoryd.contradicts, memoryd.credential_in, memoryd.private_part, memoryd.tier_of, memoryd.check_note,

@@ -33,7 +33,7 @@ PURE = frozenset(
         "check_min_score", "by_source", "check_match", "check_search",
         "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "is_whole", "json_fits",
         "keyword_part", "kind_weight", "memory_weight",
-        "list_fits", "ms_since", "group_scope", "message_scope", "nfkc", "one_line", "recency", "styled_letters", "refuse",
+        "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "recency", "styled_letters", "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
         "time_fits", "unseen", "meets", "nearest_name", "known_options", "option_fits", "option_hint", "fault_of_options",
         "line_of_message", "quote_hash", "refuse_ownerless",

@@ -108,14 +108,16 @@ as $$
 declare
     flat text := memoryd.one_line(left(p_text, 2000));
     roles constant text := '\s*[/|!_]?\s*(system|developer|user|assistant|tool|inst|sys|im_start|im_end)\M';
+    -- All that open something, but for those of sentences.
+    brackets constant text := '<{\[\u00ab\u2039\u2045\u207d\u208d\u2308\u230a\u2329\u2768-\u2774\u27e6-\u27ee'
+        '\u2983-\u2997\u29d8\u29da\u29fc\u2e02-\u2e28\u3008-\u3010\u3014-\u301a\ufe35-\ufe47\ufe59-\ufe5d';
 begin
-    if flat ~ memoryd.styled_letters() and memoryd.nfkc(flat) ~* ('<' || roles) then
-        flat := memoryd.nfkc(flat);
+    if flat ~ memoryd.styled_letters() and memoryd.looks_like(flat) ~* ('[' || brackets || ']' || roles) then
+        flat := memoryd.looks_like(flat);
     end if;
     -- Nearly all texts have none of these.
-    if flat ~ '[]<`|{[\u2039\u2329\u276c\u276e\u27e8\u29fc\u3008]' then
-        flat := regexp_replace(
-            flat, '([\u2039\u2329\u276c\u276e\u27e8\u29fc\u3008])(?=' || roles || ')', '\1 ', 'gi');
+    if flat ~ ('[]`|' || brackets || ']') then
+        flat := regexp_replace(flat, '([' || brackets || '])(?=' || roles || ')', '\1 ', 'gi');
         flat := regexp_replace(flat, '\]\s*([(\[:])', '] \1', 'g');
         flat := regexp_replace(flat, '!\s*\[', '! [', 'g');
         flat := regexp_replace(flat, '<(?=[/|!<_[:alpha:]])', '< ', 'g');

@@ -61,7 +61,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if current_setting('memoryd.indexing', true) = 'on' and memoryd.caller_is_service() then
+    if memoryd.daemon_says('memoryd.indexing') then
         return null;
     end if;
     -- It reads no view: an upgrade locks the views before the tables.

@@ -205,8 +205,7 @@ create or replace trigger check_secrets_update before update on public.agent_ses
     for each row when (new.session_data <> '{}' and new.session_data is distinct from old.session_data)
     execute function memoryd.check_secrets('session_data');
 create or replace trigger stamp_session before insert or update on public.agent_sessions
-    for each row when (current_setting('memoryd.importing', true) is distinct from 'on')
-    execute function memoryd.stamp_session();
+    for each row execute function memoryd.stamp_session();
 
 -- public.agents
 create or replace trigger agent_disabled after update on public.agents

@@ -158,6 +158,8 @@ declare
         join memoryd.trail_leaves l on l.memory_id = o.id
         where o.user_id is not null
           and (current_setting('memoryd.expiring', true) is distinct from 'on'
+               -- Any login may set it.
+               or o.expires_at is null or o.expires_at > now()
                or exists (select from public.memory_settings s
                           where s.user_id = o.user_id
                             and coalesce(s.memory_ttl_hours, s.task_memory_ttl_hours) is not null))
