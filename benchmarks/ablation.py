@@ -78,14 +78,14 @@ PARTS = (
             )
         ],
     ),
-    Part("embeddings wholly", [Edit("embed_question", "or memoryd.embed('') is null", "or true")]),
+    Part("embeddings wholly", [Edit("embeds_here", "return exists (", "return false and exists (")]),
     Part(
         "messages beside",
         [
             Edit("lexical_scores", "least(b.top, b.has * r.share)", "0::float8"),
             Edit(
                 "candidates",
-                "|| memoryd.messages_beside(p_caller, p_access, p_scopes, worded[1:60] || nearest[1:20])",
+                "|| memoryd.messages_beside(p_request, worded[1:60] || nearest[1:20])",
                 "",
             ),
         ],

@@ -34,7 +34,7 @@ MEMORIES = (
     "insert into agent_memory (agent_id, kind, content) select 'alice', 'note', t from unnest($1::text[]) t"
 )
 REMEMBER = "insert into agent_memory (agent_id, kind, content) values ('alice', 'fact', $1)"
-RECALL = "select * from recall_with('{}', $1, agent_id => 'alice', match_count => 3)"
+RECALL = "select * from recall($1, agent_id => 'alice', match_count => 3)"
 IDLE = "select not exists (select from memoryd.jobs)"
 WARM = 20
 """Samples that are not counted: they pay for what is made once."""

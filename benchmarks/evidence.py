@@ -35,7 +35,7 @@ from providers.local_embedder import LocalEmbedder
 CUTS = (5, 10, 20)
 RECALL = "select id from recall($1, user_id => $2, match_count => $3)"
 SAY = "insert into conversation_messages (session_id, user_id, role, content) values ($1, $2, 'user', $3)"
-RECALL_IN_CHAT = "select id from recall_with($4::jsonb, $1, user_id => $2, match_count => $3)"
+RECALL_IN_CHAT = "select id from recall($1, user_id => $2, match_count => $3, options => $4::jsonb)"
 
 Ask = Callable[[str, uuid.UUID], Awaitable[Sequence[Any]]]
 Figures = dict[str, float]

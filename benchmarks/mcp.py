@@ -26,7 +26,7 @@ from benchmarks.pipeline import texts
 MEMORIES = (
     "insert into agent_memory (agent_id, kind, content) select 'alice', 'note', t from unnest($1::text[]) t"
 )
-RECALL = "select * from recall_with('{}', $1, agent_id => 'alice')"
+RECALL = "select * from recall($1, agent_id => 'alice')"
 IDLE = "select not exists (select from memoryd.jobs)"
 WARM = 20
 """Questions that are not counted: they pay for what is made once."""

@@ -43,8 +43,8 @@ select array(select e.id from memoryd.entries e
 FOUND = """
 select array(select e.id
              from memoryd.entries e
-             where e.ctid = any(memoryd.nearest_passages(
-                 memoryd.current_caller(), null, '{{{source}}}', array[memoryd.scope_of($1, null)], $2, 200, null))
+             where e.ctid = any(memoryd.nearest_passages(memoryd.open_request(
+                 memoryd.recall_request('recall', '', null, $1, $2, 400, '{{{source}}}', '{{}}', '{{}}'))))
              order by e.embedding <=> $2::vector::halfvec limit 10)
 """
 
@@ -53,12 +53,11 @@ select array(select e.id
 EXHAUSTIVE = """
 select array(
     select h.id
-    from memoryd.rank_passages(
-        memoryd.current_caller(), null, '{memory}', array[memoryd.scope_of($1, null)],
+    from memoryd.open_request(memoryd.recall_request('recall', $2, null, $1, $3, 10, '{memory}', '{}', '{}')) r
+    cross join lateral memoryd.rank_passages(
+        r, memoryd.question(r.reader, r.query, r.scopes, null),
         array(select e.ctid from memoryd.entries e
-              where e.scope = memoryd.scope_of($1, null) and e.source = 'memory'),
-        memoryd.question(memoryd.current_caller(), $2, array[memoryd.scope_of($1, null)], null),
-        $3, $1, false, null, '{}', '{}') h
+              where e.scope = memoryd.scope_of($1, null) and e.source = 'memory')) h
     order by h.relevance * h.weight desc limit 10)
 """
 

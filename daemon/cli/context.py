@@ -20,7 +20,6 @@ KNOWN = "select exists (select from public.agents where agent_id = $1)"
 AGENTS = "select agent_id from public.agents order by created_at desc, agent_id limit 11"
 COMPOSE = "select memoryd.compose_context($1, $2, null, false, $3, null, memoryd.conditions_of($4::jsonb)) as context"
 EXPLAIN = "select * from memoryd.explain_lines($1, $2, null, false, $3, memoryd.conditions_of($4::jsonb))"
-ENTER = "select memoryd.enter_context($1)"
 PATTERNS = "select patterns from memoryd.patterns_of($1, $2, null)"
 EXPLAINED = ("step", "source", "id", "score", "trust", "shown", "detail")
 LEFT_OUT = 10
@@ -61,6 +60,7 @@ def context(
         if context is not None and not context.strip():
             raise Misuse("--context is blank: name one, or leave it out.")
     options = {
+        "context": context,
         "exclude_session": None if exclude_session is None else str(exclude_session),
         "exclude_last": exclude_last,
     }
@@ -80,8 +80,6 @@ def context(
             remark("The embedder does not answer: this was found by keywords only. See: memoryd doctor")
         needs_memory = bool(await database.fetchval(PATTERNS, message, agent))
         async with database.transaction() as connection:
-            if context is not None:
-                await connection.execute(ENTER, context)
             rows = await connection.fetch(
                 EXPLAIN if explain else COMPOSE, agent, message, found.get(0), dumps(options)
             )

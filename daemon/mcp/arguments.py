@@ -6,7 +6,7 @@ sentence that names it.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
@@ -36,7 +36,9 @@ Within = Annotated[
     Name | None,
     Field(description="The project, channel or group that this belongs to. Leave it out if there is none."),
 ]
+Moment = Annotated[datetime, AfterValidator(lambda t: t if t.tzinfo is not None else t.replace(tzinfo=UTC))]
 Source = Literal["memory", "conversation", "document", "knowledge", "insight"]
+Role = Literal["user", "assistant", "system", "tool"]
 
 
 class Arguments(BaseModel):
@@ -70,7 +72,54 @@ class Remember(Arguments):
     context: Within = None
 
 
-class Recall(Arguments):
+class ContextOptions(Arguments):
+    """The options of build_context() and explain_context(): memoryd.options()."""
+
+    context: Within = None
+    exclude_session: Annotated[
+        UUID | None, Field(description="Leave out this conversation: the one that is going on.")
+    ] = None
+    exclude_last: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=2**31 - 1,
+            description="Of exclude_session leave out only this many of the newest messages.",
+        ),
+    ] = None
+
+
+class RecallOptions(ContextOptions):
+    """The options of recall() and explain_recall(): memoryd.options()."""
+
+    min_score: Annotated[
+        float,
+        Field(ge=0, le=1, description="Leave out what fits worse; 0.35 cuts most of what does not belong."),
+    ] = 0.0
+    since: Annotated[
+        Moment | None,
+        Field(description="Only what was written since this time (UTC, if it names no offset)."),
+    ] = None
+    until: Annotated[
+        Moment | None,
+        Field(description="Only what was written before this time (UTC, if it names no offset)."),
+    ] = None
+    as_of: Annotated[
+        Moment | None, Field(description="What stood at this time, also if it was replaced since.")
+    ] = None
+    roles: Annotated[
+        list[Role] | None, Field(min_length=1, description="Of conversations only messages of these roles.")
+    ] = None
+    speakers: Annotated[
+        list[Name] | None,
+        Field(min_length=1, max_length=100, description="Of conversations only messages of these speakers."),
+    ] = None
+    around: Annotated[
+        int, Field(ge=0, le=10, description="Show messages with this many of those before and after them.")
+    ] = 0
+
+
+class Recall(RecallOptions):
     """Of recall."""
 
     query: Annotated[Text, Field(description="What to look for, in any words: a question or keywords.")]
@@ -78,26 +127,12 @@ class Recall(Arguments):
     sources: Annotated[
         list[Source] | None, Field(min_length=1, max_length=5, description="Search only these.")
     ] = None
-    min_score: Annotated[
-        float,
-        Field(ge=0, le=1, description="Leave out what fits worse; 0.35 cuts most of what does not belong."),
-    ] = 0.0
-    since: Annotated[
-        datetime | None,
-        Field(description="Only what was written since this time (UTC, if it names no offset)."),
-    ] = None
-    until: Annotated[
-        datetime | None,
-        Field(description="Only what was written before this time (UTC, if it names no offset)."),
-    ] = None
-    context: Within = None
 
 
-class Context(Arguments):
+class Context(ContextOptions):
     """Of context."""
 
     message: Annotated[Text, Field(description="The task or message you are about to work on, in its words.")]
-    context: Within = None
 
 
 class Know(Arguments):

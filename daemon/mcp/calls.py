@@ -51,10 +51,9 @@ class Calls:
 
         async def work() -> Any:
             arguments = read(tool.arguments, given)
-            context: str | None = getattr(arguments, "context", None) or self.identity.context
-            if "context" in tool.arguments.model_fields:
-                arguments = arguments.model_copy(update={"context": context})
-            return await self._acting(lambda c: tool.run(c, self.identity, arguments), context)
+            if "context" in tool.arguments.model_fields and not arguments.context:  # type: ignore[attr-defined]
+                arguments = arguments.model_copy(update={"context": self.identity.context})
+            return await self._acting(lambda c: tool.run(c, self.identity, arguments))
 
         return await self._told(work, tool=tool.name)
 
@@ -73,21 +72,17 @@ class Calls:
         """What a resource contains; None if there is none of this address. Raises Failed."""
 
         async def work() -> Any:
-            return await self._acting(lambda c: read_resource(c, self.identity, uri), None)
+            return await self._acting(lambda c: read_resource(c, self.identity, uri))
 
         return await self._told(work, resource=uri.partition("://")[2].partition("/")[0][:20])
 
-    async def _acting(
-        self, work: Callable[[AnyConnection], Awaitable[Result]], context: str | None
-    ) -> Result:
+    async def _acting(self, work: Callable[[AnyConnection], Awaitable[Result]]) -> Result:
         async def inside() -> Result:
             async with asyncio.timeout(self._seconds + GRACE):
                 for left in reversed(range(DEAD_CONNECTIONS)):
                     begun = False
                     try:
-                        async with acting(
-                            self._database, self.identity, seconds=self._seconds, context=context
-                        ) as connection:
+                        async with acting(self._database, self.identity, seconds=self._seconds) as connection:
                             begun = True
                             return await work(connection)
                     except Exception as error:

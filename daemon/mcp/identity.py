@@ -20,9 +20,8 @@ select set_config('role', $1, true),
        set_config('request.jwt.claims', $2, true),
        set_config('request.jwt.claim.sub', '', true),
        set_config('memoryd.org_id', $3, true),
-       set_config('memoryd.context', $4, true),
        set_config('memoryd.last_recall', '', true),
-       set_config('statement_timeout', $5, true)
+       set_config('statement_timeout', $4, true)
 """
 WHO = "select memoryd.caller_id() as user_id, memoryd.caller_is_service() as service"
 
@@ -53,9 +52,7 @@ class WrongLoginError(ValueError):
 
 
 @asynccontextmanager
-async def acting(
-    database: Database, identity: Identity, *, seconds: float, context: str | None = None
-) -> AsyncIterator[AnyConnection]:
+async def acting(database: Database, identity: Identity, *, seconds: float) -> AsyncIterator[AnyConnection]:
     """A transaction with this identity, in which no statement runs for longer than `seconds`."""
     async with database.transaction() as connection:
         await connection.execute(
@@ -63,7 +60,6 @@ async def acting(
             identity.role,
             identity.claims,
             "" if identity.org is None else str(identity.org),
-            context or "",
             str(max(1, round(seconds * 1000))),
         )
         yield connection

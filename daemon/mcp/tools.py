@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from daemon.mcp import arguments as args
@@ -29,10 +28,10 @@ returning id, expires_at
 """
 RECALL = """
 select r.source, r.id, r.content, r.score, r.metadata, r.created_at
-from recall_with($1::jsonb, $2, agent_id => $3, match_count => $4, sources => $5) r
+from recall($2, agent_id => $3, match_count => $4, sources => $5, options => $1::jsonb) r
 """
 JUDGED = "select last_recall()"
-CONTEXT = "select build_context($1, $2)"
+CONTEXT = "select build_context($1, $2, $3::jsonb)"
 KNOW = """
 select what, id, surprise, reason
 from note_knowledge(content => $1, category => $2, created_by => $3, title => $4, confidence => $5, tags => $6::text[],
@@ -50,9 +49,11 @@ select forget(array(select m.id from agent_memory m
 """
 EXPLAIN_RECALL = """
 select source, id, content, score, relevance, lexical, dense, prior, named, timed, session, weight, recency, association
-from explain_recall($1, agent_id => $2)
+from explain_recall($1, agent_id => $2, options => $3::jsonb)
 """
-EXPLAIN_CONTEXT = "select step, source, id, score, trust, shown, detail from explain_context($1, $2)"
+EXPLAIN_CONTEXT = (
+    "select step, source, id, score, trust, shown, detail from explain_context($1, $2, $3::jsonb)"
+)
 
 Row = Mapping[str, Any]
 Run = Callable[[AnyConnection, Identity, Any], Awaitable[Any]]
@@ -88,13 +89,8 @@ async def remember(connection: AnyConnection, who: Identity, given: args.Remembe
 
 async def recall(connection: AnyConnection, who: Identity, given: args.Recall) -> Row:
     """Searches."""
-    options = {
-        "min_score": given.min_score,
-        "since": _utc(given.since),
-        "until": _utc(given.until),
-    }
     rows = await connection.fetch(
-        RECALL, json.dumps(options), given.query, who.agent, given.count, given.sources
+        RECALL, _options(given, args.RecallOptions), given.query, who.agent, given.count, given.sources
     )
     found = [
         {
@@ -112,7 +108,9 @@ async def recall(connection: AnyConnection, who: Identity, given: args.Recall) -
 
 async def context(connection: AnyConnection, who: Identity, given: args.Context) -> str:
     """The context block."""
-    block: str = await connection.fetchval(CONTEXT, who.agent, given.message)
+    block: str = await connection.fetchval(
+        CONTEXT, who.agent, given.message, _options(given, args.ContextOptions)
+    )
     return block or "Nothing that is remembered fits this."
 
 
@@ -158,17 +156,16 @@ async def forget(connection: AnyConnection, who: Identity, given: args.Forget) -
 
 async def explain(connection: AnyConnection, who: Identity, given: args.Explain) -> Row:
     """Why a recall or a context is as it is."""
+    options = json.dumps({"context": given.context})
     if given.of == "recall":
-        rows = await connection.fetch(EXPLAIN_RECALL, given.text, who.agent)
+        rows = await connection.fetch(EXPLAIN_RECALL, given.text, who.agent, options)
         return {"results": [{**_rounded(dict(row)), **shortened(row["content"])} for row in rows]}
-    rows = await connection.fetch(EXPLAIN_CONTEXT, who.agent, given.text)
+    rows = await connection.fetch(EXPLAIN_CONTEXT, who.agent, given.text, options)
     return {"steps": [{**_rounded(dict(row)), "detail": row["detail"][:500]} for row in rows]}
 
 
-def _utc(time: datetime | None) -> str | None:
-    if time is None:
-        return None
-    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).isoformat()
+def _options(given: args.Arguments, kind: type[args.ContextOptions]) -> str:
+    return given.model_dump_json(include=set(kind.model_fields), exclude_none=True)
 
 
 def _rounded(row: Row) -> dict[str, object]:

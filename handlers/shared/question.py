@@ -54,7 +54,7 @@ class Questions:
 
 SEARCH = """
 select s.*, extract(epoch from now() - s.created_at)::float8 as seconds
-from memoryd.search_with($1, $2, $3, $4, $5, $6, $7, '{}', $8) s
+from memoryd.search(memoryd.recall_request('recall', $2, $3, $4, $5, $6, $7, '{}', $1, $8)) s
 """
 
 
@@ -68,7 +68,7 @@ async def search(
     sources: Sequence[str] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> list[Any]:
-    """The rows that recall_with() returns, best first, each with what every part contributed; `options` as there."""
+    """The rows that recall() returns, best first, each with what every part contributed; `options` as there."""
     return await reader.fetch(
         SEARCH,
         json.dumps(dict(options or {})),

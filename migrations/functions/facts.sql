@@ -309,7 +309,7 @@ begin
       and (m.valid_to is null or m.valid_to > memory_as_of.as_of)
       -- What has expired is shown of no time, whether it is deleted yet or not.
       and (m.expires_at is null or m.expires_at > greatest(now(), memory_as_of.as_of))
-      and memoryd.in_context(m.metadata)
+      and memoryd.in_context(m.metadata, memoryd.current_context())
     order by coalesce(m.valid_from, m.created_at) desc, m.id
     limit memory_as_of.max_rows;
     get diagnostics found_rows = row_count;

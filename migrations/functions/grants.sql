@@ -8,18 +8,16 @@ do $$
 declare
     public_functions constant text :=
         'public."agent-memory-read", public."agent-memory-write", '
-        'public.build_context, public.build_context_with, public.claim_command, public.classify_message, '
+        'public.build_context, public.claim_command, public.classify_message, '
         'public.cleanup_expired_memory, '
-        'public.complete_command, public.explain_context, public.explain_context_with, '
+        'public.complete_command, public.explain_context, '
         'public.decision_rates, public.decisions, '
         'public.erase_user_memory, public.expire_low_confidence, public.explain_recall, '
         'public.export_user_memory, public.extract_keywords, public.forget, public.index_state, '
         'public.load_context, '
         'public.mark_useful, public.match_memory, public.memory_as_of, public.names_said, '
         'public.note_knowledge, '
-        'public.recall, '
-        'public.recall_above, '
-        'public.recall_in_context, public.recall_with, public.last_recall, '
+        'public.recall, public.last_recall, '
         'public.reset_session, public.resolve_knowledge, '
         'public.search_shared_knowledge, public.secrets_key, public.supersede_memory, public.touch_knowledge';
     client text;
@@ -40,10 +38,8 @@ $$;
 -- End users: functions that answer from the caller's own rows, or change only these.
 grant execute on function
     public."agent-memory-read", public."agent-memory-write",
-    public.build_context, public.build_context_with, public.classify_message, public.explain_context,
-    public.explain_context_with, public.recall,
-    public.recall_above,
-    public.recall_in_context, public.recall_with, public.explain_recall,
+    public.build_context, public.classify_message, public.explain_context, public.recall,
+    public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
     public.export_user_memory, public.erase_user_memory, public.forget, public.index_state,
     public.last_recall, public.mark_useful,
@@ -52,9 +48,7 @@ grant execute on function
 
 -- Support: functions that find only what support may read. Each of these reads is put on record.
 grant execute on function
-    public.recall,
-    public.recall_above,
-    public.recall_in_context, public.recall_with, public.explain_recall, public.load_context,
+    public.recall, public.explain_recall, public.load_context,
     public.extract_keywords, public.index_state, public.memory_as_of,
     memoryd.note_admin_read, memoryd.note_admin_anchor, memoryd.note_admin_knowledge
     to memoryd_admin;
@@ -66,8 +60,7 @@ grant execute on function
     memoryd.one_line, memoryd.nfkc, memoryd.looks_like, memoryd.styled_letters,
     memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_is_privileged,
     memoryd.current_caller, memoryd.memory_is_off, memoryd.note_read, memoryd.ms_since,
-    memoryd.current_context, memoryd.in_context, memoryd.drawn_in_context,
-    memoryd.enter_context, memoryd.is_current
+    memoryd.current_context, memoryd.in_context, memoryd.drawn_in_context, memoryd.is_current
     to memoryd_service, memoryd_user, memoryd_admin;
 
 -- What the policies for end users call.
@@ -90,13 +83,12 @@ grant execute on function
     memoryd.asks_unowned, memoryd.group_scope, memoryd.message_scope, memoryd.rows_in, memoryd.find,
     memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
-    memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.search,
-    memoryd.embed, memoryd.embed_question, memoryd.row_in_context, memoryd.search_in_context,
-    memoryd.check_min_score, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets, memoryd.stood,
-    memoryd.nearest_name, memoryd.known_options, memoryd.option_fits, memoryd.option_hint,
-    memoryd.fault_of_options, memoryd.check_options,
+    memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.best_rows, memoryd.search,
+    memoryd.embed, memoryd.embeds_here, memoryd.recall_request, memoryd.recall_and_log,
+    memoryd.shows_group, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets, memoryd.stood,
+    memoryd.nearest_name, memoryd.options, memoryd.option_fits, memoryd.fault_of_options, memoryd.check_options,
     memoryd.conditions_of, memoryd.pieces_of, memoryd.line_of_message,
-    memoryd.show_pieces, memoryd.is_withheld, memoryd.search_with, memoryd.log_recall, memoryd.search_and_log
+    memoryd.show_pieces, memoryd.is_withheld, memoryd.log_recall
     to memoryd_service, memoryd_user, memoryd_admin;
 grant execute on function
     memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match,
@@ -110,7 +102,7 @@ grant execute on function
     memoryd.anchor_line,
     memoryd.candidate_memories, memoryd.relevance, memoryd.similarities, memoryd.scopes_of,
     memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories,
-    memoryd.memory_lines, memoryd.compose, memoryd.compose_context, memoryd.quote_hash, memoryd.own_context,
+    memoryd.memory_lines, memoryd.compose, memoryd.compose_context, memoryd.quote_hash,
     memoryd.decision_phrases, memoryd.past_phrases, memoryd.planning_phrases, memoryd.correction_phrases,
     memoryd.how_to_phrases, memoryd.small_talk_phrases, memoryd.trigger_phrases, memoryd.phrases_of,
     memoryd.trigger_scopes, memoryd.plain, memoryd.is_small_talk,
@@ -119,7 +111,7 @@ grant execute on function
     memoryd.trust_of_insight, memoryd.trust_of_knowledge, memoryd.trust_of_passage, memoryd.origin_mark,
     memoryd.quoted, memoryd.named, memoryd.passage_line, memoryd.has_rows, memoryd.found_passages,
     memoryd.passage_lines, memoryd.says_same, memoryd.repeats, memoryd.choose_lines, memoryd.gather_lines,
-    memoryd.context_part, memoryd.log_context, memoryd.explain_lines, memoryd.own_explanation,
+    memoryd.context_part, memoryd.log_context, memoryd.explain_lines,
     memoryd.named_knowledge
     to memoryd_service, memoryd_user;
 grant execute on function memoryd.anchor to memoryd_service;

@@ -75,13 +75,11 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    context_before constant text := memoryd.enter_context(p_options ->> 'context');
     -- Null for a user who asks for themselves: recall then finds also what others share with them.
     whose constant uuid :=
         case when memoryd.caller_is_privileged() or p_user <> memoryd.caller_id() then p_user end;
-    result jsonb;
 begin
-    result := case p_kind
+    return case p_kind
         when 'context' then
             to_jsonb(memoryd.compose(
                 p_agent, p_query, p_user, p_user is not null, p_embedding, null,
@@ -94,18 +92,17 @@ begin
                         'similarity', f.similarity, 'metadata', f.metadata, 'created_at', f.created_at)
                     order by f.ordinality),
                 '[]')
-            from memoryd.search_and_log(
-                p_options, p_query, p_agent, whose, memoryd.comparable(p_embedding),
+            from memoryd.recall_and_log(memoryd.recall_request(
+                null, p_query, p_agent, whose, memoryd.comparable(p_embedding),
                 coalesce((p_options ->> 'match_count')::integer, 10),
                 case when jsonb_typeof(p_options -> 'sources') = 'array'
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
-                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_near) with ordinality f)
+                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_options, p_near))
+                with ordinality f)
         when 'export' then public.export_user_memory(p_user)
         -- Without the paths: they are for the program that deletes the files, not for the user.
         when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'
     end;
-    perform set_config('memoryd.context', context_before, true);
-    return result;
 end
 $$;
 

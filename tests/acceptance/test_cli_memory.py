@@ -69,7 +69,7 @@ async def scores_shown(connection: asyncpg.Connection) -> list[float]:
     return scores
 
 
-async def test_a_context_takes_the_options_of_build_context_with(
+async def test_a_context_takes_the_options_of_build_context(
     memoryd: Commands, connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()

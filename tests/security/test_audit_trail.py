@@ -18,17 +18,19 @@ from tests.support.server_log import server_log
 ADMIN = UUID(int=0xAD)
 TRAIL = "select * from agent_execution_logs where action_type = $1 order by created_at"
 
+ONE = "'{one}'"
+REQUEST = "memoryd.recall_request('recall', 'wombat', null, %s, null, 10, '{{%s}}', '{{}}', '{{}}')"
 SEARCHES = (
-    "select id from memoryd.find('wombat', null, null, null, 10, '{{}}', '{{}}')",
+    f"select id from memoryd.find({REQUEST % ('null', '')})",
     "select memoryd.rows_in(array[memoryd.scope_of('{one}', null)], 'memory')",
     *(
-        f"select id from memoryd.find('wombat', null, '{{one}}', null, 10, '{{{{{source}}}}}', '{{{{}}}}')"
+        f"select id from memoryd.find({REQUEST % (ONE, source)})"
         for source in ("memory", "conversation", "document", "knowledge", "insight")
     ),
     "select * from recall('wombat')",
     "select * from recall('wombat', null, '{one}')",
     "select * from explain_recall('wombat', 'alice')",
-    "select * from memoryd.search('wombat', null, '{one}', null, 10, null, '{{}}')",
+    f"select * from memoryd.search({REQUEST % (ONE, 'memory')})",
 )
 
 

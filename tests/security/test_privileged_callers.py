@@ -25,7 +25,10 @@ ASKED = (
     "select source, id::text, content from recall('walrus', 'alice', $1)",
     "select source, id::text, content from explain_recall('walrus', null, $1)",
     "select regexp_replace(build_context('alice', 'feed the walrus'), '[0-9a-f]{12}', '', 'g')",
-    "select f.source, f.id::text from memoryd.find('walrus', null, null, null, 100, '{memory,knowledge,insight}', '{}') f",
+    (
+        "select source, id::text from memoryd.find("
+        "memoryd.recall_request('recall', 'walrus', null, null, null, 100, '{memory,knowledge,insight}', '{}', '{}'))"
+    ),
     "select memoryd.caller_is_privileged(), memoryd.current_caller()::text",
 )
 

@@ -22,7 +22,10 @@ QUESTION = """
 select (memoryd.question(u.caller, $1, memoryd.open_scopes(u.caller, null), null)).speakers
 from (select row($2::uuid, false, false)::memoryd.caller as caller) u
 """
-ASKED = "select * from memoryd.find($1, null, null, null, 10, '{}', '{}')"
+ASKED = """
+select * from memoryd.find(memoryd.recall_request(
+    'recall', $1, null, null, array_fill(0.1, array[memoryd.searched_dimensions()])::vector, 10, '{}', '{}', '{}'))
+"""
 
 
 async def crowd(connection: asyncpg.Connection, *names: str) -> str:

@@ -30,13 +30,13 @@ PURE = frozenset(
     f"memoryd.{name}"
     for name in (
         "agent_id_fits", "asks_unowned", "association", "check_memory_type",
-        "check_min_score", "by_source", "check_match", "check_search",
+        "by_source", "check_match", "check_search",
         "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "is_whole", "json_fits",
         "keyword_part", "kind_weight", "memory_weight",
         "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "recency", "styled_letters",
         "refuse",
         "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
-        "time_fits", "unseen", "meets", "nearest_name", "known_options", "option_fits", "option_hint", "fault_of_options",
+        "time_fits", "unseen", "meets", "nearest_name", "options", "option_fits", "fault_of_options", "shows_group",
         "line_of_message", "quote_hash", "refuse_ownerless",
         "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
         "planning_phrases", "small_talk_phrases",
@@ -76,13 +76,70 @@ _ASKED = (
     "'<words>', null, null, <vector>, 1000, null, '{\"context\": \"work\"}'",
     "'<words>', 'alice', '<other>', <vector>, 1000",
 )
+
 _USERS = ("'<other>'", "'<me>'", "null")
 _NEAR = """'[{"lexeme": "secret", "neighbour": "recip", "similarity": 0.9}]'"""
 _YES_NO = ("true", "false")
+_OPTIONS = (
+    '{"context": "work"}',
+    '{"since": "2020-01-01", "roles": ["user", "system"], "around": 10, "min_score": 0.01}',
+    '{"until": "2020-01-01", "speakers": ["Bob"]}',
+)
+_AROUND = '{"around": 2}'
+_CONTEXT_OPTIONS = ("{}", '{"context": "x", "exclude_session": "00000000-0000-0000-0000-000000000001"}')
 
 
 def _asked(name: str) -> tuple[str, ...]:
-    return tuple(f"select * from {name}({arguments})" for arguments in _ASKED)
+    return tuple(f"select * from {name}({arguments})" for arguments in _ASKED) + tuple(
+        f"select * from {name}('<words>', 'alice', match_count => 1000, options => '{options}')"
+        for options in _OPTIONS
+    )
+
+
+def _request(
+    *,
+    words: str = "<words>",
+    agent: str = "null",
+    user: str = "null",
+    vector: str = "<vector>",
+    sources: str = "null",
+    wanted: str = "{}",
+    options: str = "{}",
+    near: str = "null",
+) -> str:
+    return (
+        f"memoryd.recall_request('recall', '{words}', {agent}, {user}, {vector}, 1000, {sources}, '{wanted}', "
+        f"'{options}', {near})"
+    )
+
+
+# What a client may write into a request by itself: the rights of a service, all scopes, another user's.
+_FORGED = tuple(
+    f"jsonb_populate_record({_request()}, '{fields}')"
+    for fields in (
+        '{"reader": {"user_id": "<other>", "privileged": true, "is_service": true}, "scopes": null, "reach": 4000}',
+        '{"reader": {"user_id": "<other>", "privileged": false, "is_service": false}, "unowned": false}',
+        '{"on_behalf": "<other>"}',
+        '{"on_behalf": "<other>", "about": "<other>"}',
+        '{"about": "<other>", "access": {"user_id": "<other>", "user_role": "admin"}, "groups": [1]}',
+    )
+)
+_SEARCHES = (
+    *(
+        _request(
+            words=words, agent=agent, user=user, vector=vector, sources=sources, wanted=wanted, near=near
+        )
+        for words in ("<words>", "Speaker pregnancy")
+        for agent in ("'alice'", "null")
+        for user in _USERS
+        for sources in ("null", "'{knowledge}'")
+        for vector in ("null", "<vector>")
+        for near in ("null", _NEAR)
+        for wanted in ("{}", '{"context": "work"}')
+    ),
+    *(_request(options=options, user=user) for options in _OPTIONS for user in _USERS),
+    *_FORGED,
+)
 
 
 def _each(call: str, table: str) -> tuple[str, ...]:
@@ -106,14 +163,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "select \"agent-memory-write\"('<words>', 'task_memory') #> '{memory,user_id}'",
         ),
         "public.build_context": tuple(
-            f"select build_context('{agent}', '<words>')" for agent in ("alice", "_shared")
-        ),
-        "public.build_context_with": tuple(
-            f"select build_context_with('{options}', 'alice', '<words>')"
-            for options in (
-                "{}",
-                '{"context": "x", "exclude_session": "00000000-0000-0000-0000-000000000001"}',
-            )
+            f"select build_context('{agent}', '<words>', '{options}')"
+            for agent in ("alice", "_shared")
+            for options in _CONTEXT_OPTIONS
         ),
         "public.names_said": (
             "select * from names_said()",
@@ -125,14 +177,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "select * from classify_message('Did we tell Bob, Ann and Markbob about Secret, Recipe and Pregnancy?')",
         ),
         "public.explain_context": tuple(
-            f"select * from explain_context('{agent}', '<words>')" for agent in ("alice", "_shared")
-        ),
-        "public.explain_context_with": tuple(
-            f"select * from explain_context_with('{options}', 'alice', '<words>')"
-            for options in (
-                "{}",
-                '{"context": "x", "exclude_session": "00000000-0000-0000-0000-000000000001"}',
-            )
+            f"select * from explain_context('{agent}', '<words>', '{options}')"
+            for agent in ("alice", "_shared")
+            for options in _CONTEXT_OPTIONS
         ),
         "public.erase_user_memory": tuple(f"select erase_user_memory({user})" for user in _USERS),
         "public.explain_recall": _asked("explain_recall"),
@@ -172,24 +219,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *(f"select * from match_memory(<vector>, -1, 100, null, {user})" for user in _USERS),
         ),
         "public.memory_as_of": tuple(f"select * from memory_as_of(now(), {user}, 100)" for user in _USERS),
-        "public.recall": _asked("recall"),
-        "public.recall_above": tuple(f"select * from recall_above(0, {arguments})" for arguments in _ASKED),
-        "public.recall_in_context": tuple(
-            f"select * from recall_in_context({context}, {arguments})"
-            for context in ("'work'", "null")
-            for arguments in _ASKED
-        ),
-        "public.recall_with": (
-            *(
-                f"select * from recall_with('{options}', {arguments})"
-                for options in (
-                    '{"since": "2020-01-01", "roles": ["user", "system"], "around": 10, "min_score": 0.01}',
-                    '{"until": "2020-01-01", "speakers": ["Bob"]}',
-                )
-                for arguments in _ASKED
-            ),
+        "public.recall": (
+            *_asked("recall"),
             *_each(
-                "recall_with(jsonb_build_object('exclude_session', i.id, 'exclude_last', 1, 'around', 1), '<words>')",
+                "recall('<words>', options => "
+                "jsonb_build_object('exclude_session', i.id, 'exclude_last', 1, 'around', 1))",
                 "conversation_sessions",
             ),
         ),
@@ -210,7 +244,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in _USERS
         ),
         "memoryd.candidate_memories": tuple(
-            f"select unnest(memoryd.candidate_memories('{words}', {scopes}, <vector>, 40)) order by 1"
+            f"select unnest(memoryd.candidate_memories('{words}', {scopes}, <vector>, 40, null)) order by 1"
             for words in ("<words>", "Speaker pregnancy")
             for scopes in _SCOPES
         ),
@@ -232,7 +266,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user, scope in zip(_USERS, _EACH_SCOPE, strict=False)
             for vector in ("null", "<vector>")
         ),
-        "memoryd.access_of": tuple(f"select memoryd.access_of({user})" for user in _USERS),
+        "memoryd.access_of": tuple(f"select memoryd.access_of({user}, null)" for user in _USERS),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.is_withheld": (
             "select c, memoryd.is_withheld(c) from unnest(<conversation_messages>) c order by 1",
@@ -252,30 +286,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in _USERS
             for only in _YES_NO
         ),
-        "memoryd.own_context": ("select memoryd.own_context('{}', 'alice', '<words>', 'x')",),
-        "memoryd.check_options": ("select memoryd.check_options('recall_with', '{}')::text",),
+        "memoryd.check_options": ("select memoryd.check_options('recall', 'recall', '{}')::text",),
         "memoryd.embed": ("select memoryd.embed('<words>')::text",),
-        "memoryd.embed_question": tuple(
-            f"select memoryd.embed_question('<words>', {agent}, {user})::text"
-            for agent in ("'alice'", "null")
-            for user in _USERS
-        ),
-        "memoryd.find": tuple(
-            f"select * from memoryd.find('{words}', {agent}, {user}, {vector}, 1000, '{sources}', '{only}', {near}) "
-            "order by 1, 2"
-            for words in ("<words>", "Speaker pregnancy")
-            for agent in ("'alice'", "null")
-            for user in _USERS
-            for sources in ("{memory,conversation,document,knowledge,insight}", "{knowledge}")
-            for vector in ("null", "<vector>")
-            for near in ("null", _NEAR)
-            for only in ("{}", '{"context": "work"}')
-        )
-        + tuple(
-            f"select * from memoryd.find('<words>', 'alice', {user}, <vector>, 1000, null, '{{}}', null, null, {user}) "
-            "order by 1, 2"
-            for user in _USERS
-        ),
         "memoryd.nearest_in_scope": tuple(
             f"select * from memoryd.nearest_in_scope('{source}', {scope}, <vector>, '<words>', -1, 1000) order by 1"
             for source in SOURCES
@@ -304,8 +316,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for source, table in SOURCES.items()
         ),
         "memoryd.linked_rows": tuple(
-            "select * from memoryd.linked_rows("
-            f"<agent_memory>, '{{secret,recipe}}', {user}, {unowned}, {agent}, '{{}}') order by 1, 2"
+            f"select * from memoryd.linked_rows({_request(agent=agent, user=user)}, "
+            f"<agent_memory>, '{{secret,recipe}}', {unowned}) order by 1, 2"
             for user in _USERS
             for unowned in _YES_NO
             for agent in ("'alice'", "null")
@@ -313,22 +325,23 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>) order by 1",),
         "memoryd.best_memories": tuple(
             f"select * from memoryd.best_memories('{{alice,_shared}}', {user}, {only}, '{{secret,recipe}}', <vector>, "
-            "250, 100, <agent_memory>)"
+            "250, 100, <agent_memory>, null)"
             for user in _USERS
             for only in _YES_NO
         ),
         "memoryd.insight_lines": tuple(
-            f"select * from memoryd.insight_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>)"
+            f"select * from memoryd.insight_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, null)"
             for user in _USERS
             for only in _YES_NO
         ),
         "memoryd.older_memories": tuple(
-            f"select memoryd.older_memories('alice', '<words>', {user}, {only}, <vector>)"
+            f"select memoryd.older_memories('alice', '<words>', {user}, {only}, <vector>, null)"
             for user in _USERS
             for only in _YES_NO
         ),
         "memoryd.memory_lines": tuple(
-            f"select * from memoryd.memory_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, <agent_memory>)"
+            f"select * from memoryd.memory_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, <agent_memory>, "
+            "null)"
             for user in _USERS
             for only in _YES_NO
         ),
@@ -381,10 +394,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in _USERS
             for only in _YES_NO
         ),
-        "memoryd.own_explanation": tuple(
-            f"select * from memoryd.own_explanation('{{}}', '{agent}', '<words>', 'x')"
-            for agent in ("alice", "_shared")
-        ),
         "memoryd.log_context": tuple(
             f"select memoryd.log_context('alice', {user}, null, '<words>', '{{task}}', null, '{{}}')"
             for user in _USERS
@@ -417,62 +426,53 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select memoryd.rows_in({scopes}, '{source}')" for scopes in _SCOPES for source in SOURCES
         ),
         "memoryd.score_memories": tuple(
-            f"select * from memoryd.score_memories({agents}, {user}, {only}, '{{secret,recipe}}', <vector>, 250, 100)"
+            f"select * from memoryd.score_memories({agents}, {user}, {only}, '{{secret,recipe}}', <vector>, 250, 100, "
+            "'{}', null)"
             for agents in ("'{alice,_shared}'", "null")
             for user in _USERS
             for only in _YES_NO
         ),
         "memoryd.current_context": ("select memoryd.current_context()",),
         "memoryd.drawn_in_context": tuple(
-            f"select i.id, memoryd.drawn_in_context(array[i.id]) "
-            f"from (select set_config('memoryd.context', '{context}', true)) s, unnest(<agent_memory>) as i(id) order by 1"
+            f"select i.id, memoryd.drawn_in_context(array[i.id], '{context}') "
+            "from unnest(<agent_memory>) as i(id) order by 1"
             for context in ("work", "home")
         ),
         "memoryd.caller_org": ("select memoryd.caller_org()",),
         "memoryd.corrected_by": ("select memoryd.corrected_by(null)",),
-        "memoryd.enter_context": ("select memoryd.enter_context('work'), memoryd.current_context()",),
-        "memoryd.in_context": ('select memoryd.in_context(\'{"context": "work"}\')',),
-        "memoryd.row_in_context": tuple(
-            f"select i.id, memoryd.row_in_context('{source}', i.id) "
-            f"from (select set_config('memoryd.context', 'work', true)) s, unnest(<{table}>) as i(id) order by 1"
-            for source, table in SOURCES.items()
-        ),
-        "memoryd.search_in_context": tuple(
-            f"select * from memoryd.search_in_context({context}, '<words>', null, {user}, <vector>, 1000, null, '{{}}')"
-            for context in ("null", "'work'", "'home'")
-            for user in _USERS
-        ),
-        "memoryd.search_with": tuple(
-            f"select * from memoryd.search_with('{{\"around\": 2}}', '<words>', null, {user}, <vector>, 1000, null, '{{}}')"
-            for user in _USERS
-        ),
+        "memoryd.in_context": ("select memoryd.in_context('{\"context\": \"work\"}', 'home')",),
         "memoryd.conditions_of": _each(
             "memoryd.conditions_of(jsonb_build_object('exclude_session', i.id, 'exclude_last', 1))",
             "conversation_sessions",
         ),
         "memoryd.stood": (
             (
-                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now()), 'memory', i.id, true, now(), null) "
+                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now(), null), 'memory', i.id, true, "
+                "now(), null) "
                 "from unnest(<agent_memory>) as i(id) order by 1"
             ),
         ),
         "memoryd.pieces_of": ("select * from memoryd.pieces_of(<conversation_messages>, 2) order by 1",),
         "memoryd.show_pieces": (
-            "select * from memoryd.show_pieces(<conversation_messages>, 2, null) order by 1",
+            f"select * from memoryd.show_pieces({_request(options=_AROUND)}, <conversation_messages>) order by 1",
         ),
-        "memoryd.search_and_log": tuple(
-            f"select * from memoryd.search_and_log('{{}}', '<words>', null, {user}, <vector>, 1000, null, '{{}}')"
-            for user in _USERS
+        "memoryd.embeds_here": ("select memoryd.embeds_here()",),
+        "memoryd.recall_request": (f"select ({_request()}).count",),
+        "memoryd.find": tuple(f"select * from memoryd.find({each}) order by 1, 2" for each in _SEARCHES),
+        "memoryd.best_rows": tuple(f"select * from memoryd.best_rows({each})" for each in _FORGED),
+        "memoryd.search": tuple(
+            f"select * from memoryd.search({each})"
+            for each in (*(_request(options=_AROUND, user=user) for user in _USERS), *_FORGED)
+        ),
+        "memoryd.recall_and_log": tuple(
+            f"select * from memoryd.recall_and_log({each})"
+            for each in (*(_request(user=user) for user in _USERS), *_FORGED)
         ),
         "memoryd.log_recall": tuple(
-            f"select memoryd.log_recall('alice', {user}, '<words>', <agent_memory>, '{{0.5}}', '{{}}', <dream_insights>)"
-            for user in _USERS
-        ),
-        "memoryd.search": tuple(
-            f"select * from memoryd.search('<words>', {agent}, {user}, {vector}, 1000, null, '{{}}')"
-            for agent in ("'alice'", "null")
-            for user in _USERS
-            for vector in ("<vector>", "null")
+            f"select memoryd.log_recall({each}, array(select row('memory', m, null, 0.5, null, null, null, null, null, "
+            "null, null, null, null, null, null, null, null, null)::memoryd.search_result "
+            "from unnest(<agent_memory>) m))"
+            for each in (*(_request(user=user) for user in _USERS), *_FORGED)
         ),
     }
 )

@@ -115,31 +115,12 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
         "build_context": Sample(
             lambda _: {"agent_id": "alice", "message": _ASKED}, to_others="", by_get=True
         ),
-        "build_context_with": Sample(
-            lambda ids: {
-                "options": {"exclude_session": ids["session"]},
-                "agent_id": "alice",
-                "message": _ASKED,
-            },
-            to_others="",
-        ),
         "classify_message": Sample(
             lambda _: {"message": _ASKED}, to_others=None, tells=False, by_get=True
         ),
         "explain_context": Sample(lambda _: {"agent_id": "alice", "message": _ASKED}, to_others=None),
-        "explain_context_with": Sample(
-            lambda ids: {
-                "options": {"exclude_session": ids["session"]},
-                "agent_id": "alice",
-                "message": _ASKED,
-            },
-            to_others=None,
-        ),
         "secrets_key": Sample(lambda _: {}, to_others=None, tells=False, by_get=True),
-        "recall": Sample(lambda _: {"query": "ferry"}, by_get=True),
-        "recall_above": Sample(lambda _: {"min_score": 0.001, "query": "ferry"}),
-        "recall_with": Sample(lambda _: {"options": {"around": 1}, "query": "ferry"}),
-        "recall_in_context": Sample(lambda _: {"context": "work", "query": "ferry"}),
+        "recall": Sample(lambda _: {"query": "ferry", "options": {"min_score": 0.001}}, by_get=True),
         "explain_recall": Sample(lambda _: {"query": "ferry"}, by_get=True),
         "match_memory": Sample(
             lambda ids: {"query": "ferry", "match_threshold": 0.1, "filter_user_id": ids["user"]},

@@ -70,7 +70,8 @@ export function agentMemory(supabase: Supabase, { userId }: AgentMemoryOptions =
       const given = { content, memory_type: memoryType, metadata, expires_at };
       return (await call<{ memory: Memory<any> | null }>("agent-memory-write", given, signal)).memory;
     },
-    recall: (query, { signal, ...options } = {}) => call("recall", { query, ...options }, signal),
+    recall: (query, { signal, match_count, sources, filter, ...options } = {}) =>
+      call("recall", { query, match_count, sources, filter, options }, signal),
     forget: (ids, source = "memory", { signal } = {}) => call("forget", { ids, source }, signal),
     exportMemory: async ({ signal } = {}) => call("export_user_memory", { user_id: await me() }, signal),
     eraseMemory: async ({ signal } = {}) => call("erase_user_memory", { user_id: await me() }, signal),

@@ -121,6 +121,26 @@ export interface RecallOptions extends Cancellable {
   sources?: Recalled["source"][];
   /** What the metadata must contain. */
   filter?: Record<string, unknown>;
+  /** Where the question is asked (project, channel, group chat): nothing of another context. */
+  context?: string;
+  /** Nothing that fits worse, 0 to 1; 0.35 cuts most of what does not belong. */
+  min_score?: number;
+  /** Without this conversation, such as the one that is going on. */
+  exclude_session?: string;
+  /** Of exclude_session without this many of the newest messages alone. */
+  exclude_last?: number;
+  /** Only what was written since this time. */
+  since?: Date | string;
+  /** Only what was written before this time. */
+  until?: Date | string;
+  /** What stood at this time, also if it was replaced since. */
+  as_of?: Date | string;
+  /** Of conversations only messages of these roles. */
+  roles?: ("user" | "assistant" | "system" | "tool")[];
+  /** Of conversations only messages of these speakers. */
+  speakers?: string[];
+  /** Messages come with this many of those before and after them, 0 to 10. */
+  around?: number;
 }
 
 /** What forget() deletes by id. */

@@ -144,12 +144,13 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     asked constant text[] := public.extract_keywords(p_message);
+    here constant text := (p_conditions).context;
     insights constant memoryd.context_line[] := array(
-        select l from memoryd.insight_lines(p_agent, p_user, p_only_user, asked, p_embedding) l);
+        select l from memoryd.insight_lines(p_agent, p_user, p_only_user, asked, p_embedding, here) l);
     memories constant memoryd.context_line[] := array(
         select l from memoryd.memory_lines(
             p_agent, p_user, p_only_user, asked, p_embedding,
-            memoryd.older_memories(p_agent, p_message, p_user, p_only_user, p_embedding)) l);
+            memoryd.older_memories(p_agent, p_message, p_user, p_only_user, p_embedding, here), here) l);
     -- The team is asked where the agent's own memories do not say enough, or where the message names
     -- somebody.
     enough constant boolean := p_names = '{}'
@@ -296,58 +297,35 @@ as $$
         p_agent, p_message, p_user, p_only_user, p_embedding, p_command, p_conditions) c
 $$;
 
--- The caller's own context, under these options: known_options() of 'context'.
-create or replace function memoryd.own_context(p_options jsonb, p_agent text, p_message text, p_call text)
-returns text
+create or replace function public.build_context(
+    agent_id text, message text, options jsonb default '{}') returns text
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
-    context_before text;
-    block text;
 begin
-    if p_agent is null or p_message is null then
-        raise exception '% needs an agent and a message', p_call
+    if build_context.agent_id is null or build_context.message is null then
+        raise exception 'build_context needs an agent and a message'
             using errcode = 'null_value_not_allowed',
                   hint = 'select build_context(''agent'', ''what it is about to do'').';
     end if;
+    perform memoryd.check_options('context', 'build_context', build_context.options);
     -- An end user without an id has no memory: nothing is found, and no retrieval is logged.
     if not caller.privileged and caller.user_id is null then
         return '';
     end if;
-    context_before := memoryd.enter_context(p_options ->> 'context');
-    block := memoryd.compose_context(
-        p_agent, p_message, caller.user_id, not caller.privileged, memoryd.embed(p_message), null,
-        memoryd.conditions_of(p_options));
-    perform set_config('memoryd.context', context_before, true);
-    return block;
+    return memoryd.compose_context(
+        build_context.agent_id, build_context.message, caller.user_id, not caller.privileged,
+        memoryd.embed(build_context.message), null,
+        memoryd.conditions_of(coalesce(build_context.options, '{}')));
 end
 $$;
-
-create or replace function public.build_context(agent_id text, message text) returns text
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
+do $$
 begin
-    return memoryd.own_context('{}', build_context.agent_id, build_context.message, 'build_context');
+    execute format('comment on function public.build_context is %L',
+        'What the agent should know before this task; empty when nothing, and for small talk. With a remote '
+        'embedder by keywords alone: the daemon''s own contexts add embeddings. options: '
+        || (select string_agg(o.name, ', ') from memoryd.options() o where o.context) || '.');
 end
 $$;
-comment on function public.build_context is
-    'What the agent should know before this task; empty when nothing, and for small talk. With a remote '
-    'embedder by keywords alone: the daemon''s own contexts add embeddings.';
-
--- A function of its own, and not an argument of build_context(): see recall_above().
-create or replace function public.build_context_with(options jsonb, agent_id text, message text) returns text
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.check_options('build_context_with', build_context_with.options);
-    return memoryd.own_context(coalesce(build_context_with.options, '{}'), build_context_with.agent_id,
-                               build_context_with.message, 'build_context_with');
-end
-$$;
-comment on function public.build_context_with is
-    'build_context() with options: exclude_session and exclude_last (the conversation that is going on), '
-    'context.';

@@ -53,73 +53,38 @@ begin
 end
 $$;
 
--- Why the caller's own context is as it is, under these options: known_options() of 'context'.
-create or replace function memoryd.own_explanation(
-    p_options jsonb, p_agent text, p_message text, p_call text)
+create or replace function public.explain_context(
+    agent_id text, message text, options jsonb default '{}')
 returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
                detail text)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-#variable_conflict use_column
 declare
     caller constant memoryd.caller := memoryd.current_caller();
     began constant timestamptz := clock_timestamp();
-    context_before text;
     found_rows bigint;
 begin
-    if p_agent is null or p_message is null then
-        raise exception '% needs an agent and a message', p_call
+    if explain_context.agent_id is null or explain_context.message is null then
+        raise exception 'explain_context needs an agent and a message'
             using errcode = 'null_value_not_allowed',
                   hint = 'select * from explain_context(''agent'', ''what it is about to do'').';
     end if;
+    perform memoryd.check_options('context', 'explain_context', explain_context.options);
     if not caller.privileged and caller.user_id is null then
         return;
     end if;
-    context_before := memoryd.enter_context(p_options ->> 'context');
     return query
     select e.* from memoryd.explain_lines(
-        p_agent, p_message, caller.user_id, not caller.privileged, memoryd.embed(p_message),
-        memoryd.conditions_of(p_options)) e;
+        explain_context.agent_id, explain_context.message, caller.user_id, not caller.privileged,
+        memoryd.embed(explain_context.message),
+        memoryd.conditions_of(coalesce(explain_context.options, '{}'))) e;
     get diagnostics found_rows = row_count;
-    perform set_config('memoryd.context', context_before, true);
     perform memoryd.note_read(
-        caller.user_id, p_agent, 'explain_context', found_rows::integer, memoryd.ms_since(began));
-end
-$$;
-
-create or replace function public.explain_context(agent_id text, message text)
-returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
-               detail text)
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-#variable_conflict use_column
-begin
-    return query
-    select e.* from memoryd.own_explanation(
-        '{}', explain_context.agent_id, explain_context.message, 'explain_context') e;
+        caller.user_id, explain_context.agent_id, 'explain_context', found_rows::integer,
+        memoryd.ms_since(began));
 end
 $$;
 comment on function public.explain_context is
     'Why the context of a message is as it is: the patterns that it shows, what was searched, what was found '
-    'with scores and trust, and what was left out and why.';
-
--- A function of its own, and not an argument of explain_context(): see recall_above().
-create or replace function public.explain_context_with(options jsonb, agent_id text, message text)
-returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
-               detail text)
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-#variable_conflict use_column
-begin
-    perform memoryd.check_options('explain_context_with', explain_context_with.options);
-    return query
-    select e.* from memoryd.own_explanation(
-        coalesce(explain_context_with.options, '{}'), explain_context_with.agent_id,
-        explain_context_with.message, 'explain_context_with') e;
-end
-$$;
-comment on function public.explain_context_with is
-    'explain_context() with the options of build_context_with(): exclude_session, exclude_last, context.';
+    'with scores and trust, and what was left out and why. options: as of build_context().';

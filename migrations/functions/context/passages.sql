@@ -83,18 +83,25 @@ as $$
 #variable_conflict use_column
 declare
     caller constant memoryd.caller := memoryd.current_caller();
-    -- The team's knowledge is not for end users.
-    sources constant text[] := array_remove(p_sources, case when not caller.privileged then 'knowledge' end);
+    request memoryd.search_request;
 begin
-    if not memoryd.has_rows(p_agent, null, sources, p_as) then
+    request.query := p_message;
+    request.agent := p_agent;
+    request.on_behalf := p_as;
+    request.embedding := p_embedding;
+    request.count := 120;
+    -- The team's knowledge is not for end users.
+    request.sources := array_remove(p_sources, case when not caller.privileged then 'knowledge' end);
+    request.filter := '{}';
+    request.conditions := p_conditions;
+    if not memoryd.has_rows(p_agent, null, request.sources, p_as) then
         return;
     end if;
     return query
     with found as materialized (
         select f.source, f.id, f.relevance * f.weight as score, f.created_at
-        from memoryd.find(
-            p_message, p_agent, null, p_embedding, 120, sources, '{}', null, p_conditions, p_as) f
-        where f.relevance >= 0.25 and memoryd.row_in_context(f.source, f.id)
+        from memoryd.find(request) f
+        where f.relevance >= 0.25
     )
     select f.source, f.id, f.score, f.created_at, s.content, s.metadata
     from found f

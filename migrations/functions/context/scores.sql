@@ -53,7 +53,7 @@ $$;
 -- without the settings it may read and sort whole tables.
 create or replace function memoryd.best_memories(
     p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer,
-    p_count bigint, p_older uuid[], out ids uuid[], out relevances double precision[])
+    p_count bigint, p_older uuid[], p_context text, out ids uuid[], out relevances double precision[])
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -70,14 +70,14 @@ begin
             (select m.id, m.kind, m.source, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
-               and memoryd.is_current(m.superseded_by, m.valid_to) and memoryd.in_context(m.metadata)
+               and memoryd.is_current(m.superseded_by, m.valid_to) and memoryd.in_context(m.metadata, p_context)
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
             (select m.id, m.kind, m.source, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id is null and not p_only_user
-               and (m.expires_at is null or m.expires_at > now()) and memoryd.in_context(m.metadata)
+               and (m.expires_at is null or m.expires_at > now()) and memoryd.in_context(m.metadata, p_context)
                and memoryd.is_current(m.superseded_by, m.valid_to)
              order by m.created_at desc, m.id desc
              limit p_reach)
@@ -87,7 +87,7 @@ begin
              join public.agent_memory m on m.id = o
              where m.agent_id = a and (m.expires_at is null or m.expires_at > now())
                and (m.user_id = p_user or (m.user_id is null and not p_only_user))
-               and memoryd.is_current(m.superseded_by, m.valid_to) and memoryd.in_context(m.metadata))
+               and memoryd.is_current(m.superseded_by, m.valid_to) and memoryd.in_context(m.metadata, p_context))
         ) m
     ), alike as materialized (
         select s.*
@@ -119,7 +119,7 @@ $$;
 -- The p_limit memories with the highest scores: of the best memories, and of those that are linked to them.
 create or replace function memoryd.score_memories(
     p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer,
-    p_limit integer, p_older uuid[] default '{}'
+    p_limit integer, p_older uuid[], p_context text
 ) returns table (id uuid, kind text, content text, metadata jsonb, created_at timestamptz,
                  similarity double precision, relevance double precision, score double precision)
 language plpgsql stable
@@ -134,7 +134,7 @@ as $$
 declare
     best constant record := memoryd.best_memories(
         p_agents, p_user, p_only_user, p_asked, p_embedding, p_reach,
-        greatest(40, 2::bigint * p_limit), p_older);
+        greatest(40, 2::bigint * p_limit), p_older, p_context);
 begin
     if best.ids is null then
         return;
@@ -175,7 +175,7 @@ begin
       and (m.user_id = p_user or (not p_only_user and m.user_id is null))
       and (m.expires_at is null or m.expires_at > now())
       and memoryd.is_current(m.superseded_by, m.valid_to)
-      and memoryd.in_context(m.metadata)
+      and memoryd.in_context(m.metadata, p_context)
     order by score desc, m.created_at desc, m.id
     limit p_limit;
 end

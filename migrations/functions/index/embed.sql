@@ -88,6 +88,18 @@ begin
 end
 $$;
 
+-- Whether the database embeds texts itself: with the local embedder.
+create or replace function memoryd.embeds_here() returns boolean
+language plpgsql stable parallel safe security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (select from memoryd.settings s
+                   where s.key = 'embedder' and s.value = '"local/wordllama-256"'
+                     and getdatabaseencoding() = 'UTF8');
+end
+$$;
+
 -- The vector of a text, of unit length: of its first 8,192 characters, as the daemons' local embedder has it.
 -- Null where the database's embeddings are those of another embedder, where the tokens are not loaded, and in
 -- a database that is not in UTF-8.
@@ -104,9 +116,7 @@ declare
     more vector;
     total vector;
 begin
-    if not exists (select from memoryd.settings s
-                   where s.key = 'embedder' and s.value = '"local/wordllama-256"'
-                     and getdatabaseencoding() = 'UTF8') then
+    if not memoryd.embeds_here() then
         return null;
     end if;
     select sum(t.vector::vector), array_agg(w.word) filter (where t.token is null)

@@ -1,7 +1,7 @@
 -- The passages that may answer a question, of all sources at once.
 --
 -- They are found with the owner's rights, in scopes that are open to the caller, and in scope 0 (what is
--- shared) only what the caller is granted (memoryd.may_find). The rows themselves are read with the caller's
+-- shared) only what its reader is granted (memoryd.may_find). The rows themselves are read with the caller's
 -- own rights. Clients can call only memoryd.find() (search.sql) and memoryd.candidate_memories(), which check
 -- who calls.
 --
@@ -53,7 +53,7 @@ $$;
 -- beside those of other scopes. Null: compare all codes of the scopes instead. For few passages this costs no
 -- more (a code costs two fifths of a passage in a list) and finds more. The daemon builds the index when
 -- there are many passages, and notes it in memoryd.dense_indexes.
-create or replace function memoryd.lists_to_probe(p_caller memoryd.caller, p_scopes bigint[]) returns integer
+create or replace function memoryd.lists_to_probe(p_request memoryd.search_request) returns integer
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -65,8 +65,9 @@ begin
     if not found then
         return null;
     end if;
-    rows := case when p_scopes is null then index.rows
-                 else memoryd.count_all_rows(p_caller, memoryd.counted_scopes(p_caller, p_scopes)) end;
+    rows := case when p_request.scopes is null then index.rows
+                 else memoryd.count_all_rows(
+                     p_request.reader, memoryd.counted_scopes(p_request.reader, p_request.scopes)) end;
     return case when rows > 250 * sqrt(index.rows)
                 then least(index.lists, ceil(index.lists * 25000.0 / rows))::integer end;
 end
@@ -75,8 +76,7 @@ $$;
 -- The nearest passages by the lists of the IVFFlat index. The query is planned for each call and without
 -- sorting, so that the plan reads this index: only this index returns the passages in order.
 create or replace function memoryd.nearest_by_lists(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_probes integer, p_sources text[],
-    p_scopes bigint[], p_embedding halfvec, p_count integer, p_conditions memoryd.conditions)
+    p_request memoryd.search_request, p_probes integer, p_embedding halfvec, p_count integer)
 returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -89,15 +89,15 @@ begin
     execute format(
         'select array(
              select e.ctid from memoryd.entries e
-             where ($1 is null or e.scope = any($1)) and e.source = any($6)
+             where ($1 is null or e.scope = any($1)) and e.source = any($2)
                and memoryd.is_found_here(e.scope, e.group_scope, $1)
-               and memoryd.meets($7, e.created_at, e.session_id, e.position, e.role, e.speaker)
-               and memoryd.may_find($2, $3, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+               and memoryd.meets($3, e.created_at, e.session_id, e.position, e.role, e.speaker)
+               and memoryd.may_find($4, e.scope, e.owner_id, e.access_level, e.visibility_tags,
                                     e.grants_metadata)
-             order by (e.embedding::halfvec(%1$s)) <=> $4::halfvec(%1$s) limit $5)',
+             order by (e.embedding::halfvec(%1$s)) <=> $5::halfvec(%1$s) limit $6)',
         vector_dims(p_embedding))
     into nearest
-    using p_scopes, p_caller, p_access, p_embedding, p_count, p_sources, p_conditions;
+    using p_request.scopes, p_request.sources, p_request.conditions, p_request, p_embedding, p_count;
     perform set_config('ivfflat.probes', probes_before, true), set_config('enable_sort', 'on', true);
     return nearest;
 end
@@ -105,50 +105,53 @@ $$;
 
 -- The nearest passages by code, as keys: codes and keys of a scope are read from an index, without the table.
 -- Of what is shared (scope 0) an end user gets only what they are granted, and this is asked of the table, as
--- are conditions.
+-- are conditions (but for the context: it is asked of the passages that are read).
 create or replace function memoryd.nearest_by_code(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_code bit varying, p_count integer, p_conditions memoryd.conditions)
+    p_request memoryd.search_request, p_code bit varying, p_count integer)
 returns table (scope bigint, id uuid, source text, passage smallint)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
+    privileged constant boolean := (p_request.reader).privileged;
+    sources constant text[] := p_request.sources;
     -- Scopes that are searched whole, and 0 where only a part of it is granted.
     whole constant bigint[] :=
-        case when (p_caller).privileged then p_scopes else array_remove(p_scopes, 0) end;
-    partly constant boolean := not (p_caller).privileged and 0 = any(p_scopes);
+        case when privileged then p_request.scopes else array_remove(p_request.scopes, 0) end;
+    partly constant boolean := not privileged and 0 = any(p_request.scopes);
     -- Asked once, since to look each source up takes longer than to compare two codes.
-    of_all_sources constant boolean := memoryd.sources_asked(p_caller, null) <@ p_sources;
+    of_all_sources constant boolean := memoryd.sources_asked(p_request.reader, null) <@ sources;
+    conditions memoryd.conditions := p_request.conditions;
 begin
-    if p_scopes is null then
+    conditions.context := null;
+    if p_request.scopes is null then
         return query
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
-        where e.code is not null and (of_all_sources or e.source = any(p_sources))
-          and (p_conditions is null
-               or memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker))
+        where e.code is not null and (of_all_sources or e.source = any(sources))
+          and (conditions is null
+               or memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker))
         order by e.code <~> p_code limit p_count;
         return;
     end if;
-    if p_conditions is null then
+    if conditions is null then
         return query
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
-        where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(p_sources))
+        where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(sources))
         order by e.code <~> p_code limit p_count;
     else
         return query
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
-        where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(p_sources))
-          and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
+        where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(sources))
+          and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
         order by e.code <~> p_code limit p_count;
     end if;
     if partly then
         return query
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
-        where e.scope = 0 and e.code is not null and e.source = any(p_sources)
-          and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
-          and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
-                               e.visibility_tags, e.grants_metadata)
+        where e.scope = 0 and e.code is not null and e.source = any(sources)
+          and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
+          and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+                               e.grants_metadata)
         order by e.code <~> p_code limit p_count;
     end if;
 end
@@ -156,35 +159,31 @@ $$;
 
 -- The nearest passages by embedding. In small scopes the codes of all passages are compared, then the
 -- embeddings of those nearest by code. In big scopes the lists of an index are faster.
-create or replace function memoryd.nearest_passages(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_embedding vector, p_reach integer, p_conditions memoryd.conditions)
-returns tid[]
+create or replace function memoryd.nearest_passages(p_request memoryd.search_request) returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    probes constant integer := memoryd.lists_to_probe(p_caller, p_scopes);
+    probes constant integer := memoryd.lists_to_probe(p_request);
+    scopes constant bigint[] := p_request.scopes;
     -- Computed once: under a generic plan an expression of a parameter is computed for each passage.
-    sought constant halfvec := l2_normalize(p_embedding)::halfvec;
+    sought constant halfvec := l2_normalize(p_request.embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
     -- This many by code, of which the nearest by embedding are kept: of the nearest ten passages almost none
     -- is missed.
-    by_code constant integer := greatest(p_reach, 200);
-    keep constant integer := case when p_reach > 200 then p_reach else 64 end;
+    by_code constant integer := greatest(p_request.reach, 200);
+    keep constant integer := case when p_request.reach > 200 then p_request.reach else 64 end;
 begin
     if probes is not null then
-        return memoryd.nearest_by_lists(
-            p_caller, p_access, probes, p_sources, p_scopes, sought, greatest(keep, 1000), p_conditions);
+        return memoryd.nearest_by_lists(p_request, probes, sought, greatest(keep, 1000));
     end if;
     return array(
         select t.place
-        from memoryd.nearest_by_code(
-            p_caller, p_access, p_sources, p_scopes, code_sought, by_code, p_conditions) n
+        from memoryd.nearest_by_code(p_request, code_sought, by_code) n
         cross join lateral (
             select e.ctid as place, e.embedding <=> sought as distance from memoryd.entries e
             where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
-              and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
+              and memoryd.is_found_here(e.scope, e.group_scope, scopes)
             offset 0) t
         order by t.distance
         limit keep);
@@ -216,16 +215,19 @@ $$;
 -- words, and only then asked whether they may be found: with all conditions in one place the planner reads
 -- whole scopes instead.
 create or replace function memoryd.worded_passages(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_question memoryd.question, p_reach integer, p_conditions memoryd.conditions)
+    p_request memoryd.search_request, p_question memoryd.question)
 returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    terms constant bigint[] := memoryd.keys_of((p_question).words, (p_question).word_scopes, p_scopes);
+    scopes constant bigint[] := p_request.scopes;
+    sources constant text[] := p_request.sources;
+    conditions constant memoryd.conditions := p_request.conditions;
+    reach constant integer := p_request.reach;
+    terms constant bigint[] := memoryd.keys_of((p_question).words, (p_question).word_scopes, scopes);
     together constant bigint[] := memoryd.keys_of(
-        (p_question).combinations, (p_question).combination_scopes, p_scopes);
+        (p_question).combinations, (p_question).combination_scopes, scopes);
     sought constant sparsevec := (p_question).weights;
     average constant double precision := (p_question).average_length;
 begin
@@ -235,12 +237,12 @@ begin
             (select e.place, e.weights, e.length
              from (select t.ctid as place, t.* from memoryd.entries t
                    where memoryd.search_terms(t.scope, t.lexemes) && terms offset 0) e
-             where (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
-               and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
-               and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
-               and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
-                                    e.visibility_tags, e.grants_metadata)
-             limit 20 * p_reach)
+             where (scopes is null or e.scope = any(scopes)) and e.source = any(sources)
+               and memoryd.is_found_here(e.scope, e.group_scope, scopes)
+               and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
+               and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+                                    e.grants_metadata)
+             limit 20 * reach)
             union all
             (select p.place, p.weights, p.length
              from generate_series(1, cardinality(together), 3) first
@@ -249,27 +251,28 @@ begin
                  from (select t.ctid as place, t.* from memoryd.entries t
                        where memoryd.search_terms(t.scope, t.lexemes) @> together[first:first + 2]
                        offset 0) e
-                 where (p_scopes is null or e.scope = any(p_scopes)) and e.source = any(p_sources)
-                   and memoryd.is_found_here(e.scope, e.group_scope, p_scopes)
-                   and memoryd.meets(p_conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
-                   and memoryd.may_find(p_caller, p_access, e.scope, e.owner_id, e.access_level,
-                                        e.visibility_tags, e.grants_metadata)
+                 where (scopes is null or e.scope = any(scopes)) and e.source = any(sources)
+                   and memoryd.is_found_here(e.scope, e.group_scope, scopes)
+                   and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
+                   and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+                                        e.grants_metadata)
                  limit 500
              ) p
              limit 1000)
         ) l
         order by (l.weights <#> sought) / (0.5 + 0.5 * greatest(1, l.length) / average)
-        limit p_reach + p_reach / 2);
+        limit reach + reach / 2);
 end
 $$;
 
 -- The messages beside the best of these: a question is often answered in the next messages.
-create or replace function memoryd.messages_beside(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_scopes bigint[], p_passages tid[])
+create or replace function memoryd.messages_beside(p_request memoryd.search_request, p_passages tid[])
 returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
 as $$
+declare
+    scopes constant bigint[] := p_request.scopes;
 begin
     return array(
         select t.ctid
@@ -277,45 +280,40 @@ begin
         join memoryd.entries t
             on t.session_id = m.session_id and t.position between m.position - 2 and m.position + 2
         where m.ctid = any(p_passages) and m.session_id is not null
-          and (p_scopes is null or t.scope = any(p_scopes))
-          and memoryd.is_found_here(t.scope, t.group_scope, p_scopes)
-          and memoryd.may_find(p_caller, p_access, t.scope, t.owner_id, t.access_level, t.visibility_tags,
+          and (scopes is null or t.scope = any(scopes))
+          and memoryd.is_found_here(t.scope, t.group_scope, scopes)
+          and memoryd.may_find(p_request, t.scope, t.owner_id, t.access_level, t.visibility_tags,
                                t.grants_metadata));
 end
 $$;
 
 -- All passages that may answer the question, each once or more.
-create or replace function memoryd.candidates(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_question memoryd.question, p_embedding vector, p_reach integer,
-    p_conditions memoryd.conditions default null)
+create or replace function memoryd.candidates(p_request memoryd.search_request, p_question memoryd.question)
 returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    worded tid[] := memoryd.worded_passages(
-        p_caller, p_access, p_sources, p_scopes, p_question, p_reach, p_conditions);
-    others memoryd.conditions := p_conditions;
+    worded tid[] := memoryd.worded_passages(p_request, p_question);
+    others memoryd.conditions := p_request.conditions;
+    asked memoryd.search_request := p_request;
     nearest tid[] := '{}';
 begin
-    if (p_conditions).roles is not null or (p_conditions).speakers is not null then
+    if others.roles is not null or others.speakers is not null then
         -- Messages of others, too: what is sought may be beside them.
         others.roles := null;
         others.speakers := null;
-        worded := worded[1:60] || memoryd.worded_passages(
-            p_caller, p_access, p_sources, p_scopes, p_question, p_reach, others);
+        asked.conditions := others;
+        worded := worded[1:60] || memoryd.worded_passages(asked, p_question);
     end if;
-    if p_embedding is not null then
-        nearest := memoryd.nearest_passages(
-            p_caller, p_access, p_sources, p_scopes, p_embedding, p_reach, p_conditions);
-        if cardinality(nearest) > greatest(64, p_reach) then
+    if p_request.embedding is not null then
+        nearest := memoryd.nearest_passages(p_request);
+        if cardinality(nearest) > greatest(64, p_request.reach) then
             nearest := memoryd.nearest_with_words(nearest, p_question, 64);
         end if;
     end if;
-    if 'conversation' = any(p_sources) then
-        return worded || nearest
-            || memoryd.messages_beside(p_caller, p_access, p_scopes, worded[1:60] || nearest[1:20]);
+    if 'conversation' = any(p_request.sources) then
+        return worded || nearest || memoryd.messages_beside(p_request, worded[1:60] || nearest[1:20]);
     end if;
     return worded || nearest;
 end
@@ -324,7 +322,7 @@ $$;
 -- Memories in these scopes, as far as they are open to the caller, that may answer a question, in no order:
 -- for contexts, which score them by rules of their own.
 create or replace function memoryd.candidate_memories(
-    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer) returns uuid[]
+    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer, p_context text) returns uuid[]
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -334,12 +332,19 @@ set max_parallel_workers_per_gather = 0
 as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
-    scopes constant bigint[] := memoryd.open_scopes(caller, p_scopes);
+    conditions memoryd.conditions;
+    request memoryd.search_request;
     found tid[];
 begin
-    found := memoryd.candidates(
-        caller, case when not caller.privileged then memoryd.caller_access() end, '{memory}', scopes,
-        memoryd.question(caller, p_query, scopes, null), p_embedding, p_reach);
+    conditions.context := p_context;
+    request.conditions := conditions;
+    request.reader := caller;
+    request.access := case when not caller.privileged then memoryd.access_of(caller.user_id, p_context) end;
+    request.sources := '{memory}';
+    request.scopes := memoryd.open_scopes(caller, p_scopes, p_context);
+    request.embedding := p_embedding;
+    request.reach := p_reach;
+    found := memoryd.candidates(request, memoryd.question(caller, p_query, request.scopes, null));
     return array(select distinct e.id from memoryd.entries e where e.ctid = any(found) and e.is_current);
 end
 $$;

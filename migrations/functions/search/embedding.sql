@@ -1,23 +1,4 @@
--- The embedding of a question that a caller has not embedded.
-
--- The embedding of a question to recall(); null where memoryd.embed() has none.
-create or replace function memoryd.embed_question(p_query text, p_agent text, p_user uuid) returns vector
-language plpgsql stable security definer
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    caller constant memoryd.caller := memoryd.current_caller();
-    asked bigint[];
-begin
-    -- An end user without an id finds nothing. Nothing is read of a user who has switched memory off.
-    if (not caller.privileged and caller.user_id is null)
-       or memoryd.memory_is_off(coalesce(p_user, caller.user_id)) or memoryd.embed('') is null then
-        return null;
-    end if;
-    asked := memoryd.open_scopes(caller, (memoryd.scopes_asked(caller, p_agent, p_user)).scopes);
-    return memoryd.embed(memoryd.without_speakers(p_query, memoryd.counted_scopes(caller, asked)));
-end
-$$;
+-- The embedding of a text that a caller has not embedded.
 
 -- The embedding to compare with: the one given, or that of the text given. Exactly one of the two. Null where
 -- the database cannot embed the text: then it is searched by words (memoryd.matches).

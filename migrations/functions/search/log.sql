@@ -4,15 +4,19 @@
 -- Logs a recall by the caller, and remembers the id of its row for last_recall(). In a read-only transaction,
 -- and for support, which writes nothing, nothing is logged.
 create or replace function memoryd.log_recall(
-    p_agent text, p_user uuid, p_query text, p_memories uuid[], p_scores double precision[],
-    p_knowledge uuid[], p_insights uuid[])
+    p_request memoryd.search_request, p_found memoryd.search_result[])
 returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
-    asked constant text[] := public.extract_keywords(left(p_query, 8192));
+    asked constant text[] := public.extract_keywords(left(p_request.query, 8192));
+    agent constant text := memoryd.one_line(left(p_request.agent, 200));
+    memories uuid[];
+    scores double precision[];
+    knowledge uuid[];
+    insights uuid[];
     made uuid;
 begin
     if current_setting('transaction_read_only') = 'on'
@@ -20,19 +24,23 @@ begin
        or (not caller.privileged and caller.user_id is null) then
         return;
     end if;
-    if p_knowledge = '{}' then
+    select coalesce((array_agg(f.id order by f.place) filter (where f.source = 'memory'))[:1000], '{}'),
+           coalesce((array_agg(f.score order by f.place) filter (where f.source = 'memory'))[:1000], '{}'),
+           coalesce((array_agg(f.id order by f.place) filter (where f.source = 'knowledge'))[:1000], '{}'),
+           coalesce((array_agg(f.id order by f.place) filter (where f.source = 'insight'))[:1000], '{}')
+    into memories, scores, knowledge, insights
+    from (select r.source, r.id, r.score, row_number() over () as place from unnest(p_found) r) f;
+    if knowledge = '{}' then
         insert into public.memory_queries (
             agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, insight_ids)
-        values (memoryd.one_line(left(p_agent, 200)),
-                case when caller.privileged then p_user else caller.user_id end, asked,
-                p_memories[:1000], p_scores[:1000], p_insights[:1000])
+        values (agent, case when caller.privileged then p_request.about else caller.user_id end, asked,
+                memories, scores, insights)
         returning id into made;
     else
         insert into public.memory_queries (
             agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, insight_ids,
             knowledge_ids)
-        values (memoryd.one_line(left(p_agent, 200)), p_user, asked, p_memories[:1000], p_scores[:1000],
-                p_insights[:1000], p_knowledge[:1000])
+        values (agent, p_request.about, asked, memories, scores, insights, knowledge)
         returning id into made;
     end if;
     perform set_config('memoryd.last_recall', coalesce(made::text, ''), false);

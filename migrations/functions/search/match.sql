@@ -126,8 +126,8 @@ begin
     with found as materialized (
         select s.id, memoryd.words_shared(
                    p_query, concat_ws(' ', s.metadata ->> 'title', s.content, s.metadata ->> 'tags')) as words
-        from memoryd.search(
-            p_query, null, p_user, null, greatest(200, p_count), array[p_source], p_filter) s
+        from memoryd.search(memoryd.recall_request(
+            'recall', p_query, null, p_user, null, greatest(200, p_count), array[p_source], p_filter, '{}')) s
         where s.lexical > 0
     )
     select f.id, p.similarity

@@ -13,9 +13,7 @@ return p_is_current
 
 -- Rows that are not indexed yet, since they were written a moment ago: 200, and of 4,000 that came with an
 -- embedding the nearest 64. They are weighed here.
-create or replace function memoryd.fresh_passages(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_groups bigint[], p_embedding vector)
+create or replace function memoryd.fresh_passages(p_request memoryd.search_request)
 returns table (source text, id uuid, scope bigint, embedding vector, weights sparsevec, length integer,
                asks boolean, says_when boolean, owner_id uuid, agent_id text, is_current boolean,
                expires_at timestamptz, session_id uuid, "position" integer, speaker text, role text,
@@ -23,36 +21,41 @@ returns table (source text, id uuid, scope bigint, embedding vector, weights spa
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
+declare
+    scopes constant bigint[] := p_request.scopes;
+    sources constant text[] := p_request.sources;
+    sought constant vector := p_request.embedding;
+    groups constant bigint[] := p_request.groups;
 begin
     return query
     with waiting as materialized (
         (select u.source, u.id, u.scope from memoryd.unindexed u
-         where (p_scopes is null or u.scope = any(p_scopes)) and u.source = any(p_sources)
-           and memoryd.is_found_here(u.scope, case when u.source = 'knowledge' then u.scope end, p_scopes)
+         where (scopes is null or u.scope = any(scopes)) and u.source = any(sources)
+           and memoryd.is_found_here(u.scope, case when u.source = 'knowledge' then u.scope end, scopes)
          limit 200)
         union
         (select g.source, g.id, g.scope
          from (select u.source, u.id, u.scope from memoryd.unindexed u
-               where u.given and (p_scopes is null or u.scope = any(p_scopes))
-                 and u.source = any(p_sources) and p_embedding is not null
+               where u.given and (scopes is null or u.scope = any(scopes))
+                 and u.source = any(sources) and sought is not null
                  and memoryd.is_found_here(
-                     u.scope, case when u.source = 'knowledge' then u.scope end, p_scopes)
+                     u.scope, case when u.source = 'knowledge' then u.scope end, scopes)
                limit 4000) g
          cross join lateral (
              select t.given_embedding from memoryd.searchable t where t.source = g.source and t.id = g.id
          ) r
-         order by r.given_embedding <=> p_embedding
+         order by r.given_embedding <=> sought
          limit 64)
     ), fresh as materialized (
         select s.*, w.scope as found_in, left(s.searched_text, 8192) as text, row_number() over () as place
         from (-- A message in a group waits in two scopes.
               select distinct on (n.source, n.id) n.* from waiting n
-              order by n.source, n.id, n.scope = any(p_groups) desc) w
+              order by n.source, n.id, n.scope = any(groups) desc) w
         cross join lateral (
             select t.* from memoryd.searchable t
             where t.source = w.source and t.id = w.id
-              and memoryd.may_find(p_caller, p_access, w.scope, t.owner_id, t.access_level,
-                                   t.visibility_tags, t.row_metadata)
+              and memoryd.may_find(p_request, w.scope, t.owner_id, t.access_level, t.visibility_tags,
+                                   t.row_metadata)
         ) s
     ), columns as (
         select array_agg(f.text order by f.place) as texts,
@@ -88,15 +91,13 @@ end
 $$;
 
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
--- any), of these groups, or shared with this user; for this agent, with these metadata; and of what others
--- say in groups or share nothing of users who have switched memory off. meets: whether it meets the
+-- any), of these groups, or shared with this user; for this agent, with these metadata, in this context; and
+-- of what others say in groups or share nothing of users who have switched memory off. meets: whether it meets the
 -- conditions. A message that does not is no result, but its words count for the messages beside it. rare: it
 -- has a word asked for that hardly any row has. Of such passages of memories the kind says only which of them
 -- counts more than another: the heaviest counts whole.
 create or replace function memoryd.read_passages(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_groups bigint[], p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid,
-    p_unowned boolean, p_agent text, p_filter jsonb, p_conditions memoryd.conditions)
+    p_request memoryd.search_request, p_question memoryd.question, p_places tid[])
 returns table (number bigint, place tid, source text, id uuid, weights sparsevec, rare boolean,
                similarity double precision, length integer, row_length integer, asks boolean,
                says_when boolean, session_id uuid, "position" integer, speaker text, role text,
@@ -105,8 +106,16 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    sought constant halfvec := l2_normalize(p_embedding)::halfvec;
+    sought constant halfvec := l2_normalize(p_request.embedding)::halfvec;
     rare_words constant sparsevec := (p_question).rare;
+    groups constant bigint[] := p_request.groups;
+    about constant uuid := p_request.about;
+    -- Who may find what is shared is asked when it is looked for.
+    about_shared constant uuid :=
+        case when about is distinct from (p_request.reader).user_id then about end;
+    wanted constant jsonb := p_request.filter;
+    conditions constant memoryd.conditions := p_request.conditions;
+    context constant text := conditions.context;
 begin
     return query
     select row_number() over (), r.place, r.source, r.id, r.weights, h.rare,
@@ -114,7 +123,7 @@ begin
            r.session_id, r.position, r.speaker, r.role, r.created_at,
            r.weight / case when h.rare and r.source = 'memory' then least(
                1, max(r.weight) filter (where h.rare and r.source = 'memory') over ()) else 1 end,
-           memoryd.meets(p_conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
+           memoryd.meets(conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
     from (select e.ctid as place, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
                  e.asks, e.says_when, e.owner_id,
                  e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
@@ -126,22 +135,22 @@ begin
                  f.length, f.asks, f.says_when, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current,
                  f.expires_at, f.session_id, f.position,
                  f.speaker, f.role, f.created_at, f.weight
-          from memoryd.fresh_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_embedding) f) r
+          from memoryd.fresh_passages(p_request) f) r
     cross join lateral (select coalesce(r.weights <#> rare_words < 0, false) as rare offset 0) h
     where memoryd.is_asked_for(
               r.owner_id, r.agent_id,
-              case when (p_conditions).as_of is null
+              case when conditions.as_of is null
                    then r.is_current and (r.expires_at is null or r.expires_at > now())
                    else memoryd.stood(
-                       p_conditions, r.source, r.id, r.is_current, r.created_at, r.expires_at) end,
-              -- Who may find what is shared was asked before.
-              case when r.scope <> all (p_groups)
-                        and (r.scope <> 0 or p_user is distinct from (p_caller).user_id) then p_user end,
-              p_unowned, p_agent)
-      and ((r.scope <> 0 and r.scope <> all (p_groups)) or not memoryd.memory_is_off(r.owner_id))
-      and memoryd.in_context(r.grants_metadata)
-      and (p_filter = '{}' or exists (
+                       conditions, r.source, r.id, r.is_current, r.created_at, r.expires_at) end,
+              case when r.scope = any(groups) then null when r.scope = 0 then about_shared else about end,
+              p_request.unowned, p_request.agent)
+      and ((r.scope <> 0 and r.scope <> all (groups)) or not memoryd.memory_is_off(r.owner_id))
+      and memoryd.in_context(r.grants_metadata, context)
+      and (context is null or r.source <> 'insight' or memoryd.drawn_in_context(
+          (select i.source_memories from public.dream_insights i where i.id = r.id), context))
+      and (wanted = '{}' or exists (
           select from memoryd.searchable s
-          where s.source = r.source and s.id = r.id and s.metadata @> p_filter));
+          where s.source = r.source and s.id = r.id and s.metadata @> wanted));
 end
 $$;

@@ -81,11 +81,9 @@ $$;
 -- characters. The messages beside those found are those that the caller may read and that recall would find:
 -- in the current context, under the conditions on times and sessions, of the same user or of the same group,
 -- and of nobody else who has switched memory off. Of a group only where it was searched: for this user
--- (p_user) if they are a member; for an agent (p_agent) never; in a search of everything if whoever said the
--- best message is still a member; and the current context is no other group (memoryd.group_scopes).
-create or replace function memoryd.show_pieces(
-    p_ids uuid[], p_around integer, p_conditions memoryd.conditions, p_agent text default null,
-    p_user uuid default null)
+-- (about) if they are a member; for an agent never; in a search of everything if whoever said the best message
+-- is still a member; and the current context is no other group (memoryd.shows_group).
+create or replace function memoryd.show_pieces(p_request memoryd.search_request, p_ids uuid[])
 returns table (number integer, content text, message_ids uuid[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -93,31 +91,33 @@ as $$
 #variable_conflict use_column
 declare
     -- Those on role and speaker are for the messages found.
-    conditions constant memoryd.conditions := row(
-        (p_conditions).since, least((p_conditions).until, (p_conditions).as_of), null, null,
-        (p_conditions).left_out_session, (p_conditions).left_out_from, null)::memoryd.conditions;
-    here constant text := lower(memoryd.current_context());
+    conditions memoryd.conditions := p_request.conditions;
+    context constant text := conditions.context;
+    about constant uuid := p_request.about;
+    agent constant text := p_request.agent;
     -- What end users read of a group, row-level security decides.
     serves constant boolean := memoryd.caller_is_privileged();
 begin
+    conditions.roles := null;
+    conditions.speakers := null;
+    conditions.until := least(conditions.until, conditions.as_of);
     return query
     select p.number,
            to_char(min(m.created_at) at time zone 'utc', '[YYYY-MM-DD HH24:MI]')
                || string_agg(E'\n' || memoryd.line_of_message(m.speaker, m.role, m.said), ''
                              order by m.message_index),
            array_agg(m.id order by m.message_index)
-    from memoryd.pieces_of(p_ids, p_around) p
+    from memoryd.pieces_of(p_ids, p_request.around) p
     join public.conversation_messages best on best.id = p_ids[p.number]
     cross join lateral (
         select best.chat_id is not null
-               and (here is null or here !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-                    or best.chat_id::text = here)
+               and memoryd.shows_group(context, best.chat_id)
                and (not serves
-                    or (p_user is not null or p_agent is null)
-                       and (coalesce(p_user, best.user_id) is null
+                    or (about is not null or agent is null)
+                       and (coalesce(about, best.user_id) is null
                             or exists (select from public.chat_group_members c
                                        where c.chat_id = best.chat_id
-                                         and c.user_id = coalesce(p_user, best.user_id)))) as is_open
+                                         and c.user_id = coalesce(about, best.user_id)))) as is_open
         offset 0
     ) g
     cross join lateral (
@@ -135,7 +135,7 @@ begin
                         or (g.is_open and t.chat_id = best.chat_id))
                    and not case when serves then memoryd.memory_is_off(t.user_id)
                                 else memoryd.is_withheld(t.id) end
-                   and memoryd.in_context(t.metadata)
+                   and memoryd.in_context(t.metadata, context)
                    and memoryd.meets(conditions, t.created_at, t.session_id, t.message_index, null, null)))
         -- So that each piece is read by the index. Otherwise it may be joined with all of its session.
         offset 0

@@ -95,18 +95,17 @@ begin
 end
 $$;
 
--- The question without the names of speakers in these scopes (null: all): with a name, the nearest messages
--- are those that address this speaker.
-create or replace function memoryd.without_speakers(p_query text, p_scopes bigint[]) returns text
-language plpgsql stable
+-- The question without the names of these speakers: with a name, the nearest messages are those that address
+-- this speaker.
+create or replace function memoryd.without_names(p_query text, p_speakers text[]) returns text
+language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    asked constant text[] := (memoryd.name_lexemes(left(p_query, 8192)))[1:200];
     names constant text := (
         select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
                           order by length(n) desc, n)
-        from unnest(memoryd.speakers_named(asked, p_scopes)) n);
+        from unnest(p_speakers) n);
     rest text := left(p_query, 32768);
 begin
     if names is not null then
@@ -128,7 +127,8 @@ as $$
 declare
     scopes constant bigint[] := (memoryd.scopes_asked((null, true, true), p_agent, p_user)).scopes;
 begin
-    text := memoryd.without_speakers(p_query, scopes);
+    text := memoryd.without_names(
+        p_query, memoryd.speakers_named((memoryd.name_lexemes(left(p_query, 8192)))[1:200], scopes));
     select array_agg(w.word), array_agg(w.lexeme) into words, lexemes
     from (
         select distinct on (s.lexeme) s.lexeme, m.word[1] as word

@@ -84,21 +84,22 @@ $$;
 -- The words that say most of what these passages are about, as weights: the twenty with the most weight,
 -- without those asked for and those that only one passage has. Null for a search in all scopes.
 create or replace function memoryd.more_words(
-    p_caller memoryd.caller, p_scopes bigint[], p_question memoryd.question, p_places tid[])
+    p_request memoryd.search_request, p_question memoryd.question, p_places tid[])
 returns sparsevec
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    counted constant bigint[] := memoryd.counted_scopes(p_caller, p_scopes);
+    reader constant memoryd.caller := p_request.reader;
+    counted constant bigint[] := memoryd.counted_scopes(reader, p_request.scopes);
     average constant double precision := (p_question).average_length;
     asked constant text[] := (p_question).asked;
     all_rows double precision;
 begin
-    if p_scopes is null or p_places is null then
+    if p_request.scopes is null or p_places is null then
         return null;
     end if;
-    all_rows := memoryd.count_all_rows(p_caller, counted);
+    all_rows := memoryd.count_all_rows(reader, counted);
     return (
         with said as materialized (
             select l.lexeme,
@@ -110,7 +111,7 @@ begin
             group by l.lexeme
         ), counts as materialized (
             select c.lexeme, sum(c.rows) as rows
-            from memoryd.count_lexeme_rows(p_caller, array(select s.lexeme from said s), counted) c
+            from memoryd.count_lexeme_rows(reader, array(select s.lexeme from said s), counted) c
             group by c.lexeme
         ), best as (
             select s.lexeme, i.idf, i.idf * s.has as weight
@@ -141,27 +142,21 @@ return -2.5 / (5 + p_length)
     * case when p_asks and p_near > 0.7 then 4 when p_asks or p_length <= 1 then 2 else 1 end;
 
 -- The candidates with the parts of the relevance of each: see the head of this file. A row is as good as its
--- best passage. p_groups: those of p_scopes that are of groups. shares: 2, if the row has a word asked for
--- that hardly any row has; 1, if it has others, or they are near or beside it; 0, if it has none. more: a
--- second pass for rows that stand alone, with the words of the best three.
+-- best passage. more: a second pass for rows that stand alone, with the words of the best three.
 create or replace function memoryd.rank_passages(
-    p_caller memoryd.caller, p_access public.user_memory_access, p_sources text[], p_scopes bigint[],
-    p_places tid[], p_question memoryd.question, p_embedding vector, p_user uuid, p_unowned boolean,
-    p_agent text, p_filter jsonb, p_groups bigint[], p_conditions memoryd.conditions default null)
-returns table (source text, id uuid, similarity double precision, created_at timestamptz,
-               lexical double precision, dense double precision, prior double precision,
-               named double precision, timed double precision, session double precision,
-               relevance double precision, weight double precision, shares integer)
+    p_request memoryd.search_request, p_question memoryd.question, p_places tid[])
+returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-#variable_conflict use_column
+declare
+    by_words_alone constant boolean := p_request.embedding is null;
+    as_of constant timestamptz := (p_request.conditions).as_of;
 begin
     return query
     with read as materialized (
         select r.*, coalesce(greatest(0, nullif(r.similarity, 'NaN')), 0) as near
-        from memoryd.read_passages(p_caller, p_access, p_sources, p_scopes, p_groups, p_places, p_question,
-                                   p_embedding, p_user, p_unowned, p_agent, p_filter, p_conditions) r
+        from memoryd.read_passages(p_request, p_question, p_places) r
     ), lexical as (
         select l.*
         from (select array_agg(r.number) as numbers,
@@ -176,7 +171,7 @@ begin
         from read r left join lexical l using (number) where meets
     ), highest as materialized (
         select nullif(max(s.lexical), 0) as lexical, nullif(max(s.near), 0) as near,
-               max(case when p_embedding is null then f.lexical_fit
+               max(case when by_words_alone then f.lexical_fit
                         else (coalesce(f.lexical_fit, 0) + s.near) / 2 end) as fit
         from scored s
         cross join lateral (select least(1, s.lexical / nullif((p_question).ideal, 0)) as lexical_fit) f
@@ -186,7 +181,7 @@ begin
         from scored s cross join highest h
         where s.lexical > 0 or s.near > 0.2
     ), more as materialized (
-        select memoryd.more_words(p_caller, p_scopes, p_question, array_agg(t.place)) as words
+        select memoryd.more_words(p_request, p_question, array_agg(t.place)) as words
         from (select f.place from first f where f.session_id is null and f.lexical > 0
               order by f.part + f.dense_part desc limit 3) t
     ), hits as materialized (
@@ -216,10 +211,11 @@ begin
                    (s.total + s.more_of - p.lowest) / nullif(p.highest - p.lowest, 0), 1)) as relevance
         from sessions s cross join spans p cross join highest h
         left join memoryd.replaced_parts(array(select m.id from sessions m where m.session_id is not null)) t
-            on t.id = s.id and (p_conditions).as_of is null
+            on t.id = s.id and as_of is null
     )
-    select r.source, r.id, r.similarity, r.created_at, r.lexical_part, r.dense_part, r.prior_part::float8,
-           r.named_part::float8, r.timed_part::float8, r.more_of, least(1, r.relevance), r.now_weight,
+    select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at, r.lexical_part,
+           r.dense_part, r.prior_part::float8, r.named_part::float8, r.timed_part::float8, r.more_of,
+           least(1, r.relevance), r.now_weight, 0::float8, 0::float8,
            case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end
     from ranked r;
 end

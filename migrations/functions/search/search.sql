@@ -1,118 +1,95 @@
 -- The whole search: from a question to the rows that the caller may read, with the parts of each score.
 
 -- Refuses arguments that the search cannot work with.
-create or replace function memoryd.check_search(
-    p_embedding vector, p_count integer, p_sources text[], p_filter jsonb) returns void
+create or replace function memoryd.check_search(p_request memoryd.search_request) returns void
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     known constant text[] := memoryd.sources();
-    unknown text[];
+    fault text;
+    advice text;
 begin
-    if p_count is null or p_count < 0 then
-        raise exception 'match_count is %', coalesce(p_count::text, 'null')
-            using errcode = 'invalid_parameter_value', hint = 'Give how many results you want, 0 or more.';
+    if p_request.count is null or p_request.count < 0 then
+        fault := 'match_count is ' || coalesce(p_request.count::text, 'null');
+        advice := 'Give how many results you want, 0 or more.';
+    elsif p_request.around > 0 and p_request.count > 1000 then
+        fault := 'match_count is ' || p_request.count;
+        advice := 'With around at most 1000 results are put together.';
+    elsif cardinality(p_request.sources) > 100 then
+        fault := 'sources has ' || cardinality(p_request.sources) || ' entries';
+    elsif not p_request.sources <@ known or array_position(p_request.sources, null) is not null then
+        fault := 'unknown source ' || (
+            select coalesce(s, 'null') from unnest(p_request.sources) s
+            where s <> all (known) or s is null limit 1);
+    elsif jsonb_typeof(p_request.filter) <> 'object' then
+        fault := 'filter is of type ' || jsonb_typeof(p_request.filter);
+        advice := 'Give an object that the metadata contain, such as {"kind": "fact"}.';
+    elsif vector_dims(p_request.embedding) <> memoryd.searched_dimensions() then
+        fault := 'query_embedding has ' || vector_dims(p_request.embedding)
+            || ' dimensions, this database''s have ' || memoryd.searched_dimensions();
+        advice := 'Embed the query with the model that the rows are embedded with.';
     end if;
-    if cardinality(p_sources) > 100 then
-        raise exception 'sources has % entries', cardinality(p_sources)
+    if fault is not null then
+        raise exception '%', fault
             using errcode = 'invalid_parameter_value',
-                  hint = 'Sources: ' || array_to_string(known, ', ') || '.';
-    end if;
-    select array_agg(coalesce(s, 'null')) into unknown
-    from unnest(p_sources) s
-    where s <> all (known) or s is null;
-    if unknown is not null then
-        raise exception 'unknown source %', unknown[1]
-            using errcode = 'invalid_parameter_value',
-                  hint = 'Sources: ' || array_to_string(known, ', ') || '.';
-    end if;
-    if jsonb_typeof(p_filter) <> 'object' then
-        raise exception 'filter is of type %', jsonb_typeof(p_filter)
-            using errcode = 'invalid_parameter_value',
-                  hint = 'Give an object that the metadata contain, such as {"kind": "fact"}.';
-    end if;
-    if vector_dims(p_embedding) <> memoryd.searched_dimensions() then
-        raise exception 'query_embedding has % dimensions, this database''s have %',
-                        vector_dims(p_embedding), memoryd.searched_dimensions()
-            using errcode = 'invalid_parameter_value',
-                  hint = 'Embed the query with the model that the rows are embedded with.';
+                  hint = coalesce(advice, 'Sources: ' || array_to_string(known, ', ') || '.');
     end if;
 end
 $$;
 
--- What recall finds for a caller, with the parts of each score, in scopes that are open to them. Not for
--- clients: they would say who they are.
-create or replace function memoryd.find_as(
-    p_caller memoryd.caller, p_query text, p_agent text, p_user uuid, p_embedding vector, p_count bigint,
-    p_sources text[], p_filter jsonb, p_near jsonb, p_conditions memoryd.conditions)
-returns table (source text, id uuid, similarity double precision, created_at timestamptz,
-               lexical double precision, dense double precision, prior double precision,
-               named double precision, timed double precision, session double precision,
-               relevance double precision, weight double precision, shares integer)
+-- A request with what its caller may search; null where nothing may be found: for an end user without an id,
+-- and of a user who has switched memory off.
+create or replace function memoryd.open_request(p_request memoryd.search_request)
+returns memoryd.search_request
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    -- Whose rights decide what is found of what is shared: a service that asks for a user has that user's.
-    reader memoryd.caller := p_caller;
-    access public.user_memory_access;
-    sources constant text[] := memoryd.sources_asked(p_caller, p_sources);
-    -- A filter, or a context, may exclude many of the nearest. Without one, 100 find no more among the best
-    -- twenty than 60 do (`python -m benchmarks.evidence`). p_count is twice what is shown.
-    reach constant integer :=
-        case when p_filter = '{}' and memoryd.current_context() is null
-             then least(4000, greatest(60, p_count / 2)) else 4000 end;
+    opened memoryd.search_request := p_request;
+    caller memoryd.caller := memoryd.current_caller();
+    here constant text := (p_request.conditions).context;
     asked record;
-    scopes bigint[];
-    question memoryd.question;
 begin
-    -- An end user without an id finds nothing. Nothing is found of a user who has switched memory off.
-    if (not (p_caller).privileged and (p_caller).user_id is null)
-       or memoryd.memory_is_off(coalesce(p_user, (p_caller).user_id)) then
-        return;
+    if p_request.on_behalf is not null and caller.is_service then
+        caller := (p_request.on_behalf, false, false)::memoryd.caller;
     end if;
-    asked := memoryd.scopes_asked(p_caller, p_agent, p_user, p_sources);
-    scopes := memoryd.open_scopes(p_caller, asked.scopes);
-    if (p_caller).privileged and p_user is not null and memoryd.has_shared(p_user) then
-        scopes := scopes || 0::bigint;
-        reader := (p_user, false, false)::memoryd.caller;
+    if (not caller.privileged and caller.user_id is null)
+       or memoryd.memory_is_off(coalesce(p_request.about, caller.user_id)) then
+        return null;
     end if;
-    if not reader.privileged then
-        access := memoryd.access_of(reader.user_id);
+    asked := memoryd.scopes_asked(caller, p_request.agent, p_request.about, p_request.sources, here);
+    opened.reader := caller;
+    opened.unowned := memoryd.asks_unowned(caller, p_request.agent, p_request.about);
+    opened.sources := memoryd.sources_asked(caller, p_request.sources);
+    opened.groups := asked.groups;
+    opened.scopes := memoryd.open_scopes(caller, asked.scopes, here);
+    -- A service that asks about a user has that user's rights to what is shared.
+    if caller.privileged and p_request.about is not null and memoryd.has_shared(p_request.about) then
+        opened.scopes := opened.scopes || 0::bigint;
+        opened.reader := (p_request.about, false, false)::memoryd.caller;
     end if;
-    question := memoryd.question(reader, p_query, scopes, p_near);
-    return query
-    select h.*
-    from memoryd.rank_passages(
-        reader, access, sources, scopes,
-        memoryd.candidates(reader, access, sources, scopes, question, p_embedding, reach, p_conditions),
-        question, p_embedding, p_user, memoryd.asks_unowned(p_caller, p_agent, p_user), p_agent, p_filter,
-        asked.groups, p_conditions) h
-    order by greatest(h.relevance * h.weight, case when h.shares = 2 then
-                 max(h.relevance * h.weight) filter (where h.shares = 0) over () end) desc,
-             h.created_at desc, h.id
-    limit p_count;
+    opened.access := case when not (opened.reader).privileged
+                          then memoryd.access_of((opened.reader).user_id, here) end;
+    -- A filter, or a context, may exclude many of the nearest. Without one, 100 find no more among the best
+    -- twenty than 60 do (`python -m benchmarks.evidence`). The count is twice what is shown.
+    opened.reach := case when p_request.filter = '{}' and here is null
+                         then least(4000, greatest(60, p_request.count / 2)) else 4000 end;
+    return opened;
 end
 $$;
 
--- What the caller may find, or (p_as) what this user may, which only a service may ask: for an agent that
--- works for the user. The only function of the search that runs with the owner's rights: of a row it gives
--- back its id, its score and its time, and only of rows that the caller may read.
+-- The rows that answer a request, best first, with the parts of their scores and without their contents. The
+-- only function of the search that runs with the owner's rights: of a row it gives back its id, its score and
+-- its time, and only of rows that the caller may read.
 --
 -- The settings apply to all functions that are called from here. Their plans are made once in a session.
 -- Without the settings, a generic plan, which does not know how few rows are wanted, may read a whole table;
 -- and with a million rows the planner would start parallel workers, which takes longer than the search. So
 -- would compiling the plans (jit), which Postgres does for what looks expensive, as a plan without a table
 -- scan does.
-create or replace function memoryd.find(
-    p_query text, p_agent text, p_user uuid, p_embedding vector, p_count bigint, p_sources text[],
-    p_filter jsonb, p_near jsonb default null, p_conditions memoryd.conditions default null,
-    p_as uuid default null)
-returns table (source text, id uuid, similarity double precision, created_at timestamptz,
-               lexical double precision, dense double precision, prior double precision,
-               named double precision, timed double precision, session double precision,
-               relevance double precision, weight double precision, shares integer)
+create or replace function memoryd.find(p_request memoryd.search_request)
+returns setof memoryd.search_result
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -121,14 +98,24 @@ set jit = off
 set max_parallel_workers_per_gather = 0
 as $$
 declare
-    caller constant memoryd.caller := memoryd.current_caller();
+    request memoryd.search_request := memoryd.open_request(p_request);
+    question memoryd.question;
 begin
+    if (request.reader).privileged is null then
+        return;
+    end if;
+    question := memoryd.question(request.reader, request.query, request.scopes, request.near);
+    if request.embedding is null then
+        request.embedding := memoryd.comparable(
+            memoryd.embed(memoryd.without_names(request.query, question.speakers)));
+    end if;
     return query
-    select f.*
-    from memoryd.find_as(
-        case when p_as is not null and caller.is_service then (p_as, false, false)::memoryd.caller
-             else caller end,
-        p_query, p_agent, p_user, p_embedding, p_count, p_sources, p_filter, p_near, p_conditions) f;
+    select h.*
+    from memoryd.rank_passages(request, question, memoryd.candidates(request, question)) h
+    order by greatest(h.relevance * h.weight, case when h.shares = 2 then
+                 max(h.relevance * h.weight) filter (where h.shares = 0) over () end) desc,
+             h.created_at desc, h.id
+    limit request.count;
 end
 $$;
 
@@ -209,21 +196,33 @@ end;
 
 -- Memories that are linked to the best results, among these ids: each belongs to the results because of its
 -- link, even if it has none of the question's words. p_asked: the question's keywords (null with an
--- embedding). Inlined, and reads with the caller's rights.
+-- embedding). Reads with the caller's rights.
 create or replace function memoryd.linked_rows(
-    p_ids uuid[], p_asked text[], p_user uuid, p_unowned boolean, p_agent text, p_filter jsonb)
+    p_request memoryd.search_request, p_ids uuid[], p_asked text[], p_unowned boolean)
 returns table (source text, id uuid, similarity double precision, created_at timestamptz,
                relevance double precision, weight double precision)
-language sql stable
-begin atomic
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    wanted constant jsonb := p_request.filter;
+    conditions constant memoryd.conditions := p_request.conditions;
+begin
+    return query
     select m.source, m.id, null::double precision, m.created_at, coalesce(k.part, 0), m.weight
     from memoryd.source_memory m
     left join lateral memoryd.keyword_part(m.keywords, p_asked) k on true
     where m.id = any(p_ids)
-      and memoryd.is_asked_for(m.owner_id, m.agent_id, m.is_current, p_user, p_unowned, p_agent)
+      and memoryd.is_asked_for(
+          m.owner_id, m.agent_id, m.is_current, p_request.about, p_unowned, p_request.agent)
       and (m.expires_at is null or m.expires_at > now())
-      and (p_filter = '{}' or m.metadata @> p_filter);
-end;
+      and (wanted = '{}' or m.metadata @> wanted)
+      and memoryd.in_context(m.row_metadata, conditions.context)
+      and memoryd.meets(conditions, m.created_at, null, null, null, null)
+      and (conditions.as_of is null
+           or memoryd.stood(conditions, m.source, m.id, true, m.created_at, null));
+end
+$$;
 
 -- What a link of this strength to one of the best memories adds to a score: a fifth of it, where keywords
 -- alone decide (p_added); else what is missing to that, so that a link brings a memory in, and changes
@@ -233,16 +232,10 @@ create or replace function memoryd.association(
 language sql immutable parallel safe
 return coalesce(case when p_added then 0.2 * p_strength else greatest(0, 0.2 * p_strength - p_score) end, 0);
 
--- The whole search, with the parts of each score; recall() and explain_recall() show its result. Row-level
--- security decides what is found.
-create or replace function memoryd.search(
-    p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer, p_sources text[],
-    p_filter jsonb, p_near jsonb default null, p_conditions memoryd.conditions default null)
-returns table (source text, id uuid, content text, score double precision, similarity double precision,
-               metadata jsonb, created_at timestamptz, lexical double precision, dense double precision,
-               prior double precision, named double precision, timed double precision,
-               session double precision, relevance double precision, weight double precision,
-               recency double precision, association double precision)
+-- The best rows for a request, with their contents: what memoryd.find() has found, and what is linked to the
+-- best memories of it.
+create or replace function memoryd.best_rows(p_request memoryd.search_request)
+returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -250,26 +243,21 @@ set enable_seqscan = off
 set jit = off
 set max_parallel_workers_per_gather = 0
 as $$
-#variable_conflict use_column
 declare
     caller constant memoryd.caller := memoryd.current_caller();
-    condition constant jsonb := coalesce(p_filter, '{}');
-    -- They count only without an embedding.
-    asked_keywords constant text[] := case when p_embedding is null then public.extract_keywords(p_query) end;
-    unowned constant boolean := memoryd.asks_unowned(caller, p_agent, p_user);
+    by_words_alone constant boolean := p_request.embedding is null and not memoryd.embeds_here();
+    asked_keywords constant text[] :=
+        case when by_words_alone then public.extract_keywords(p_request.query) end;
+    unowned constant boolean := memoryd.asks_unowned(caller, p_request.agent, p_request.about);
+    sought memoryd.search_request := p_request;
 begin
-    perform memoryd.check_search(p_embedding, p_count, p_sources, condition);
-    -- An end user without an id finds nothing. Nothing is found of a user who has switched memory off.
-    if (not caller.privileged and caller.user_id is null and p_user is null)
-       or memoryd.memory_is_off(coalesce(p_user, caller.user_id)) then
-        return;
-    end if;
+    -- Some of what is found falls behind what is linked.
+    sought.count := greatest(100, 2 * p_request.count);
     return query
     with ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
                h.timed, h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares
-        from memoryd.find(p_query, p_agent, p_user, p_embedding, greatest(100, 2::bigint * p_count),
-                          p_sources, condition, p_near, p_conditions) h
+        from memoryd.find(sought) h
         left join lateral memoryd.row_keyword_part(h.source, h.id, asked_keywords) k on true
     ), best_memories as (
         select array_agg(t.id) as ids
@@ -282,36 +270,74 @@ begin
         where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
         select r.*,
-               memoryd.association(l.strength, r.relevance * r.weight, p_embedding is null) as association
+               memoryd.association(l.strength, r.relevance * r.weight, by_words_alone) as association
         from ranked r left join links l on l.id = r.id and r.source = 'memory'
         union all
         select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight,
                0, 0.2 * l.strength
         from linked g
-        cross join lateral memoryd.linked_rows(g.ids, asked_keywords, p_user, unowned, p_agent, condition) m
+        cross join lateral memoryd.linked_rows(p_request, g.ids, asked_keywords, unowned) m
         join links l on l.id = m.id
-        where memoryd.meets(p_conditions, m.created_at, null, null, null, null)
-          and (p_conditions is null or memoryd.stood(p_conditions, m.source, m.id, true, m.created_at, null))
+        where g.ids is not null
     ), summed as (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as total
         from scored s
         cross join lateral (
             select memoryd.recency(s.created_at)
-                   * case when p_embedding is null then 1 else s.relevance * s.weight end as recency
+                   * case when by_words_alone then 1 else s.relevance * s.weight end as recency
             offset 0) r
         where s.relevance > 0 or s.association > 0
     ), best as materialized (
         select s.*, greatest(s.total, case when s.shares = 2 then
                    max(s.total) filter (where s.shares = 0) over () end) as rank
-        from summed s order by rank desc, s.shares desc, s.created_at desc, s.id limit p_count
+        from summed s order by rank desc, s.shares desc, s.created_at desc, s.id limit p_request.count
     )
     select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical,
            b.dense, b.prior, b.named, b.timed, b.session, b.relevance,
-           b.weight + coalesce((b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association
+           b.weight + coalesce((b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association,
+           b.shares
     from best b
     join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
                            array(select b.id from best b order by b.id)) s
         on s.id = b.id and s.source = b.source
+    where b.rank >= p_request.min_score
     order by b.rank desc, b.shares desc, b.created_at desc, b.id;
+end
+$$;
+
+-- The whole search: the results of a request, best first. With `around`, messages that are found come as
+-- pieces of their conversation, each as good as its best message; so more are searched for than are shown.
+create or replace function memoryd.search(p_request memoryd.search_request)
+returns setof memoryd.search_result
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    sought memoryd.search_request := p_request;
+begin
+    if p_request.around = 0 then
+        return query select b.* from memoryd.best_rows(p_request) b;
+        return;
+    end if;
+    sought.count := least(3 * p_request.count, 1000);
+    return query
+    with found as materialized (
+        select b.*, row_number() over () as place from memoryd.best_rows(sought) b
+    ), messages as materialized (
+        select array_agg(f.id order by f.place) as ids from found f where f.source = 'conversation'
+    ), pieces as materialized (
+        select m.ids[p.number] as id, p.content, p.message_ids
+        from messages m
+        cross join lateral memoryd.show_pieces(p_request, m.ids) p
+    )
+    select f.source, f.id, coalesce(p.content, f.content), f.score, f.similarity,
+           f.metadata || coalesce(jsonb_build_object('message_ids', p.message_ids), '{}'),
+           f.created_at, f.lexical, f.dense, f.prior, f.named, f.timed, f.session, f.relevance, f.weight,
+           f.recency, f.association, f.shares
+    from found f
+    left join pieces p on p.id = f.id
+    where f.source <> 'conversation' or p.id is not null
+    order by f.place
+    limit p_request.count;
 end
 $$;

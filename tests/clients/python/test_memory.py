@@ -57,7 +57,7 @@ async def test_what_an_agent_remembers_is_found_judged_and_forgotten(
         await memory.wait_indexed(stored.id)
 
 
-async def test_recall_has_the_options_of_recall_with(
+async def test_recall_has_the_options_of_recall_in_sql(
     db: Database, client_daemon: DaemonProcess, agent: str
 ) -> None:
     memory = Memory(db, agent=agent)

@@ -36,7 +36,7 @@ WRITE = """
 insert into conversation_messages (session_id, user_id, agent_id, role, content, metadata)
 values ($1, $2, 'alice', $3, $4, $5) returning id
 """
-FIND = """select {0} from recall_with('{{"roles": ["tool"], "around": {1}}}', 'tide Wexhaven')"""
+FIND = """select {0} from recall('tide Wexhaven', options => '{{"roles": ["tool"], "around": {1}}}')"""
 LOAD = "select role, content, metadata::text from load_context($1)"
 STATES = (
     "select state from index_state($1) s join conversation_messages m using (id) order by m.message_index"

@@ -16,10 +16,8 @@ from tests.support.rows import column, conclude, insert, one_row
 
 NOW, EARLIER = UUID(int=7), UUID(int=8)
 ASKED = "How do we restart the staging server?"
-WITH = "select build_context_with($1, 'alice', $2)"
-EXPLAIN_WITH = (
-    "select string_agg(detail, ' ') from explain_context_with($1, 'alice', $2) where step = 'found'"
-)
+BUILD = "select build_context('alice', $2, $1)"
+EXPLAIN = "select string_agg(detail, ' ') from explain_context('alice', $2, $1) where step = 'found'"
 
 
 async def turns(connection: asyncpg.Connection, user: UUID | None) -> None:
@@ -54,7 +52,7 @@ async def test_the_conversation_that_goes_on_is_left_out(
             "systemctl",
         ),
     ):
-        for asked in (WITH, EXPLAIN_WITH):
+        for asked in (BUILD, EXPLAIN):
             if user is None:
                 block = await scratch.fetchval(asked, options, ASKED)
             else:
@@ -63,8 +61,8 @@ async def test_the_conversation_that_goes_on_is_left_out(
             assert shown in block
             assert left_out not in block
     async with acting_as(scratch, BOB):
-        assert await scratch.fetchval(WITH, "{}", ASKED) == ""
-        assert await scratch.fetchval(EXPLAIN_WITH, "{}", ASKED) is None
+        assert await scratch.fetchval(BUILD, "{}", ASKED) == ""
+        assert await scratch.fetchval(EXPLAIN, "{}", ASKED) is None
 
 
 @pytest.mark.parametrize(
@@ -80,25 +78,19 @@ async def test_the_conversation_that_goes_on_is_left_out(
 async def test_options_that_make_no_sense_are_refused(
     scratch: asyncpg.Connection, options: str, said: str
 ) -> None:
-    for asked in (WITH, EXPLAIN_WITH):
+    for asked in (BUILD, EXPLAIN):
         code, message, hint = await refused(scratch, asked, options, ASKED)
         assert (code, hint != "") == ("23514", True)
         assert said in message
 
 
-async def test_a_context_needs_its_arguments_and_leaves_the_current_context_as_it_was(
-    scratch: asyncpg.Connection,
-) -> None:
-    with pytest.raises(asyncpg.NullValueNotAllowedError, match="build_context_with needs an agent"):
+async def test_a_context_needs_its_arguments(scratch: asyncpg.Connection) -> None:
+    with pytest.raises(asyncpg.NullValueNotAllowedError, match="build_context needs an agent"):
         async with scratch.transaction():
-            await scratch.execute("select build_context_with('{}', null, 'x')")
-    with pytest.raises(asyncpg.NullValueNotAllowedError, match="explain_context_with needs an agent"):
+            await scratch.execute("select build_context(null, 'x')")
+    with pytest.raises(asyncpg.NullValueNotAllowedError, match="explain_context needs an agent"):
         async with scratch.transaction():
-            await scratch.execute("select explain_context_with('{}', 'alice', null)")
-    await scratch.execute("set local memoryd.context = 'work'")
-    for asked in (WITH, EXPLAIN_WITH):
-        await scratch.execute(asked, '{"context": "family"}', ASKED)
-    assert await scratch.fetchval("select current_setting('memoryd.context')") == "work"
+            await scratch.execute("select explain_context('alice', null)")
 
 
 async def test_insights_that_were_used_are_counted_once(scratch: asyncpg.Connection) -> None:

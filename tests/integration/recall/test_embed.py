@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from daemon.db.migrator import migrate
 from providers.local_embedder import LocalEmbedder
 from tests.support.acting import ANN, BOB, acting_as
+from tests.support.index import index_rows
 from tests.support.refusals import refused
 from tests.support.rows import column, embedding, insert, remember, say
 from tests.support.schemas import EMBEDDER, connected
@@ -193,19 +194,21 @@ async def test_recall_finds_what_says_the_same_in_other_words(connection: asyncp
 @pytest.mark.usefixtures("tokens")
 async def test_a_question_is_embedded_without_the_names_of_speakers(connection: asyncpg.Connection) -> None:
     session = await insert(connection, "conversation_sessions", {"user_id": ANN})
-    await say(connection, session, "hello there", user_id=ANN, speaker="Caroline")
+    await say(connection, session, "she asked what we say", user_id=ANN, speaker="Caroline")
     await connection.execute(
         "insert into memoryd.lexeme_statistics (scope, lexeme, rows) values (memoryd.scope_of($1, null), $2, 1)",
         ANN,
         "@carolin Caroline",
     )
-    asked = "select memoryd.embed_question($1, null, null)::text"
-    bare = await connection.fetchval(EMBED, "What did  say?")
-    named = await connection.fetchval(EMBED, "What did Caroline say?")
-    assert await connection.fetchval(asked, "What did Caroline say?") == bare
-    for user, expected in ((ANN, bare), (BOB, named)):
+    other = await insert(connection, "conversation_sessions", {"user_id": BOB})
+    await say(connection, other, "she asked what we say", user_id=BOB)
+    await connection.execute("update conversation_messages set embedding = memoryd.embed(content)")
+    await index_rows(connection, "conversation")
+    asked = "select similarity from recall('What did Caroline say?', query_embedding => $1)"
+    for user, embedded in ((ANN, "What did  say?"), (BOB, "What did Caroline say?")):
         async with acting_as(connection, user):
-            assert await connection.fetchval(asked, "What did Caroline say?") == expected
+            vector = await connection.fetchval("select memoryd.embed($1)", embedded)
+            assert await column(connection, asked, vector) == await column(connection, asked, None) != []
 
 
 @pytest.mark.usefixtures("tokens")

@@ -1,4 +1,4 @@
-"""recall_with({"as_of": ...}): what stood at a time, also if it was replaced since."""
+"""recall() with as_of: what stood at a time, also if it was replaced since."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from tests.support.acting import ANN, BOB, acting_as
 from tests.support.index import index_rows
 from tests.support.rows import column, insert, remember, say
 
-AS_OF = (
-    "select content from recall_with($1::jsonb, 'where does the walrus live', user_id => $2) order by content"
-)
+AS_OF = "select content from recall('where does the walrus live', user_id => $2, options => $1::jsonb) order by content"
 
 
 async def at(connection: asyncpg.Connection, time: str | None, **options: object) -> list[str]:
@@ -85,7 +83,7 @@ async def test_what_expired_and_what_was_archived_does_not_come_back(scratch: as
     for source in ("memory", "knowledge"):
         await index_rows(scratch, source)
     assert await at(scratch, "infinity") == []
-    everything = "select content from recall_with('{\"as_of\": \"infinity\"}', 'walrus')"
+    everything = "select content from recall('walrus', options => '{\"as_of\": \"infinity\"}')"
     assert await column(scratch, everything) == []
 
 

@@ -1,4 +1,4 @@
-"""recall_with(): without the conversation that is going on, of a time, of some speakers, in readable pieces."""
+"""Options of recall(): without the conversation that is going on, of a time, of some speakers, in readable pieces."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.support.acting import ANN, BOB, acting_as
 from tests.support.index import index_rows
 from tests.support.rows import column, say
 
-ASK = "select id, content, metadata, score from recall_with($1::jsonb, $2, user_id => $3, match_count => $4)"
+ASK = "select id, content, metadata, score from recall($2, user_id => $3, match_count => $4, options => $1::jsonb)"
 
 
 async def ask(
     connection: asyncpg.Connection, query: str, *, user: UUID | None = ANN, count: int = 10, **options: object
 ) -> list[asyncpg.Record]:
-    """The results of recall_with() with these options."""
+    """The results of recall() with these options."""
     rows: list[asyncpg.Record] = await connection.fetch(
         ASK, json.dumps(options, default=str), query, user, count
     )
@@ -279,11 +279,13 @@ async def test_options_that_are_null_are_not_given(scratch: asyncpg.Connection) 
     )
     none: dict[str, Any] = dict.fromkeys(names)
     assert [r["id"] for r in await ask(scratch, "walrus", **none)] == [told]
-    assert [r["id"] for r in await scratch.fetch("select id from recall_with(null, 'walrus')")] == [told]
+    assert [r["id"] for r in await scratch.fetch("select id from recall('walrus', options => null)")] == [
+        told
+    ]
     for wrong in ("[]", '"x"', "5"):
         with pytest.raises(asyncpg.CheckViolationError, match="options are of type"):
             async with scratch.transaction():
-                await scratch.fetch("select id from recall_with($1::jsonb, 'walrus')", wrong)
+                await scratch.fetch("select id from recall('walrus', options => $1::jsonb)", wrong)
 
 
 async def test_the_example_of_the_document_finds_what_it_says(scratch: asyncpg.Connection) -> None:

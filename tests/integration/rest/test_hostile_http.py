@@ -100,7 +100,7 @@ async def test_a_body_that_makes_no_sense_is_refused(
 
 
 async def test_json_nested_without_end_is_refused(rest: Rest, daemon: DaemonProcess) -> None:
-    answer = await rest.ask(ANN, "POST", "rpc/recall_with", content=DEEP)
+    answer = await rest.ask(ANN, "POST", "rpc/recall", content=DEEP)
     assert (answer.status, answer.code) == (500, "54001"), answer
     assert (await rest.rpc(ANN, "recall", {"query": "ferry"})).status == 200
 

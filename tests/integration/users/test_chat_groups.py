@@ -74,7 +74,7 @@ async def test_what_agents_say_in_a_group_is_not_for_others_who_ask_them(
     await say(connection, uuid4(), "my lantern stock", role="assistant", agent_id="desk")
     own = sorted(["my lantern stock", "lanterns are sold here"])
     for_agent = "select content from recall('lantern', 'desk', match_count => 100)"
-    around = "select content from recall_with('{\"around\": 5}', 'lantern', 'desk', match_count => 100)"
+    around = "select content from recall('lantern', 'desk', match_count => 100, options => '{\"around\": 5}')"
     for _ in range(2 if indexed else 1):
         async with acting_as(connection, None, role="memoryd_service"):
             assert sorted(map(str, await column(connection, for_agent))) == own
@@ -239,7 +239,8 @@ async def test_in_the_context_of_one_group_no_other_group_is_searched(connection
         ("garden", GARDENS),
         (None, GARDENS | office),
     ):
-        there = f"select content from recall_in_context('{context}', 'lantern', match_count => 100)"
+        inside = json.dumps({"context": context})
+        there = f"select content from recall('lantern', match_count => 100, options => '{inside}')"
         own = {LINES["cook"][2]}
         assert await found(connection, CAT, there if context else RECALL) == sorted(lines | own), context
         # Who knows the id of a group and is no member of it finds what there is without the group.
@@ -251,8 +252,10 @@ async def test_a_piece_of_a_group_shows_others_only_where_the_group_is_searched(
 ) -> None:
     """Not to who serves somebody who has left, nor in the context of another group."""
     await talk(connection)
-    pieces = "select content from recall_with('{\"around\": 3}', 'tulips', user_id => $1, match_count => 1)"
-    here = f"select content from recall_with($1::jsonb, 'tulips', user_id => '{ANN}', match_count => 1)"
+    pieces = (
+        "select content from recall('tulips', user_id => $1, match_count => 1, options => '{\"around\": 3}')"
+    )
+    here = f"select content from recall('tulips', user_id => '{ANN}', match_count => 1, options => $1::jsonb)"
     for role, user in (("memoryd_service", None), ("memoryd_admin", None), ("memoryd_user", ANN)):
         async with acting_as(connection, user, role=role):
             assert "candle" in await connection.fetchval(pieces, ANN), role
@@ -285,7 +288,9 @@ async def test_a_shared_line_of_a_group_is_found_once(connection: asyncpg.Connec
                 got = sorted(map(str, await column(connection, FOR_USER, user)))
             assert got == await found(connection, user), (role, user)
             assert got == await found(connection, user, FOR_USER.replace("$1", f"'{user}'")), user
-    pieces = "select content from recall_with('{\"around\": 5}', 'lantern', user_id => $1, match_count => 9)"
+    pieces = (
+        "select content from recall('lantern', user_id => $1, match_count => 9, options => '{\"around\": 5}')"
+    )
     async with acting_as(connection, None, role="memoryd_service"):
         assert LINES["ann"][2] not in str(await column(connection, pieces, DAN))
         seen = "select content from memoryd.found_passages('alice', 'lantern', $1, null, '{conversation}')"
@@ -313,7 +318,9 @@ async def test_nothing_is_recalled_of_a_member_with_memory_off(connection: async
 async def test_no_piece_shows_a_member_with_memory_off(connection: asyncpg.Connection) -> None:
     await talk(connection)
     await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
-    pieces = "select content from recall_with('{\"around\": 3}', 'tulips', user_id => $1, match_count => 1)"
+    pieces = (
+        "select content from recall('tulips', user_id => $1, match_count => 1, options => '{\"around\": 3}')"
+    )
     for role, user in (("memoryd_service", None), ("memoryd_admin", None), ("memoryd_user", ANN)):
         async with acting_as(connection, user, role=role):
             piece = await connection.fetchval(pieces, ANN)

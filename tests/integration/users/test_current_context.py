@@ -73,7 +73,8 @@ def texts(found: Sequence[asyncpg.Record]) -> list[str]:
     return sorted(row[0] for row in found)
 
 
-ASKED = "select content from recall_in_context($1, 'lantern', match_count => 50)"
+HERE = "options => jsonb_build_object('context', $1::text)"
+ASKED = f"select content from recall('lantern', match_count => 50, {HERE})"
 FOUND: Mapping[str | None, list[str]] = {
     None: rows(shared=(None, "family", "office"), own=CONTEXTS),
     "family": rows(shared=(None, "family"), own=(None, "family")),
@@ -115,7 +116,7 @@ async def test_as_many_are_found_as_were_asked_for_however_many_others_are_bette
         if indexed:
             await index_world(world)
         async with acting_as(world, ANN):
-            best = "select content from recall_in_context($1, 'lantern', match_count => 3, sources => '{memory}')"
+            best = f"select content from recall('lantern', match_count => 3, sources => '{{memory}}', {HERE})"
             assert len(await world.fetch(best, "office")) == 3
             assert texts(await world.fetch(best, "family")) == rows(shared=(), own=(None, "family"))
 
@@ -159,18 +160,20 @@ async def test_the_context_of_a_call_ends_with_it(world: asyncpg.Connection) -> 
         await world.fetch(ASKED, "family")
         assert await world.fetchval(now) == ""
         await world.execute("set local memoryd.context = 'office'")
-        assert texts(await world.fetch(ASKED, "family")) == FOUND["family"]
-        assert await world.fetchval(now) == "office"
-        assert (await refused(world, "select * from recall_in_context('family', 'x', match_count => -1)"))[0]
-        assert await world.fetchval(now) == "office"
+        assert texts(await world.fetch(ASKED, "office")) == FOUND["office"]
+        code, said, _ = await refused(world, ASKED, "family")
+        assert (code, said) == (
+            "22023",
+            "context is 'family', and memoryd.context of this transaction is 'office'",
+        )
     assert await world.fetchval(now) == ""
 
 
 async def test_agents_find_no_rows_of_another_context(world: asyncpg.Connection) -> None:
     async with acting_as(world, None, role="memoryd_service"):
-        of_ann = "select content from recall_in_context($2, 'lantern', user_id => $1, match_count => 50)"
+        of_ann = f"select content from recall('lantern', user_id => $2, match_count => 50, {HERE})"
         for context, seen in FOUND.items():
-            assert texts(await world.fetch(of_ann, ANN, context)) == seen
+            assert texts(await world.fetch(of_ann, context, ANN)) == seen
         everything = await world.fetch(ASKED, "board")
         assert texts(everything) == rows(shared=(None, "board"), own=(None, "board"))
 
@@ -207,7 +210,7 @@ async def test_an_insight_is_found_where_all_that_it_was_drawn_from_is(
         for name in sources
     ]
     await conclude(world, "lanterns are lit at dusk", 0.9, user_id=ANN, source_memories=drawn_from)
-    asked = "select content from recall_in_context($1, 'lanterns dusk', sources => '{insight}')"
+    asked = f"select content from recall('lanterns dusk', sources => '{{insight}}', {HERE})"
     async with acting_as(world, ANN):
         assert len(await world.fetch(asked, None)) == 1
         assert len(await world.fetch(asked, "family")) == seen
@@ -218,8 +221,8 @@ async def test_an_insight_is_found_where_all_that_it_was_drawn_from_is(
 
 @pytest.mark.parametrize("blank", ["", "  "])
 async def test_a_blank_context_is_refused(world: asyncpg.Connection, blank: str) -> None:
-    state, said, hint = await refused(world, "select * from recall_in_context($1, 'lantern')", blank)
-    assert (state, said) == ("22023", "context is blank")
+    state, said, hint = await refused(world, f"select * from recall('lantern', {HERE})", blank)
+    assert (state, said) == ("23514", f'context is "{blank}"')
     assert hint == "Name the current context as the metadata of rows do, or leave it out."
 
 

@@ -306,14 +306,12 @@ async def test_no_two_functions_have_one_name(scratch: asyncpg.Connection) -> No
 
 TEXT_ALONE: Sequence[tuple[str, dict[str, Any]]] = (
     ("recall", {"query": "lamp"}),
-    ("recall_above", {"min_score": 0, "query": "lamp"}),
-    ("recall_with", {"options": {"min_score": 0.01}, "query": "lamp"}),
-    ("recall_in_context", {"context": "home", "query": "lamp"}),
+    ("recall", {"query": "lamp", "options": {"min_score": 0.01, "context": "home"}}),
     ("explain_recall", {"query": "lamp"}),
     ("match_memory", {"query": "lamp", "match_threshold": 0.1}),
     ("memory_as_of", {"as_of": "2999-01-01"}),
     ("build_context", {"agent_id": "alice", "message": "clean the lamp"}),
-    ("build_context_with", {"options": {}, "agent_id": "alice", "message": "clean the lamp"}),
+    ("build_context", {"agent_id": "alice", "message": "clean the lamp", "options": {}}),
     ("explain_context", {"agent_id": "alice", "message": "clean the lamp"}),
     ("export_user_memory", {"user_id": str(ANN)}),
 )

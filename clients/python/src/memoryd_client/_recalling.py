@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 RECALL = """
 select source, id, content, score, metadata, created_at
-from recall_with($1::jsonb, $2, agent_id => $3, user_id => $4, match_count => $5, sources => $6, filter => $7::jsonb)
+from recall($2, agent_id => $3, user_id => $4, match_count => $5, sources => $6, filter => $7::jsonb, options => $1::jsonb)
 """
 RECALLED = "select last_recall()"
 

@@ -164,7 +164,7 @@ def ids_of(ids: Iterable[UUID | str] | UUID | str) -> list[UUID]:
 
 
 def options(**given: object) -> str:
-    """The options of recall_with() and build_context_with() as JSON, without those that are None."""
+    """The options of recall() and build_context() as JSON, without those that are None."""
     left = {name: value for name, value in given.items() if value is not None}
     return json.dumps({n: v.isoformat() if isinstance(v, datetime) else v for n, v in left.items()})
 

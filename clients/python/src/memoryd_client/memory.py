@@ -35,7 +35,7 @@ values ($1, coalesce($2, memoryd.caller_id()), $3, $4, $5::jsonb, $6)
 returning id, expires_at, pg_current_xact_id()::text as transaction
 """
 STORED = "select exists (select from agent_memory where id = $1)"
-CONTEXT = "select build_context_with($1::jsonb, $2, $3)"
+CONTEXT = "select build_context($2, $3, $1::jsonb)"
 JUDGE = "select mark_useful($1, $2)"
 JUDGE_AS_SERVICE = """
 select mark_useful(q.id, $2)
@@ -141,7 +141,7 @@ class Memory(Connected):
     ) -> Recall:
         """Searches what is remembered; at most `count` results, the best first.
 
-        The other arguments are the options of recall_with(). Raises MemorydError.
+        The other arguments are the options of recall(). Raises MemorydError.
         """
         call = recall_call(
             query,
