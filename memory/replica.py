@@ -68,29 +68,44 @@ def decide(row: Row, *, base: bytes | None, theirs: bytes | None, ours: bytes | 
     return Action.TAKE if ours in (None, base) else Action.TAKE_BOTH
 
 
+DIGEST_BYTES = sha256().digest_size
 NAMES_NONE, OVERTAKEN = b"", b"0"
-"""What a file began from, where it does not say: the person has made it; and an agent has changed that document since."""
+"""What a file began from, where it does not say: the person has made it; and what follows what a later file began from: others
+have written into the document since such a file was taken, which a program may have open still."""
 
 
 def is_old(began: bytes, *, base: bytes | None, before: bytes | None, row: Text | None) -> bool:
     """Whether a person saved an old copy of a file: whoever wrote it has not seen `base`, but an earlier text.
 
-    `began`: what the file says that it began from. `before`: what the file that was taken last said, if no agent has changed
-    the document since: then a program saves again what it has open. `row`: the document, which has the text of `base`.
+    `began`: what the file says that it began from. `before`: what was noted of the file that was taken last, if no agent has
+    changed the document since: then a program saves again what it has open. `row`: the document, which has the text of `base`.
     """
     if base is None or began in (base, before):
         return False
     if began == NAMES_NONE:
-        return before == OVERTAKEN
+        return _is_overtaken(before)
+    if before == began + OVERTAKEN:
+        return False
     # Earlier versions of memoryd told the hash of the text alone.
     return row is None or began != sha256(plain(row.body).encode()).digest()
+
+
+def began_of(began: bytes, *, before: bytes | None) -> bytes:
+    """What is noted as `before` when a person's file is taken that began from `began`."""
+    is_open_still = before == NAMES_NONE or _is_overtaken(before)
+    return began + OVERTAKEN if began != NAMES_NONE and is_open_still else began
 
 
 def began_from(base: bytes | None, before: bytes | None, *, now: bytes) -> bytes | None:
     """What is noted as `before` when memoryd has written a file with the text `now`."""
     if base == now:
         return before
-    return OVERTAKEN if before in (NAMES_NONE, OVERTAKEN) else None
+    return OVERTAKEN if before == NAMES_NONE or _is_overtaken(before) else None
+
+
+def _is_overtaken(before: bytes | None) -> bool:
+    # By its length: a digest may end with the same byte.
+    return before is not None and len(before) in (len(OVERTAKEN), DIGEST_BYTES + len(OVERTAKEN))
 
 
 def _without_file(row: Row, *, base: bytes | None, ours: bytes | None) -> Action:

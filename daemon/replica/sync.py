@@ -30,7 +30,7 @@ from daemon.replica.reading import Reading
 from daemon.replica.settling import SETTLE_SECONDS
 from daemon.replica.state import LeftOut, Report, State, Writer
 from daemon.replica.store import Addition, Base, Document, Edit, Noted, Store
-from memory.replica import Action, Row, began_from, decide, is_old
+from memory.replica import Action, Row, began_from, began_of, decide, is_old
 from memory.replica_names import key, path_for, source_of, title_of, user_of
 from memory.replica_text import Found, write
 
@@ -266,7 +266,7 @@ def _action(state: State, document: UUID, row: Document | None, said: Found | No
 
 
 def _edit(path: str, row: Document, said: Found, file: Known, state: State, *, lost: bool) -> Edit:
-    text = said.text(row.title)
+    text, base = said.text(row.title), state.bases.get(row.id)
     return Edit(
         path,
         row.id,
@@ -278,7 +278,7 @@ def _edit(path: str, row: Document, said: Found, file: Known, state: State, *, l
         state.listing.files[path].modified,
         text.digest(),
         file.hash,
-        said.began,
+        began_of(said.began, before=None if base is None else base.began),
     )
 
 

@@ -84,6 +84,7 @@ update memoryd.replica set leased_until = '-infinity', daemon_id = null, trouble
 delete from memoryd.jobs
 """
 PROCESSED = "update documents set status = 'active' where status = 'processing'"
+READ = "select content from documents union all select content from memoryd.replica_conflicts"
 LIVE = """
 select id, title, content, status, replica_path from documents where status <> 'deleted' order by created_at, id
 """
@@ -103,6 +104,10 @@ class World:
     number: int = 0
     opened: tuple[Any, str] | None = None
     """A file that a program has open, and its text: whatever becomes of the file, that is saved."""
+    is_bad: bool = False
+    """Whether calls fail, so that memoryd may not have read all by the time a program saves."""
+    read: str = ""
+    """The texts that memoryd had then."""
     began: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By text that a person wrote: what the file said that it began from."""
 
@@ -135,6 +140,7 @@ class World:
                 if what.endswith("open"):
                     # What memoryd has not read yet is lost when another program writes the file.
                     await self.replicated.settle()
+                    self.read = " ".join(row["content"] or "" for row in await self.database.fetch(READ))
                 self._person(what.removeprefix("person "), *how)
             case "sync":
                 await self.replicated.settle()
@@ -209,8 +215,10 @@ class World:
         self.replaced(text)
         there = path.read_text("utf-8")
         # Who began from the same text counts as the same person.
-        same = [one for one in re.findall(r"<\d+>", there) if self.began.get(one) == began(text)]
-        self.replaced(" ".join(same))
+        of_same = [one for one in re.findall(r"<\d+>", there) if self.began.get(one) == began(text)]
+        # What memoryd has not read it cannot keep.
+        unread = [one for one in re.findall(r"<\d+>", there) if self.is_bad and one not in self.read]
+        self.replaced(" ".join(of_same + unread))
         self.opened = path, self._changed(text)
         path.write_text(self.opened[1])
 
@@ -343,7 +351,7 @@ async def play_over_a_bad_connection(database: Database, sequence: list[tuple[An
         def start() -> Replicated:
             return InDrive(server, Path(folder), database, is_patient=True)
 
-        world = World(database, DrivePath(server.drive), start, start())
+        world = World(database, DrivePath(server.drive), start, start(), is_bad=True)
         await world.replicated.settle()
         server.is_bad = fault
         for what, *how in sequence:
