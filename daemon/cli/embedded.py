@@ -97,24 +97,16 @@ def _ended_in_order() -> Iterator[None]:
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """A signal waits for the end of the block; a second one does not."""
+    """Signals wait for the end of the block, all of them: a server that only begins to start cannot be found, to be stopped."""
     held: list[int] = []
-    before = {number: signal.getsignal(number) for number in _ENDINGS}
-
-    def back() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def hold(number: int, _frame: FrameType | None) -> None:
-        held.append(number)
-        back()
-
-    for number in _ENDINGS:
-        signal.signal(number, hold)
+    before = {
+        number: signal.signal(number, lambda number, _frame: held.append(number)) for number in _ENDINGS
+    }
     try:
         yield
     finally:
-        back()
+        for number, handler in before.items():
+            signal.signal(number, handler)
         if held:
             signal.raise_signal(held[0])
 

@@ -135,6 +135,21 @@ async def test_a_command_that_is_ended_stops_the_server_it_started(
         assert not postgres.is_running()
 
 
+async def test_a_second_signal_during_the_start_leaves_no_server(
+    memoryd: Commands, postgres: EmbeddedPostgres
+) -> None:
+    in_use = postgres.log_path.parent / "in-use"
+    in_use.unlink(missing_ok=True)
+    starting = DaemonProcess(await memoryd.start("run"))
+    while not in_use.exists():
+        await asyncio.sleep(0.002)
+    starting.process.send_signal(signal.SIGTERM)
+    while not postgres.is_running() and starting.process.returncode is None:
+        await asyncio.sleep(0.002)
+    assert await starting.stop(signal.SIGINT) == 128 + signal.SIGTERM
+    assert not postgres.is_running()
+
+
 @pytest.mark.parametrize("number", BOTH)
 async def test_a_command_in_the_background_of_a_script_is_ended_in_order(
     memoryd: Commands, postgres: EmbeddedPostgres, number: signal.Signals
