@@ -86,7 +86,8 @@ grant execute on function
     memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.best_rows, memoryd.search,
     memoryd.embed, memoryd.embeds_here, memoryd.recall_request, memoryd.recall_and_log,
     memoryd.shows_group, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets, memoryd.stood,
-    memoryd.nearest_name, memoryd.options, memoryd.option_fits, memoryd.fault_of_options, memoryd.check_options,
+    memoryd.nearest_name, memoryd.options, memoryd.option_fits, memoryd.fault_of_options,
+    memoryd.check_options,
     memoryd.conditions_of, memoryd.pieces_of, memoryd.line_of_message,
     memoryd.show_pieces, memoryd.is_withheld, memoryd.log_recall
     to memoryd_service, memoryd_user, memoryd_admin;
@@ -127,7 +128,8 @@ grant execute on function memoryd.caller_org, memoryd.corrected_by to memoryd_se
 -- The functions of knowledge that run with the caller's rights, and three that do not: these answer the
 -- service alone.
 grant execute on function
-    memoryd.org_scope, memoryd.daemon_says, memoryd.importing, memoryd.said, memoryd.surprise_of, memoryd.is_text_or_list,
+    memoryd.org_scope, memoryd.daemon_says, memoryd.importing, memoryd.said, memoryd.surprise_of,
+    memoryd.is_text_or_list,
     memoryd.time_or_null, memoryd.unknown_key, memoryd.succeeded, memoryd.check_decision_context,
     memoryd.check_outcome, memoryd.decisions_of, memoryd.criteria_of, memoryd.meets_criterion,
     memoryd.contradicts, memoryd.credential_in, memoryd.private_part, memoryd.tier_of, memoryd.check_note,

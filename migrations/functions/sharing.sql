@@ -1,8 +1,8 @@
 -- Which shared rows a user may read, and which rows a search may find. Shared rows are those with an
 -- access_level. The policies that ask this are in tables/access.sql.
 
--- A question may say where it is asked (a project, channel, group chat): by the option context, or for all of a
--- transaction by its setting memoryd.context. It only narrows what is found, so anybody may say any.
+-- A question may say where it is asked (a project, channel, group chat): by the option context, or for all
+-- of a transaction by its setting memoryd.context. It only narrows what is found, so anybody may say any.
 
 -- The context of the transaction; null where there is none. Inlined.
 create or replace function memoryd.current_context() returns text

@@ -9,8 +9,8 @@ comment on column memoryd.daemons.failing is
 alter table memoryd.replica_files add column began_hash bytea;
 comment on column memoryd.replica_files.began_hash is
     'Which text the file that was taken last names as the one that it began from: a further save that names '
-    'it is by the same person. Empty: it names none. 0 at its end: others have changed the document since a file '
-    'that names none was taken. Null: nothing was taken since memoryd wrote the file.';
+    'it is by the same person. Empty: it names none. 0 at its end: others have changed the document since a '
+    'file that names none was taken. Null: nothing was taken since memoryd wrote the file.';
 alter table memoryd.replica_collections add column version integer not null default 0;
 comment on column memoryd.replica_collections.version is
     'How often memoryd has written the file: the file says it.';

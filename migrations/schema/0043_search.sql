@@ -22,8 +22,8 @@ create type memoryd.search_request as (
     conditions memoryd.conditions,
     min_score double precision,
     around integer,
-    -- From here on set by memoryd.find. Whose rights decide what is found: a service that asks about a user has
-    -- that user's.
+    -- From here on set by memoryd.find. Whose rights decide what is found: a service that asks about a user
+    -- has that user's.
     reader memoryd.caller,
     access public.user_memory_access,
     -- Null: all.
@@ -58,3 +58,25 @@ create type memoryd.search_result as (
     -- 2: it has a word asked for that hardly any row has. 1: it has others, or they are near or beside it.
     shares integer
 );
+
+-- Functions whose arguments are others now: without this the old ones would remain beside the new, and a
+-- name without its arguments would stand for two.
+do $$
+declare
+    each record;
+begin
+    for each in
+        select p.oid::regprocedure as name, p.pronamespace = 'memoryd'::regnamespace as inner_one
+        from pg_proc p
+        where p.pronamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+          and p.proname in ('recall', 'explain_recall', 'build_context', 'explain_context', 'search', 'find',
+                            'candidate_memories', 'best_memories', 'score_memories', 'insight_lines',
+                            'memory_lines', 'older_memories', 'linked_rows', 'show_pieces', 'log_recall',
+                            'check_options', 'option_fits', 'fault_of_options', 'check_search', 'access_of',
+                            'in_context', 'drawn_in_context', 'may_find')
+          and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
+    loop
+        execute 'drop function ' || each.name || case when each.inner_one then ' cascade' else '' end;
+    end loop;
+end
+$$;

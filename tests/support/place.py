@@ -78,8 +78,8 @@ class Place:
     async def changes(self, user: UUID | None, role: str, *, erasing: bool = False) -> dict[str, bool]:
         """What was written, added or deleted since the beginning, and whether this user may.
 
-        An erasure also takes conversations of no user in which only this one speaks, and is noted without a name; an agent
-        that a service named for this user is no longer said to be.
+        An erasure also takes conversations of no user in which only this one speaks, and the names of groups in which only
+        this one was; it is noted without a name; an agent that a service named for this user is no longer said to be.
         """
         await self.back()
         after = await self._versions()
@@ -99,6 +99,12 @@ class Place:
         if table == "agents":
             was, row = self.world.tables[table][key], now.tables[table][key]
             return bool(was["named_for"] == str(user)) and row == {**was, "named_for": row["named_for"]}
+        if table == "chat_groups":
+            tables = ("chat_group_members", "conversation_messages")
+            there = [
+                row for name in tables for row in self.world.tables[name].values() if row["chat_id"] == key
+            ]
+            return {row["user_id"] for row in there} == {str(user)}
         said = [m for m in self.world.tables["conversation_messages"].values() if m["session_id"] == key]
         return table == "conversation_sessions" and {m["user_id"] for m in said} == {str(user)}
 

@@ -120,7 +120,7 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
         ),
         "explain_context": Sample(lambda _: {"agent_id": "alice", "message": _ASKED}, to_others=None),
         "secrets_key": Sample(lambda _: {}, to_others=None, tells=False, by_get=True),
-        "recall": Sample(lambda _: {"query": "ferry", "options": {"min_score": 0.001}}, by_get=True),
+        "recall": Sample(lambda _: {"query": "ferry"}, by_get=True),
         "explain_recall": Sample(lambda _: {"query": "ferry"}, by_get=True),
         "match_memory": Sample(
             lambda ids: {"query": "ferry", "match_threshold": 0.1, "filter_user_id": ids["user"]},

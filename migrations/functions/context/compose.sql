@@ -323,7 +323,7 @@ end
 $$;
 do $$
 begin
-    execute format('comment on function public.build_context is %L',
+    execute format('comment on function public.build_context(text, text, jsonb) is %L',
         'What the agent should know before this task; empty when nothing, and for small talk. With a remote '
         'embedder by keywords alone: the daemon''s own contexts add embeddings. options: '
         || (select string_agg(o.name, ', ') from memoryd.options() o where o.context) || '.');

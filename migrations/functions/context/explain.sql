@@ -85,6 +85,6 @@ begin
         memoryd.ms_since(began));
 end
 $$;
-comment on function public.explain_context is
+comment on function public.explain_context(text, text, jsonb) is
     'Why the context of a message is as it is: the patterns that it shows, what was searched, what was found '
     'with scores and trust, and what was left out and why. options: as of build_context().';

@@ -70,14 +70,16 @@ begin
             (select m.id, m.kind, m.source, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
-               and memoryd.is_current(m.superseded_by, m.valid_to) and memoryd.in_context(m.metadata, p_context)
+               and memoryd.is_current(m.superseded_by, m.valid_to)
+               and memoryd.in_context(m.metadata, p_context)
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
             (select m.id, m.kind, m.source, m.created_at, m.keywords
              from public.agent_memory m
              where m.agent_id = a and m.user_id is null and not p_only_user
-               and (m.expires_at is null or m.expires_at > now()) and memoryd.in_context(m.metadata, p_context)
+               and (m.expires_at is null or m.expires_at > now())
+               and memoryd.in_context(m.metadata, p_context)
                and memoryd.is_current(m.superseded_by, m.valid_to)
              order by m.created_at desc, m.id desc
              limit p_reach)
@@ -87,7 +89,8 @@ begin
              join public.agent_memory m on m.id = o
              where m.agent_id = a and (m.expires_at is null or m.expires_at > now())
                and (m.user_id = p_user or (m.user_id is null and not p_only_user))
-               and memoryd.is_current(m.superseded_by, m.valid_to) and memoryd.in_context(m.metadata, p_context))
+               and memoryd.is_current(m.superseded_by, m.valid_to)
+               and memoryd.in_context(m.metadata, p_context))
         ) m
     ), alike as materialized (
         select s.*

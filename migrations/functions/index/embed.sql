@@ -88,7 +88,7 @@ begin
 end
 $$;
 
--- Whether the database embeds texts itself: with the local embedder.
+-- Whether the database embeds texts itself: with the local embedder, once its tokens are loaded.
 create or replace function memoryd.embeds_here() returns boolean
 language plpgsql stable parallel safe security definer
 set search_path = pg_catalog, pg_temp
@@ -96,7 +96,8 @@ as $$
 begin
     return exists (select from memoryd.settings s
                    where s.key = 'embedder' and s.value = '"local/wordllama-256"'
-                     and getdatabaseencoding() = 'UTF8');
+                     and getdatabaseencoding() = 'UTF8')
+       and exists (select from memoryd.tokens);
 end
 $$;
 

@@ -159,8 +159,8 @@ begin
 end
 $$;
 
--- The conditions that these options are. A context other than that of the transaction is refused: the policies
--- of shared rows follow the transaction's. With exclude_last the newest messages of
+-- The conditions that these options are. A context other than that of the transaction is refused: the
+-- policies of shared rows follow the transaction's. With exclude_last the newest messages of
 -- a conversation are left out, of those that the caller can read; else all of it.
 create or replace function memoryd.conditions_of(p_options jsonb) returns memoryd.conditions
 language plpgsql stable

@@ -92,10 +92,10 @@ $$;
 
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
 -- any), of these groups, or shared with this user; for this agent, with these metadata, in this context; and
--- of what others say in groups or share nothing of users who have switched memory off. meets: whether it meets the
--- conditions. A message that does not is no result, but its words count for the messages beside it. rare: it
--- has a word asked for that hardly any row has. Of such passages of memories the kind says only which of them
--- counts more than another: the heaviest counts whole.
+-- of what others say in groups or share nothing of users who have switched memory off. meets: whether it
+-- meets the conditions. A message that does not is no result, but its words count for the messages beside it.
+-- rare: it has a word asked for that hardly any row has. Of such passages of memories the kind says only
+-- which counts more than another: the heaviest counts whole.
 create or replace function memoryd.read_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_places tid[])
 returns table (number bigint, place tid, source text, id uuid, weights sparsevec, rare boolean,

@@ -81,8 +81,8 @@ $$;
 -- characters. The messages beside those found are those that the caller may read and that recall would find:
 -- in the current context, under the conditions on times and sessions, of the same user or of the same group,
 -- and of nobody else who has switched memory off. Of a group only where it was searched: for this user
--- (about) if they are a member; for an agent never; in a search of everything if whoever said the best message
--- is still a member; and the current context is no other group (memoryd.shows_group).
+-- (about) if they are a member; for an agent never; in a search of everything if whoever said the best
+-- message is still a member; and the current context is no other group (memoryd.shows_group).
 create or replace function memoryd.show_pieces(p_request memoryd.search_request, p_ids uuid[])
 returns table (number integer, content text, message_ids uuid[])
 language plpgsql stable

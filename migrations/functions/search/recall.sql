@@ -1,13 +1,14 @@
 -- Recall: what is remembered about a question in all sources, in one call. Three layers:
---   entry   recall(), explain_recall() and requests of kind recall: arguments and options are checked and become
---           one memoryd.search_request (recall_request); what was read is put on record (recall_and_log)
+--   entry   recall(), explain_recall() and requests of kind recall: arguments and options are checked and
+--           become one memoryd.search_request (recall_request); what was read is put on record
+--           (recall_and_log)
 --   search  search.sql: the best rows, what is linked to them, their contents, the messages around them
 --   find    search.sql: with the owner's rights, which rows answer. From the question to words and weights
---           (question.sql), the passages that these and the embedding lead to (candidates.sql), and their order
---           (rank.sql)
+--           (question.sql), the passages that these and the embedding lead to (candidates.sql), and their
+--           order (rank.sql)
 
--- What a recall asks for. Refuses what no search can follow. p_call: the function that is called (null: it is
--- a request, whose options have no arguments beside them). p_near: see memoryd.question().
+-- What a recall asks for. Refuses what no search can follow. p_call: the function that is called (null: it
+-- is a request, whose options have no arguments beside them). p_near: see memoryd.question().
 create or replace function memoryd.recall_request(
     p_call text, p_query text, p_agent text, p_user uuid, p_embedding vector, p_count integer,
     p_sources text[], p_filter jsonb, p_options jsonb, p_near jsonb default null)
@@ -117,12 +118,13 @@ do $$
 declare
     options constant text := (
         select string_agg(o.name, ', ') from memoryd.options() o where o.recall and not o.argument);
+    arguments constant text := '(text, text, uuid, vector, integer, text[], jsonb, jsonb)';
 begin
-    execute format('comment on function public.recall is %L',
+    execute format('comment on function public.recall%s is %L', arguments,
         'What is remembered about a query, best first. With a remote embedder give query_embedding for the '
         'dense half; with the local one the database embeds the query. Row-level security decides what is '
         'found. options: ' || options || '.');
-    execute format('comment on function public.explain_recall is %L',
+    execute format('comment on function public.explain_recall%s is %L', arguments,
         'recall() with what each part contributed: relevance from lexical to session, then score = min(1, '
         'relevance x weight + recency + association). options: ' || options || '.');
 end

@@ -258,8 +258,8 @@ begin
 end
 $$;
 
--- Locks what is remembered of a user and what was made of it, also of what a person deleted in the replica, in
--- the order that users/jobs.sql describes.
+-- Locks what is remembered of a user and what was made of it, also of what a person deleted in the replica,
+-- in the order that users/jobs.sql describes.
 create or replace function memoryd.lock_remembered(p_user uuid) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

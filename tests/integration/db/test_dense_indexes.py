@@ -30,7 +30,11 @@ cross join lateral recall('nothing of it', $2, query_embedding => m.embedding, m
 where m.content = $1
 """
 INDEXES = r"select relname from pg_class where relname like '%\_lists\_%' order by 1"
-PROBED = "select memoryd.lists_to_probe(memoryd.current_caller(), array[memoryd.scope_of(null, 'agent 0')])"
+PROBED = """
+select memoryd.lists_to_probe(jsonb_populate_record(
+    memoryd.open_request(memoryd.recall_request('recall', 'x', 'agent 0', null, null, 10, null, '{}', '{}')),
+    jsonb_build_object('scopes', array[memoryd.scope_of(null, 'agent 0')])))
+"""
 NOTED = "select source, index_name, lists, rows from memoryd.dense_indexes"
 
 
