@@ -67,13 +67,13 @@ class Conflicts:
     ) -> dict[UUID, datetime]:
         """Who deletes a document's own file and leaves that of a conflict wants the other text. The documents that are left.
 
-        So it is with a conflict that had no file yet: the person knows nothing of the other text.
+        So it is with a conflict that had no file yet, or over whose file another one was saved: the person knows nothing of
+        the other text.
         """
         left = dict(gone)
         for one in sorted(conflicts.values(), key=lambda one: one.made, reverse=True):
-            if (one.id in paths or one.id not in state.conflicts) and left.pop(
-                one.document, None
-            ) is not None:
+            is_deleted = one.id not in paths and not _is_unseen(state, one.id)
+            if not is_deleted and left.pop(one.document, None) is not None:
                 await self._store.take_conflict(one.id)
                 state.report.counts["resolved"] += 1
                 state.report.again = True
@@ -82,7 +82,10 @@ class Conflicts:
     async def end_deleted(
         self, state: State, conflicts: dict[UUID, Conflict], paths: dict[UUID, str]
     ) -> None:
-        """Ends the conflicts whose files people deleted."""
+        """Ends the conflicts whose files people deleted.
+
+        Where another file took the place of one, the next pass writes it again, under another name.
+        """
         gone = [
             base
             for conflict, base in state.conflicts.items()
@@ -92,9 +95,10 @@ class Conflicts:
             return
         if not self._deletions.are_settled(state, {base.path for base in gone}):
             return
-        await self._store.end_conflicts([base.conflict for base in gone if base.conflict is not None])
+        over = [one.conflict for one in gone if one.conflict and not _is_unseen(state, one.conflict)]
+        await self._store.end_conflicts(over)
         await self._store.forget([(base.document, base.conflict) for base in gone])
-        state.report.counts["resolved"] += len(gone)
+        state.report.counts["resolved"] += len(over)
         state.report.again = True
 
     async def _write(
@@ -146,6 +150,15 @@ class Conflicts:
                 continue
             forgotten.append((base.document, base.conflict))
         await self._store.forget(forgotten)
+
+
+def _is_unseen(state: State, conflict: UUID) -> bool:
+    """Whether a conflict without a file had none yet, or another one took its place.
+
+    So it is when files were moved, and a program then saves what it had open: nobody may have seen the conflict's text.
+    """
+    base = state.conflicts.get(conflict)
+    return base is None or base.path in state.listing.files
 
 
 def _content(one: Conflict) -> bytes:

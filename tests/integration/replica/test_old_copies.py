@@ -89,3 +89,54 @@ async def test_a_copy_without_a_hash_takes_nothing_that_was_written_since_unseen
         await replicated.settle()
         assert await column(connection, "select content from documents") == [text]
         assert await column(connection, "select content from memoryd.replica_conflicts") == seen
+
+
+@pytest.mark.parametrize("by", ["a save", "a move"])
+async def test_a_file_over_that_of_a_conflict_ends_no_conflict(
+    connection: asyncpg.Connection, replicated: Replicated, by: str
+) -> None:
+    await insert(connection, "documents", ONE)
+    await insert(connection, "documents", ONE | {"title": "Two", "content": "Other."})
+    await replicated.settle()
+    path, other = replicated.path("documents/documents/One.md"), replicated.path("documents/documents/Two.md")
+    opened = other.read_text()
+    path.write_text(path.read_text().replace("Text.", "Mine."))
+    await connection.execute("update documents set content = 'Theirs.' where title = 'One'")
+    await replicated.settle()
+    [conflict] = path.parent.glob("*conflict*")
+    if by == "a save":
+        conflict.write_text(opened.replace("Other.", "Other, more."))
+        other.unlink()
+    else:
+        other.rename(conflict)
+    await replicated.settle()
+    assert await column(connection, "select content from memoryd.replica_conflicts") == ["Theirs."]
+    own = "Other, more." if by == "a save" else "Other."
+    texts = await column(connection, "select content from documents where status <> 'deleted' order by title")
+    assert texts == ["Mine.", own]
+    said = sorted(file.body for file in replicated.files().values())
+    assert said == sorted(["Mine.", own, "Theirs."])
+    # Who deletes it resolves it, as before.
+    [again] = [one for one in path.parent.glob("*conflict*") if one != conflict]
+    again.unlink()
+    await replicated.settle()
+    assert await column(connection, "select content from memoryd.replica_conflicts") == []
+
+
+async def test_who_deletes_a_document_gets_the_text_whose_file_was_overwritten(
+    connection: asyncpg.Connection, replicated: Replicated
+) -> None:
+    await insert(connection, "documents", ONE)
+    await replicated.settle()
+    path = replicated.path("documents/documents/One.md")
+    path.write_text(path.read_text().replace("Text.", "Mine."))
+    await connection.execute("update documents set content = 'Theirs.'")
+    await replicated.settle()
+    [conflict] = path.parent.glob("*conflict*")
+    conflict.unlink()
+    (replicated.root / "new.md").write_text("Other.")
+    (replicated.root / "new.md").rename(conflict)
+    path.unlink()
+    await replicated.settle()
+    rows = await connection.fetch("select content, status from documents order by content")
+    assert [row["content"] for row in rows if row["status"] != "deleted"] == ["Other.", "Theirs."]
