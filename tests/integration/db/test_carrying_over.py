@@ -114,8 +114,8 @@ async def test_what_users_built_on_it_stays(old_url: str) -> None:
     async with connected(old_url) as connection:
         await connection.execute(
             "create role grafana; grant select on agent_memory to grafana; "
-            "grant execute on function recall(text, text, uuid, vector, integer, text[], jsonb) to grafana; "
-            "create view mine as select content from recall('server'); "
+            "grant execute on function extract_keywords(text) to grafana; "
+            "create view mine as select unnest(extract_keywords('the server')) as word; "
             "create policy mine on agents for select to grafana using (true); "
             # Of the names that ours have.
             "create table notes (secret boolean); alter table notes enable row level security; "
@@ -124,13 +124,12 @@ async def test_what_users_built_on_it_stays(old_url: str) -> None:
         )
         try:
             await apply(old_url)
-            assert await column(connection, "select content from mine")
+            assert await column(connection, "select word from mine")
             assert await connection.fetchval(
                 "select has_table_privilege('grafana', 'agent_memory', 'select')"
             )
             assert await connection.fetchval(
-                "select has_function_privilege('grafana', "
-                "'recall(text, text, uuid, vector, integer, text[], jsonb)', 'execute')"
+                "select has_function_privilege('grafana', 'extract_keywords(text)', 'execute')"
             )
             assert await connection.fetchval("select count(*) from pg_policy where polname = 'mine'") == 1
             policies = "select polname from pg_policy where polrelid = 'notes'::regclass"
