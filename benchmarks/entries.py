@@ -20,7 +20,7 @@ from benchmarks.harness import arguments, database, report
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from daemon.replica.local_folder import LocalFolder
-from daemon.replica.store import LEASE_SECONDS, Store
+from daemon.replica.store.documents import LEASE_SECONDS, Store
 from daemon.replica.sync import Sync
 
 INSERT = """

@@ -36,7 +36,7 @@ from daemon.queue.listener import Listener
 from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
 from daemon.refusal import PartFailed, StoppedAtOnce
-from daemon.replica.replica import Replica
+from daemon.replica.keeper import Replica
 from daemon.settings import Settings, split_list
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding

@@ -22,8 +22,8 @@ from daemon.ingest.drive_drop import DriveDrop
 from daemon.ingest.drive_files import DriveFiles
 from daemon.ingest.drop import DropFolder
 from daemon.queue.worker import Worker
-from daemon.replica.place import drive_id_of, open_drive, open_place
-from daemon.replica.replica import Replica
+from daemon.replica.keeper import Replica
+from daemon.replica.location import drive_id_of, open_drive, open_location
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings, split_list
 from daemon.topics import build_topics
@@ -150,7 +150,7 @@ def build_replica(
     settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
 ) -> Replica | None:
     """What keeps the replica; None where the settings name no folder. Raises ValueError with what to do."""
-    place = open_place(settings)
+    place = open_location(settings)
     if place is None:
         return None
     return Replica(

@@ -124,12 +124,12 @@ def _load_libraries(settings: Settings) -> None:
 def _check_programs(settings: Settings) -> None:
     """What the settings name must exist, before a server is started for it. Raises ValueError."""
     from daemon.executor.program import words_of
-    from daemon.replica.place import drive_id_of, open_drive, open_place
+    from daemon.replica.location import drive_id_of, open_drive, open_location
     from providers.build import check_names
 
     check_names(settings.embedder, settings.language_model)
     check_facts(settings)
-    open_place(settings)
+    open_location(settings)
     if settings.drop is not None and drive_id_of(settings.drop, name="MEMORYD_DROP") is not None:
         open_drive(settings)
     if settings.executor_command:

@@ -12,7 +12,7 @@ import asyncpg
 from daemon.health.check import Check, split_advice
 from daemon.replica.folder import FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
-from daemon.replica.place import open_drive_folder
+from daemon.replica.location import open_drive_folder
 from daemon.settings import Settings
 
 READ = """

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID
 
-from daemon.replica.state import State
-from daemon.replica.store import Store
-from memory.replica import ask_first
+from daemon.replica.pass_state import PassState
+from daemon.replica.store.documents import Store
+from memory.replica.decision import ask_first
 
 RECENT_SECONDS = 600.0
 """Deletions so short after each other count as one."""
@@ -28,7 +28,7 @@ class Deletions:
         self._settle = settle_seconds
         self._gone_since: dict[str, float] = {}
 
-    def are_settled(self, state: State, paths: set[str]) -> bool:
+    def are_settled(self, state: PassState, paths: set[str]) -> bool:
         """Whether these files are gone for long enough."""
         if not state.is_whole:
             if paths:
@@ -42,7 +42,7 @@ class Deletions:
             return False
         return True
 
-    async def bury(self, state: State, gone: Mapping[UUID, datetime]) -> None:
+    async def bury(self, state: PassState, gone: Mapping[UUID, datetime]) -> None:
         """Deletes these documents, given with the version that was compared, or asks."""
         confirmed = {
             document: version for document, version in gone.items() if state.bases[document].confirmed

@@ -26,8 +26,8 @@ from uuid import UUID
 
 from daemon.open_files import is_local, is_open_for_writing
 from daemon.replica.folder import Changed, Entry, FolderUnavailable, Listing, is_text
-from daemon.replica.own_work import Mark, OwnWork, mark
-from memory.replica_names import IDENTITY, USERS
+from daemon.replica.watch.own_changes import Mark, OwnChanges, mark
+from memory.replica.paths import IDENTITY, USERS
 
 TEMPORARY = ".memoryd-"
 _SIGNATURE = struct.Struct("<4Q")
@@ -43,7 +43,7 @@ class LocalFolder:
         self.root = root
         self._local_device: int | None = None
         """The device of the root, if only this machine writes to it."""
-        self._own = OwnWork()
+        self._own = OwnChanges()
 
     def check(self, replica: UUID) -> None:
         """See `Folder`."""

@@ -1,5 +1,21 @@
 """One pass over the replica: finds what changed on either side, and makes folder and documents the same.
 
+    Sync.run           once, in a daemon that holds the lease
+     1 survey          what the folder and the database have            survey.py
+     2 erase again     files that name what was erased go               documents/ignored_files.py
+     3 claim           paths of files of entries are theirs             entries/sync.py
+     4 match           which file is which document's                   survey.py, memory/replica/match.py
+     5 compare         per document: by three hashes, one side goes to the other
+                                                                        memory/replica/decision.py
+     6 conflicts       what people wrote into files of conflicts        documents/conflicts.py
+     7 deletions       once they are settled: a conflict takes the place of its document, else the document goes
+                                                                        deletions.py
+     8 end conflicts   whose files people deleted                       documents/conflicts.py
+     9 add             files that are nobody's become documents
+    10 entries         the same for what is remembered                  entries/sync.py
+    11 tell            people are told which files were left as they are
+    12 index           README.md and Index.md                           documents/index.py
+
 Promise: a pass may end at any point, by kill -9 too, and the next one goes on from what is there. A file is written before it
 is noted: one whose text is already the row's is only noted. What a person wrote is in the database in the same transaction as
 its base. No transaction is open while a file is read or written.
@@ -18,21 +34,21 @@ from uuid import UUID
 
 import asyncpg
 
-from daemon.replica.collections import Collections
-from daemon.replica.conflicts import Conflicts
 from daemon.replica.deletions import Deletions
+from daemon.replica.documents.conflicts import Conflicts
+from daemon.replica.documents.ignored_files import IgnoredFiles
+from daemon.replica.documents.index import Index
+from daemon.replica.entries.sync import Collections
+from daemon.replica.files.changed import ChangedFiles
+from daemon.replica.files.stability import SETTLE_SECONDS
+from daemon.replica.files.texts import FileText
 from daemon.replica.folder import Folder
-from daemon.replica.index import Index
-from daemon.replica.known import Known
-from daemon.replica.left_out import LeftOutFiles
-from daemon.replica.looking import Looking
-from daemon.replica.reading import Reading
-from daemon.replica.settling import SETTLE_SECONDS
-from daemon.replica.state import LeftOut, Report, State, Writer
-from daemon.replica.store import Addition, Base, Document, Edit, Noted, Store
-from memory.replica import Action, Row, began_from, began_of, decide, is_old
-from memory.replica_names import key, path_for, source_of, title_of, user_of
-from memory.replica_text import Found, write
+from daemon.replica.pass_state import LeftOut, PassState, Report, Writer
+from daemon.replica.store.documents import Addition, Base, Document, Edit, Noted, Store
+from daemon.replica.survey import Survey
+from memory.replica.decision import Action, Row, began_from, began_of, decide, is_old
+from memory.replica.document_file import Found, write
+from memory.replica.paths import key, path_for, source_of, title_of, user_of
 
 BATCH = 100
 """Documents whose contents are in memory at once."""
@@ -63,16 +79,16 @@ class Sync:
     def __init__(self, *, store: Store, folder: Folder, settle_seconds: float = SETTLE_SECONDS) -> None:
         self._store = store
         self._folder = folder
-        reading = Reading(folder, settle_seconds=settle_seconds)
+        reading = ChangedFiles(folder, settle_seconds=settle_seconds)
         self._writer = Writer(folder, store, reading)
         self._deletions = Deletions(store, settle_seconds=settle_seconds)
         self._conflicts = Conflicts(store, self._writer, Deletions(store, settle_seconds=settle_seconds))
         self._collections = Collections(
             store.entries, self._writer, Deletions(store, settle_seconds=settle_seconds)
         )
-        self._looking = Looking(store, folder, reading, self._collections)
+        self._survey = Survey(store, folder, reading, self._collections)
         self._index = Index(store, folder, self._writer)
-        self._left_out = LeftOutFiles(store, self._writer)
+        self._ignored = IgnoredFiles(store, self._writer)
 
     async def prepare(self, replica: UUID) -> None:
         """Makes the folder ready. A folder without the replica's mark is taken only while no file is known."""
@@ -89,11 +105,11 @@ class Sync:
         `changed`: it looks only at what is at these paths, and at what an earlier pass left; None: at everything. `rows`:
         documents may have changed too.
         """
-        state = await self._looking.look(replica, changed, rows=rows)
-        await self._left_out.erase_again(state, self._collections.known)
+        state = await self._survey.look(replica, changed, rows=rows)
+        await self._ignored.erase_again(state, self._collections.known)
         self._collections.claim(state)
         conflicts = await self._store.conflicts()
-        new, conflict_paths = await self._looking.match(state, conflicts)
+        new, conflict_paths = await self._survey.match(state, conflicts)
         gone = await self._compare(state)
         # First what people wrote into files of conflicts: one of these may become the document's text.
         await self._conflicts.run(state, conflicts, conflict_paths)
@@ -105,13 +121,13 @@ class Sync:
         await self._conflicts.end_deleted(state, conflicts, conflict_paths)
         await self._add(state, new)
         await self._collections.run(state)
-        await self._left_out.tell(state)
+        await self._ignored.tell(state)
         state.release()
         await self._index.run(state)
-        self._looking.leave(state)
+        self._survey.leave(state)
         return state.report
 
-    async def _compare(self, state: State) -> dict[UUID, datetime]:
+    async def _compare(self, state: PassState) -> dict[UUID, datetime]:
         """Decides on every document of which one side changed, and does it. Those whose files are gone."""
         changed = [
             document
@@ -120,8 +136,8 @@ class Sync:
         ]
         changed += [document for document in state.paths if document not in state.bases]
         due = await self._store.to_compare(changed) if state.due is None else _both(changed, state.due)
-        await self._looking.recall(state, due)
-        await self._left_out.erase(state, [one for one in due if state.paths.get(one) in state.files.unread])
+        await self._survey.recall(state, due)
+        await self._ignored.erase(state, [one for one in due if state.paths.get(one) in state.files.unread])
         ids = [document for document in due if state.paths.get(document) not in state.files.unknown]
         gone: dict[UUID, datetime] = {}
         for some in batches(ids, BATCH):
@@ -133,7 +149,7 @@ class Sync:
             gone |= results.gone
         return gone
 
-    async def _finish(self, state: State, results: _Results) -> None:
+    async def _finish(self, state: PassState, results: _Results) -> None:
         await self._store.note(results.noted)
         await self._store.forget(results.forgotten)
         await self._store.give(results.given)
@@ -148,7 +164,7 @@ class Sync:
         state.report.again |= len(results.edits) > state.report.refused - refused or bool(results.given)
 
     async def _compare_one(
-        self, state: State, document: UUID, row: Document | None, results: _Results
+        self, state: PassState, document: UUID, row: Document | None, results: _Results
     ) -> None:
         file, path = state.known(document), state.paths.get(document, "")
         said = None if file is None else await self._writer.content(state, path, file)
@@ -176,7 +192,7 @@ class Sync:
                 pass
 
     async def _write(
-        self, state: State, row: Document, action: Action, results: _Results, said: Found | None
+        self, state: PassState, row: Document, action: Action, results: _Results, said: Found | None
     ) -> None:
         """Writes a document's file unless it is as it should be."""
         assert row.text is not None
@@ -207,7 +223,7 @@ class Sync:
         began = None if base is None else began_from(base.base, base.began, now=now)
         results.noted.append(Noted(path, row.id, None, row.user, now, hashed, row.version, began))
 
-    async def _add(self, state: State, new: Sequence[str]) -> None:
+    async def _add(self, state: PassState, new: Sequence[str]) -> None:
         """Makes documents of the files that are nobody's yet."""
         for some in batches(new, BATCH):
             additions = []
@@ -220,7 +236,7 @@ class Sync:
             state.report.again |= added > 0
 
     async def _accepted(
-        self, state: State, work: Callable[[Sequence[C]], Awaitable[R]], things: Sequence[C]
+        self, state: PassState, work: Callable[[Sequence[C]], Awaitable[R]], things: Sequence[C]
     ) -> list[R]:
         """Does it in one statement; if the database refuses a text, in halves, so that only that one is left out."""
         if not things:
@@ -239,16 +255,16 @@ class Sync:
             ]
 
 
-def _is_left(file: Known, row: Document, base: Base | None) -> bool:
+def _is_left(file: FileText, row: Document, base: Base | None) -> bool:
     """Whether a file with the row's text stays as it is: only a person changed lines of the front matter that are memoryd's."""
     return base is not None and base.version == row.version and file.id == row.id
 
 
-def _path(row: Document, state: State) -> str:
+def _path(row: Document, state: PassState) -> str:
     return path_for(row.title, row.source, row.user, folder=row.folder, taken=state.taken)
 
 
-def _action(state: State, document: UUID, row: Document | None, said: Found | None) -> Action:
+def _action(state: PassState, document: UUID, row: Document | None, said: Found | None) -> Action:
     base, path = state.bases.get(document), state.paths.get(document, "")
     title = title_of(path) if row is None else row.title
     theirs = None if said is None else said.text(title).digest()
@@ -265,7 +281,7 @@ def _action(state: State, document: UUID, row: Document | None, said: Found | No
     return Action.TAKE_BOTH if is_lost else action
 
 
-def _edit(path: str, row: Document, said: Found, file: Known, state: State, *, lost: bool) -> Edit:
+def _edit(path: str, row: Document, said: Found, file: FileText, state: PassState, *, lost: bool) -> Edit:
     text, base = said.text(row.title), state.bases.get(row.id)
     return Edit(
         path,
@@ -282,7 +298,7 @@ def _edit(path: str, row: Document, said: Found, file: Known, state: State, *, l
     )
 
 
-def _addition(path: str, said: Found, file: Known, state: State) -> Addition:
+def _addition(path: str, said: Found, file: FileText, state: PassState) -> Addition:
     text = said.text(title_of(path))
     return Addition(
         path,
@@ -303,7 +319,7 @@ def _both(some: Iterable[UUID], others: Iterable[UUID]) -> list[UUID]:
 
 
 def batches(things: Sequence[T], size: int) -> Iterator[list[T]]:
-    """They in lists of at most so many."""
+    """The things in lists of at most `size`."""
     rest = iter(things)
     while some := list(islice(rest, size)):
         yield some

@@ -18,8 +18,8 @@ from daemon.replica.drive.http import Http
 from daemon.replica.drive.remote import Remote
 from daemon.replica.folder import Folder, FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
-from daemon.replica.state import Report
-from memory.replica_text import Found, read
+from daemon.replica.pass_state import Report
+from memory.replica.document_file import Found, read
 from tests.support.drive import ROOT
 from tests.support.drive_server import DriveServer
 from tests.support.replica import Replicated
@@ -81,7 +81,7 @@ class OnePlace:
     hands: Hands
 
 
-def local_place(root: Path) -> OnePlace:
+def local_location(root: Path) -> OnePlace:
     """A folder of this machine."""
     return OnePlace(LocalFolder(root), LocalHands(root))
 

@@ -13,10 +13,10 @@ from uuid import UUID, uuid4
 from daemon.db.pool import Database
 from daemon.replica.folder import Folder, Listing
 from daemon.replica.local_folder import TEMPORARY, LocalFolder
-from daemon.replica.state import Report
-from daemon.replica.store import LEASE_SECONDS, Store
+from daemon.replica.pass_state import Report
+from daemon.replica.store.documents import LEASE_SECONDS, Store
 from daemon.replica.sync import Sync
-from memory.replica_text import Found, read
+from memory.replica.document_file import Found, read
 
 Result = TypeVar("Result")
 MAX_PASSES = 20

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.replica import Action, Row, ask_first, decide
-from memory.replica_index import index
-from memory.replica_match import match
-from memory.replica_names import (
+from memory.replica.decision import Action, Row, ask_first, decide
+from memory.replica.document_file import Front, Text, read, write
+from memory.replica.index import index
+from memory.replica.match import match
+from memory.replica.paths import (
     MAX_BYTES,
     conflict_path,
     is_document,
@@ -23,7 +24,6 @@ from memory.replica_names import (
     source_of,
     user_of,
 )
-from memory.replica_text import Front, Text, read, write
 
 A, B, C = b"a", b"b", b"c"
 ID, OTHER, USER = UUID(int=1), UUID(int=2), UUID("00000000-0000-0000-0000-0000000000aa")

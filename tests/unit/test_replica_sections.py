@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.replica_collections import (
+from memory.replica.collections import (
     Entry,
     Key,
     Source,
@@ -21,10 +21,10 @@ from memory.replica_collections import (
     said_by,
     section_of,
 )
-from memory.replica_merge import Elsewhere, Noted, Other, Plan, merge
-from memory.replica_names import key
-from memory.replica_sections import Section, marked, read_sections, write_sections
-from memory.replica_text import one_line, plain
+from memory.replica.document_file import one_line, plain
+from memory.replica.merge import Elsewhere, Noted, Other, Plan, merge
+from memory.replica.paths import key
+from memory.replica.sections import Section, marked, read_sections, write_sections
 
 COLLECTION, ID, OTHER, USER = (
     UUID(int=9),

@@ -8,7 +8,7 @@ from hashlib import md5
 
 from daemon.replica.drive.api import Api, Node
 from daemon.replica.drive.faults import DriveError
-from memory.replica_text import MAX_BYTES
+from memory.replica.document_file import MAX_BYTES
 
 KEPT_BYTES = 16_000_000
 

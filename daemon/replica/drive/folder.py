@@ -21,7 +21,7 @@ from daemon.replica.drive.faults import DriveError
 from daemon.replica.drive.remote import Remote
 from daemon.replica.drive.tree import Paths
 from daemon.replica.folder import Changed, FolderUnavailable, Listing
-from memory.replica_names import IDENTITY, USERS
+from memory.replica.paths import IDENTITY, USERS
 
 
 class DriveFolder:

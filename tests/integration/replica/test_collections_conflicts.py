@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from daemon.replica.collections_store import CollectionsStore
-from memory.replica_collections import Words
+from daemon.replica.store.entries import CollectionsStore
+from memory.replica.collections import Words
 from tests.support.entry_files import CORE, USER, bodies, edit, know, sections, without
 from tests.support.replica import Replicated
 from tests.support.rows import column, remember

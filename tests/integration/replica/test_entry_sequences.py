@@ -17,7 +17,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from daemon.db.pool import Database
-from memory.replica_sections import Section, marked, read_sections
+from memory.replica.sections import Section, marked, read_sections
 from tests.support import sequences
 from tests.support.replica import Replicated
 

@@ -14,8 +14,8 @@ import pytest
 from daemon.db.pool import Database
 from daemon.replica.folder import FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
-from daemon.replica.store import Noted, Store
-from memory.replica_names import IDENTITY
+from daemon.replica.store.documents import Noted, Store
+from memory.replica.paths import IDENTITY
 from tests.support.replica import Replicated
 from tests.support.rows import column, insert
 

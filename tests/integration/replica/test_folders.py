@@ -11,9 +11,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from daemon.replica.folder import Changed, FolderUnavailable
-from memory.replica_names import IDENTITY
+from memory.replica.paths import IDENTITY
 from tests.support.drive_server import DriveServer
-from tests.support.places import OnePlace, drive_folder, local_place
+from tests.support.places import OnePlace, drive_folder, local_location
 
 REPLICA = UUID("00000000-0000-0000-0000-00000000000a")
 USER = "users/00000000-0000-0000-0000-0000000000aa/documents/mail"
@@ -23,7 +23,7 @@ USER = "users/00000000-0000-0000-0000-0000000000aa/documents/mail"
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OnePlace]:
     """A folder that is the replica."""
     if request.param == "local":
-        made = local_place(tmp_path / "replica")
+        made = local_location(tmp_path / "replica")
         made.folder.identify(REPLICA)
         yield made
         return

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from memory.replica_sections import read_sections
+from memory.replica.sections import read_sections
 from tests.support.entry_files import CORE, know
 from tests.support.replica import Replicated
 from tests.support.rows import column, one_row

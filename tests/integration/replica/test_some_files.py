@@ -14,9 +14,9 @@ import pytest
 from daemon.db.pool import Database
 from daemon.replica.folder import Listing
 from daemon.replica.local_folder import LocalFolder
-from daemon.replica.state import Report
-from daemon.replica.store import FILES_AT
-from memory.replica_names import IDENTITY
+from daemon.replica.pass_state import Report
+from daemon.replica.store.documents import FILES_AT
+from memory.replica.paths import IDENTITY
 from tests.support.replica import Replicated
 
 FILES = 12

@@ -1,0 +1,1 @@
+"""Documents as files of the replica."""

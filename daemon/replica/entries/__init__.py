@@ -1,0 +1,1 @@
+"""What is remembered as sections of files of the replica."""

@@ -1,0 +1,235 @@
+"""The replica of what is remembered: a pass over the files that have a section for each entry.
+
+Promise: as for documents (sync). What a person wrote is in the database in the same transaction as its base; a file is written
+before it is noted; a pass may end at any point, and the next one goes on from what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+from daemon.replica.deletions import Deletions
+from daemon.replica.entries.assignment import Assignment
+from daemon.replica.entries.file import CollectionFile, CollectionFiles
+from daemon.replica.files.texts import FileText
+from daemon.replica.pass_state import LeftOut, PassState, Writer
+from daemon.replica.store.entries import Collection, CollectionsStore
+from memory.replica.collections import AGENTS, key_of
+from memory.replica.paths import key, safe, user_of
+from memory.replica.sections import Sections
+
+
+class Collections:
+    """Makes files of entries, and the entries, the same."""
+
+    def __init__(self, store: CollectionsStore, writer: Writer, deletions: Deletions) -> None:
+        self._store = store
+        self._writer = writer
+        self._places = Assignment(store)
+        self._files = CollectionFiles(store, writer)
+        self._deletions = deletions
+        self.known: dict[UUID, Collection] = {}
+        """Those that there are."""
+        self._claimed: dict[str, FileText] = {}
+
+    async def load(self) -> list[str]:
+        """Reads which collections there are. The paths of their files."""
+        self.known = {one.id: one for one in await self._store.collections()}
+        return [one.path for one in self.known.values()]
+
+    async def has_files(self) -> bool:
+        """Whether a file of entries is known."""
+        await self.load()
+        return any(one.file is not None for one in self.known.values())
+
+    def claim(self, state: PassState) -> None:
+        """Takes the files of entries out of those that are documents'."""
+        others = {path: state.files.known[path] for path in state.files.known.others()}
+        for base in (*state.bases.values(), *state.conflicts.values()) if others else ():
+            others.pop(base.path, None)
+        own = {one.path for one in self.known.values()}
+        self._claimed = {
+            path: known
+            for path, known in others.items()
+            if known.id is None
+            and known.conflict is None
+            and (path in own or known.collection is not None or key_of(path) is not None)
+        }
+        for path in self._claimed:
+            del state.files.known[path]
+
+    async def run(self, state: PassState) -> None:
+        """One pass."""
+        collections = self.known
+        files = self._located(state, collections)
+        await self._erase(state, collections, files)
+        await self._begin(state, collections, files)
+        stale = await self._places.run(state, collections)
+        changed = {
+            one.id: found
+            for one in collections.values()
+            if (found := files.get(one.id)) is not None and found[1].hash != one.file
+        }
+        self._leave_copies(state, files)
+        present = await self._adopt(state, collections, changed, files.keys())
+        gone = {
+            one.id
+            for one in collections.values()
+            if one.file is not None and one.id not in files and one.path not in state.files.unknown
+        }
+        due = gone if state.is_whole else {one for one in gone if not _is_asked(collections[one])}
+        state.report.asked_entries += sum(collections[one].missing for one in gone - due)
+        if not self._deletions.are_settled(state, {collections[one].path for one in due}):
+            present.unreadable |= gone
+        for one in list(collections.values()):
+            path, known = files.get(one.id, (one.path, None))
+            if path in state.files.unknown or one.id in present.unreadable:
+                continue
+            is_moved = one.path != path
+            if one.stale or one.missing or is_moved or one.id in stale | changed.keys() | gone:
+                await self._files.run(state, CollectionFile(replace(one, path=path), known, is_moved))
+        paths = [path for one, (path, _) in files.items() if one in self._files.refused]
+        state.report.left_out |= dict.fromkeys(paths, LeftOut.REFUSED)
+
+    def _located(
+        self, state: PassState, collections: Mapping[UUID, Collection]
+    ) -> dict[UUID, tuple[str, FileText]]:
+        """Where the file of each collection is: at its path, or wherever a person moved it."""
+        marks: dict[UUID, list[str]] = {}
+        for path, file in sorted(self._claimed.items()):
+            if file.collection is not None:
+                marks.setdefault(file.collection, []).append(path)
+        found: dict[UUID, tuple[str, FileText]] = {}
+        for one in collections.values():
+            known = self._claimed.get(one.path)
+            if known is not None and known.collection in (None, one.id):
+                found[one.id] = one.path, known
+                continue
+            if one.path in state.files.unknown:
+                continue
+            for path in marks.get(one.id, ()):
+                if user_of(path) in (None, one.key.user):
+                    found[one.id] = path, self._claimed[path]
+                    break
+        return found
+
+    async def _erase(
+        self,
+        state: PassState,
+        collections: dict[UUID, Collection],
+        files: dict[UUID, tuple[str, FileText]],
+    ) -> None:
+        """Deletes the files of users who were erased, and copies of them, whatever they say by now."""
+        erased = [one for one in collections.values() if one.erased]
+        gone = []
+        for one in erased:
+            there = self._claimed | state.files.unread
+            own = {path for path, known in there.items() if known.collection == one.id}
+            own |= {files[one.id][0]} if one.id in files else {one.path} & state.files.unread.keys()
+            done = one.path in own or one.path not in state.files.unknown
+            for path in sorted(own):
+                removed = await self._writer.remove(state, path, replaces=there[path].hash, for_good=True)
+                state.report.counts["removed"] += removed
+                done &= removed
+                if removed:
+                    self._claimed.pop(path, None)
+                    state.listing.files.pop(path, None)
+                    state.taken.discard(key(path))
+            if done:
+                gone.append(one.id)
+            files.pop(one.id, None)
+            del collections[one.id]
+        await self._store.forget(gone)
+
+    async def _begin(
+        self,
+        state: PassState,
+        collections: dict[UUID, Collection],
+        files: dict[UUID, tuple[str, FileText]],
+    ) -> None:
+        """Makes collections of files that people put where a collection's file is."""
+        known_paths = {path for path, _ in files.values()}
+        agents = {safe(one.key.agent): one.key.agent for one in collections.values() if one.key.agent}
+        new = []
+        for path, known in self._claimed.items():
+            of = key_of(path)
+            if of is None or path in known_paths or known.collection is not None:
+                continue
+            said = await self._writer.sections(state, path, known)
+            if said is None or not said.sections:
+                continue
+            if path.startswith(f"{AGENTS}/") and of.agent is not None:
+                of = replace(of, agent=agents.get(of.agent, of.agent))
+            part = 1 + max((one.part for one in collections.values() if one.key == of), default=0)
+            one = Collection(uuid4(), of, part, path, None, None)
+            collections[one.id], files[one.id] = one, (path, known)
+            new.append(one)
+        await self._store.make(new)
+
+    def _leave_copies(self, state: PassState, files: Mapping[UUID, tuple[str, FileText]]) -> None:
+        """A copy of a file of entries stays as it is: which of both is meant, nobody knows."""
+        own = {path for path, _ in files.values()}
+        copies = [path for path, known in self._claimed.items() if known.collection and path not in own]
+        state.report.left_out |= dict.fromkeys(copies, LeftOut.COPY)
+        state.report.copies = len(copies)
+
+    async def _adopt(
+        self,
+        state: PassState,
+        collections: Mapping[UUID, Collection],
+        changed: Mapping[UUID, tuple[str, FileText]],
+        located: Container[UUID],
+    ) -> _Present:
+        """Follows sections that people moved from one file into another of the same kind and user."""
+        present = _Present()
+        for id_, (path, known) in changed.items():
+            said = await self._writer.sections(state, path, known)
+            if said is None:
+                present.unreadable.add(id_)
+            else:
+                present.ids[id_] = _ids(said)
+        for id_, ids in present.ids.items():
+            one = collections[id_]
+            adopted = []
+            for entry, there in (await self._store.elsewhere(one.key.source, id_, ids)).items():
+                home = collections.get(there.collection)
+                if home is None or not there.is_written:
+                    continue
+                if home.key.user == one.key.user and self._has_left(state, home, entry, located, present):
+                    adopted.append(entry)
+            await self._store.adopt(id_, sorted(adopted))
+            state.report.counts["moved"] += len(adopted)
+        return present
+
+    def _has_left(
+        self,
+        state: PassState,
+        home: Collection,
+        entry: UUID,
+        located: Container[UUID],
+        present: _Present,
+    ) -> bool:
+        """Whether an entry's own file has its section no more."""
+        if home.id in present.ids:
+            return entry not in present.ids[home.id]
+        # A file that has not changed has all its sections, wherever it is by now.
+        return home.id not in located and home.path not in state.files.unknown
+
+
+class _Present:
+    """Which entries the files name that were changed."""
+
+    def __init__(self) -> None:
+        self.ids: dict[UUID, set[UUID]] = {}
+        self.unreadable: set[UUID] = set()
+
+
+def _is_asked(one: Collection) -> bool:
+    """Whether a person is asked about its entries, and has not answered."""
+    return bool(one.missing) and not one.confirmed
+
+
+def _ids(said: Sections) -> set[UUID]:
+    return {one.id for one in said.sections if one.id is not None}

@@ -1,0 +1,400 @@
+"""The replica's statements: what the database has of documents and of their files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from daemon.db.pool import Database
+from daemon.replica.store.entries import CollectionsStore
+from memory.replica.decision import Row
+from memory.replica.document_file import Front, Text
+
+LEASE_SECONDS = 10.0
+
+LEASE = "select memoryd.lease_replica($1, $2)"
+RETURN = "select memoryd.return_replica($1)"
+_FILE = """select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
+       f.missing_since is not null as waits,
+       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed, f.began_hash"""
+FILES = f"""
+{_FILE}, f.id
+from memoryd.replica_files f cross join memoryd.replica r
+where f.id > $1
+order by f.id
+limit $2
+"""
+FILES_OF = f"""
+{_FILE}
+from memoryd.replica_files f cross join memoryd.replica r
+where f.document_id = any($1) and f.conflict_id is null
+"""
+FILES_AT = f"""
+{_FILE}
+from memoryd.replica_files f cross join memoryd.replica r
+where f.path = any($1) or (f.document_id = any($2) and f.conflict_id is null)
+"""
+CONFLICT_DOCUMENTS = "select distinct c.document_id from memoryd.replica_conflicts c"
+FILES_AT_ONCE = 2_000
+"""A whole answer of the database and what is made of it are not both in memory."""
+OWNERS = "select d.id, d.user_id from public.documents d where d.id = any($1)"
+TO_COMPARE = "select d from memoryd.documents_to_compare($1) d"
+ROWS = """
+select d.id, d.title, d.source, d.document_type, d.content, memoryd.front_matter(d.metadata) as front_matter,
+       d.user_id, d.status, d.created_at, d.updated_at as version,
+       greatest(d.created_at, d.last_modified_agent, d.last_modified_human) as updated,
+       case when d.drop_path is not null then d.metadata ->> 'folder' end as folder
+from public.documents d
+where d.id = any($1)
+"""
+NOTE = "select memoryd.note_replica_files($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+MOVE = "select memoryd.move_replica_files($1, $2, $3)"
+TAKE = "select t from memoryd.take_edits($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) t"
+ADD = "select a from memoryd.add_documents($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) a"
+BURY = "select b from memoryd.bury_documents($1, $2, $3, $4) b"
+GIVE = "select memoryd.give_replica_files($1, $2, $3)"
+ASK = "select memoryd.ask_deletions($1, $2)"
+RECENT = """
+select count(*) from memoryd.replica_tombstones t
+where not t.confirmed and t.deleted_at > now() - make_interval(secs => $1)
+"""
+CONFLICTS = """
+select c.id, c.document_id, c.title, c.content, c.front_matter, c.made_at, d.source, d.document_type, d.created_at,
+       d.user_id, d.status = 'deleted' as deleted
+from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
+"""
+CHANGE_CONFLICTS = "select c from memoryd.change_conflicts($1, $2, $3, $4, $5) c"
+END_CONFLICTS = "select memoryd.end_conflicts($1)"
+TAKE_CONFLICT = "select memoryd.take_conflict($1)"
+CONTENTS = """
+select f.path, d.title, f.id
+from memoryd.replica_files f join public.documents d on d.id = f.document_id
+where f.id > $1 and f.conflict_id is null and f.user_id is null and d.user_id is null
+order by f.id
+limit $2
+"""
+SYNCED = """
+update memoryd.replica r set trouble = $2, synced_at = case when $2::text is null then now() else r.synced_at end
+where r.daemon_id = $1
+"""
+READ_PAGE = "select r.page_token from memoryd.replica r where r.page_token_of = $1"
+KEEP_PAGE = "update memoryd.replica r set page_token_of = $2, page_token = $3 where r.daemon_id = $1"
+NOTE_LEFT_OUT = "select memoryd.note_left_out($1, $2, $3, $4)"
+FORGET = "select memoryd.forget_replica_files($1, $2, $3)"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A file as both sides had it last."""
+
+    path: str
+    document: UUID
+    conflict: UUID | None
+    user: UUID | None
+    base: bytes
+    file: bytes
+    version: datetime | None
+    waits: bool
+    """It is gone, and a person is asked whether its document is to be deleted."""
+    confirmed: bool
+    """It is, and the person said yes."""
+    began: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A text that lost against another change, with what its file says of the document."""
+
+    id: UUID
+    document: UUID
+    text: Text
+    made: datetime
+    source: str | None
+    document_type: str | None
+    created: datetime
+    user: UUID | None
+    deleted: bool
+    """The document is: then the conflict has no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document's row."""
+
+    id: UUID
+    title: str
+    source: str | None
+    document_type: str | None
+    content: str | None
+    front_matter: str
+    user: UUID | None
+    status: str
+    created: datetime
+    updated: datetime
+    version: datetime
+    folder: str | None
+
+    @property
+    def row(self) -> Row:
+        """What there is of it."""
+        return Row.DELETED if self.status == "deleted" or self.content is None else Row.THERE
+
+    @property
+    def text(self) -> Text | None:
+        """What people and agents write of it."""
+        return None if self.content is None else Text(self.title, self.content, self.front_matter)
+
+    @property
+    def front(self) -> Front:
+        """What memoryd says of it."""
+        return Front(self.id, self.source, self.document_type, self.created, self.updated)
+
+
+class Noted(NamedTuple):
+    """A file, with what it and the row have now."""
+
+    path: str
+    document: UUID
+    conflict: UUID | None
+    user: UUID | None
+    base: bytes
+    file: bytes
+    version: datetime | None
+    began: bytes | None = None
+
+
+class Edit(NamedTuple):
+    """What a person wrote into a file."""
+
+    path: str
+    document: UUID
+    version: datetime
+    lost: bool
+    title: str
+    content: str
+    front_matter: str
+    time: datetime
+    base: bytes
+    file: bytes
+    began: bytes
+
+
+class Addition(NamedTuple):
+    """A file that a person put into the replica."""
+
+    path: str
+    user: UUID | None
+    source: str | None
+    title: str
+    content: str
+    front_matter: str
+    time: datetime
+    base: bytes
+    file: bytes
+    began: bytes
+
+
+class LeaseLost(Exception):
+    """The lease was not renewed in time."""
+
+
+class Store:
+    """The documents of one database, written as the daemon that keeps the replica."""
+
+    def __init__(self, database: Database, daemon: UUID) -> None:
+        self._database = database
+        self._daemon = daemon
+        self._leased_until = 0.0
+        self.entries = CollectionsStore(database, daemon)
+        """What is remembered, in collections."""
+
+    async def lease(self) -> UUID | None:
+        """Takes the replica, or renews the lease; its id, or None while another daemon has it."""
+        began = time.monotonic()
+        taken: UUID | None = await self._database.fetchval(LEASE, self._daemon, LEASE_SECONDS)
+        self._leased_until = 0.0 if taken is None else began + LEASE_SECONDS
+        return taken
+
+    def require_lease(self) -> None:
+        """Raises LeaseLost when the lease may have ended: another daemon may work on the folder."""
+        if time.monotonic() >= self._leased_until:
+            raise LeaseLost
+
+    async def give_back(self) -> None:
+        """Ends the lease."""
+        await self._database.execute(RETURN, self._daemon)
+
+    async def files(self) -> AsyncIterator[list[Base]]:
+        """All files that are known, piece by piece."""
+        last = 0
+        while True:
+            rows = await self._database.fetch(FILES, last, FILES_AT_ONCE)
+            yield [Base(*row[:-1]) for row in rows]
+            if len(rows) < FILES_AT_ONCE:
+                return
+            last = rows[-1]["id"]
+
+    async def has_files(self) -> bool:
+        """Whether a file is known."""
+        return bool(await self._database.fetch(FILES, 0, 1))
+
+    async def files_of(self, documents: Sequence[UUID]) -> list[Base]:
+        """What is known of these documents' own files."""
+        if not documents:
+            return []
+        return [Base(*row) for row in await self._database.fetch(FILES_OF, documents)]
+
+    async def files_at(self, paths: Iterable[str], documents: Iterable[UUID]) -> list[Base]:
+        """What is known of the files at these paths, and of these documents' own files."""
+        return [Base(*row) for row in await self._database.fetch(FILES_AT, list(paths), list(documents))]
+
+    async def conflict_documents(self) -> set[UUID]:
+        """The documents that have conflicts."""
+        return {row[0] for row in await self._database.fetch(CONFLICT_DOCUMENTS)}
+
+    async def owners(self, ids: Collection[UUID]) -> dict[UUID, UUID | None]:
+        """Of those of these documents that there are: the user."""
+        if not ids:
+            return {}
+        return {r["id"]: r["user_id"] for r in await self._database.fetch(OWNERS, list(ids))}
+
+    async def to_compare(self, ids: Iterable[UUID]) -> list[UUID]:
+        """Documents to compare with their files: these, and those that have changed."""
+        return [row[0] for row in await self._database.fetch(TO_COMPARE, list(ids))]
+
+    async def documents(self, ids: Sequence[UUID]) -> dict[UUID, Document]:
+        """The rows of those of these documents that there are."""
+        return {r["id"]: _document(r) for r in await self._database.fetch(ROWS, ids)}
+
+    async def note(self, noted: Sequence[Noted]) -> None:
+        """Notes what files and rows have now."""
+        if noted:
+            await self._database.execute(NOTE, self._daemon, *_columns(noted))
+
+    async def move(self, moved: dict[UUID, str]) -> None:
+        """Follows files to where a person moved them."""
+        if moved:
+            await self._database.execute(MOVE, self._daemon, list(moved), list(moved.values()))
+
+    async def take(self, edits: Sequence[Edit]) -> set[UUID]:
+        """Writes what people wrote into the rows; the documents whose row was still the one that was compared."""
+        if not edits:
+            return set()
+        return {r[0] for r in await self._database.fetch(TAKE, self._daemon, *_columns(edits))}
+
+    async def add(self, additions: Sequence[Addition]) -> int:
+        """Makes documents of files; how many."""
+        if not additions:
+            return 0
+        return len(await self._database.fetch(ADD, self._daemon, *_columns(additions)))
+
+    async def bury(self, documents: dict[UUID, datetime], *, confirmed: bool) -> int:
+        """Deletes documents, given with the version that was compared, for 30 days; how many."""
+        if not documents:
+            return 0
+        args = list(documents), list(documents.values()), confirmed
+        return len(await self._database.fetch(BURY, self._daemon, *args))
+
+    async def give(self, moved: dict[UUID, str]) -> None:
+        """Notes that documents' files are in other users' folders now."""
+        if moved:
+            await self._database.execute(GIVE, self._daemon, list(moved), list(moved.values()))
+
+    async def ask(self, paths: Sequence[str]) -> None:
+        """Asks a person whether the documents of these files, and of no others, are to be deleted."""
+        await self._database.execute(ASK, self._daemon, paths)
+
+    async def recently_buried(self, seconds: float) -> int:
+        """How many documents were deleted since, without a person being asked."""
+        return int(await self._database.fetchval(RECENT, seconds))
+
+    async def conflicts(self) -> dict[UUID, Conflict]:
+        """All conflicts that are not resolved."""
+        return {r["id"]: _conflict(r) for r in await self._database.fetch(CONFLICTS)}
+
+    async def change_conflicts(self, changed: Sequence[tuple[UUID, str, str, str]]) -> set[UUID]:
+        """Writes what people wrote into files of conflicts: id, title, content, front matter. Those that there are."""
+        if not changed:
+            return set()
+        return {r[0] for r in await self._database.fetch(CHANGE_CONFLICTS, self._daemon, *_columns(changed))}
+
+    async def end_conflicts(self, ids: Sequence[UUID]) -> None:
+        """Ends conflicts; the documents keep the text that they have."""
+        if ids:
+            await self._database.execute(END_CONFLICTS, ids)
+
+    async def contents(self) -> AsyncIterator[list[tuple[str, str]]]:
+        """Of each document's own file that is not a user's: path, and title of the document; piece by piece."""
+        last = 0
+        while True:
+            rows = await self._database.fetch(CONTENTS, last, FILES_AT_ONCE)
+            yield [(row["path"], row["title"]) for row in rows]
+            if len(rows) < FILES_AT_ONCE:
+                return
+            last = rows[-1]["id"]
+
+    async def take_conflict(self, conflict: UUID) -> None:
+        """Ends a conflict; its text becomes the document's."""
+        await self._database.execute(TAKE_CONFLICT, conflict)
+
+    async def tell(self, trouble: str | None) -> None:
+        """Notes for status and doctor why the folder cannot be used; None: it was just synchronised."""
+        await self._database.execute(SYNCED, self._daemon, trouble)
+
+    async def page_token(self, folder: str) -> str | None:
+        """The page token that was kept for this folder."""
+        found: str | None = await self._database.fetchval(READ_PAGE, folder)
+        return found
+
+    async def keep_page_token(self, folder: str, token: str) -> None:
+        """Keeps it: after a start, changes since then are asked for."""
+        await self._database.execute(KEEP_PAGE, self._daemon, folder, token)
+
+    async def leave_out(self, files: Sequence[tuple[str, UUID | None, str]]) -> None:
+        """Notes which files are left as they are: of each the path, whose it is, and why."""
+        columns = _columns(files) if files else [[], [], []]
+        await self._database.execute(NOTE_LEFT_OUT, self._daemon, *columns)
+
+    async def forget(self, files: Sequence[tuple[UUID, UUID | None]]) -> None:
+        """Deletes what is known of files that are gone: of each the document and the conflict."""
+        if files:
+            await self._database.execute(FORGET, self._daemon, *_columns(files))
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _document(row: Any) -> Document:
+    return Document(
+        id=row["id"],
+        title=row["title"],
+        source=row["source"],
+        document_type=row["document_type"],
+        content=row["content"],
+        front_matter=row["front_matter"],
+        user=row["user_id"],
+        status=row["status"],
+        created=row["created_at"],
+        updated=row["updated"],
+        version=row["version"],
+        folder=row["folder"],
+    )
+
+
+def _conflict(row: Any) -> Conflict:
+    return Conflict(
+        id=row["id"],
+        document=row["document_id"],
+        text=Text(row["title"], row["content"], row["front_matter"]),
+        made=row["made_at"],
+        source=row["source"],
+        document_type=row["document_type"],
+        created=row["created_at"],
+        user=row["user_id"],
+        deleted=row["deleted"],
+    )

@@ -1,0 +1,388 @@
+"""The statements of the replica of what is remembered: which collections there are, and their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Some
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from daemon.db.pool import Database
+from memory.replica.collections import Entry, Key, Source, Words
+from memory.replica.merge import Addition, Edit, Elsewhere, Noted, Other
+
+CHANGES_AT_ONCE = 2_000
+
+COLLECTIONS = """
+select c.id, c.source, c.user_id, c.agent_id, c.org_id, c.tier, c.part, c.path, c.preamble, c.file_hash, c.stale, c.erased,
+       c.missing, coalesce(c.missing_since <= r.deletions_confirmed_at, false) as confirmed, c.version
+from memoryd.replica_collections c cross join memoryd.replica r
+"""
+COMPARE = "select memoryd.compare_entries($1)"
+CHANGES = "select c.id, c.source, c.row_id from memoryd.replica_changes c order by c.id limit $1"
+NOTE_USERS = "select memoryd.note_users_entries($1, $2, $3)"
+PLACED = """
+select s.row_id, s.collection_id, s.row_version from memoryd.replica_sections s
+where s.source = $1 and s.row_id = any($2)
+"""
+# The source is not an argument, so that the other tables are left out of the plan.
+ENTRIES = {
+    Source.KNOWLEDGE: """
+select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
+from memoryd.replica_entries e
+where e.source = 'knowledge' and e.id = any($1)
+order by e.created_at, e.id
+""",
+    Source.MEMORY: """
+select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
+from memoryd.replica_entries e
+where e.source = 'memory' and e.id = any($1)
+order by e.created_at, e.id
+""",
+    Source.INSIGHT: """
+select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
+from memoryd.replica_entries e
+where e.source = 'insight' and e.id = any($1)
+order by e.created_at, e.id
+""",
+}
+FILLED = """
+select s.collection_id, count(*) as sections, sum(s.size) as bytes
+from memoryd.replica_sections s
+where s.collection_id = any($1)
+group by s.collection_id
+"""
+MAKE = "select memoryd.make_collections($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+PLACE = "select memoryd.place_entries($1, $2, $3, $4, $5, $6, $7, $8)"
+SECTIONS = """
+select s.row_id, s.label, s.base_hash, s.erased, s.began_hash, s.since
+from memoryd.replica_sections s
+where s.source = $1 and s.collection_id = $2
+"""
+ELSEWHERE = """
+select s.row_id, s.collection_id, s.label, s.base_hash is not null as is_written,
+       case when s.left_collection = $2 then s.left_hash end as left_hash
+from memoryd.replica_sections s
+where s.source = $1 and s.row_id = any($3) and s.collection_id <> $2
+"""
+CONFLICTS = """
+select c.id, c.row_id, c.label, c.title, c.body, c.made_at, c.base_hash, c.ended, c.since
+from memoryd.replica_section_conflicts c
+where c.source = $1 and c.row_id = any($2)
+order by c.made_at, c.id
+"""
+TAKE = "select t from memoryd.take_entries($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) t"
+ADD = "select a.place, a.id from memoryd.add_entries($1, $2, $3, $4, $5, $6, $7, $8) a"
+ADOPT = "select memoryd.adopt_entries($1, $2, $3)"
+BURY = "select b from memoryd.bury_entries($1, $2, $3, $4, $5, $6) b"
+RECENT = """
+select count(*) filter (where b.collection_id = $1) as here, count(*) as everywhere,
+       (select count(*) from memoryd.replica_sections) as known
+from memoryd.replica_buried b
+where b.collection_id is not null and not b.confirmed and b.deleted_at > now() - make_interval(secs => $2)
+"""
+BURIED = "select b.row_id from memoryd.replica_buried b where b.source = $1 and b.row_id = any($2)"
+ERASED = "select e from memoryd.erased_for_good($1) e"
+ASK = "select memoryd.ask_entries($1, $2, $3)"
+CHANGE_CONFLICTS = "select memoryd.change_section_conflicts($1, $2, $3, $4)"
+END_CONFLICTS = "select memoryd.end_section_conflicts($1)"
+NOTE = "select memoryd.note_collection($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+FORGET = "select memoryd.forget_collections($1, $2)"
+CONTENTS = """
+select c.path, c.source, c.agent_id, c.org_id, c.tier from memoryd.replica_collections c
+where c.file_hash is not null and c.user_id is null
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A file of entries, as it was noted."""
+
+    id: UUID
+    key: Key
+    part: int
+    path: str
+    preamble: str | None
+    file: bytes | None
+    stale: bool = True
+    erased: bool = False
+    missing: int = 0
+    confirmed: bool = False
+    version: int = 0
+    """How often memoryd has written the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An entry that changed."""
+
+    source: Source
+    id: UUID
+    collection: UUID | None
+    key: Key | None
+    """Where it belongs; None: it is gone."""
+    differs: bool
+    size: int
+    label: str
+
+
+class Placed(NamedTuple):
+    """An entry that is in this collection now."""
+
+    source: str
+    id: UUID
+    collection: UUID
+    size: int
+    label: str
+
+
+class Shown(NamedTuple):
+    """An entry, as it is in the file now."""
+
+    id: UUID
+    label: str
+    base: bytes
+    version: bytes
+
+
+class CollectionsStore:
+    """The collections of one database, written as the daemon that keeps the replica."""
+
+    def __init__(self, database: Database, daemon: UUID) -> None:
+        self._database = database
+        self._daemon = daemon
+
+    async def collections(self) -> list[Collection]:
+        """All of them."""
+        return [_collection(row) for row in await self._database.fetch(COLLECTIONS)]
+
+    async def compare(self) -> None:
+        """Compares all entries with what is known of them; from now on changes are noted."""
+        await self._database.execute(COMPARE, self._daemon)
+
+    async def changes(self) -> list[tuple[int, str, UUID]]:
+        """Notes of changes, the oldest first: number, source, and row."""
+        return [tuple(row) for row in await self._database.fetch(CHANGES, CHANGES_AT_ONCE)]
+
+    async def note_users(self, notes: Sequence[int], users: Sequence[UUID]) -> None:
+        """Notes all entries of users in place of these notes."""
+        await self._database.execute(NOTE_USERS, self._daemon, notes, users)
+
+    async def changed(self, source: Source, ids: Sequence[UUID]) -> list[Change]:
+        """What became of these entries, the oldest first."""
+        rows = await self._database.fetch(PLACED, source.value, ids)
+        placed = {row["row_id"]: (row["collection_id"], row["row_version"]) for row in rows}
+        changes = []
+        for row in await self._database.fetch(ENTRIES[source], ids):
+            of = Key(source, row["user_id"], row["agent_id"], row["org_id"], row["tier"])
+            collection, version = placed.pop(row["id"], (None, None))
+            differs = version != row["version"]
+            size = len(row["body"].encode())
+            changes.append(Change(source, row["id"], collection, of, differs, size, row["label"]))
+        gone = [Change(source, id_, collection, None, True, 0, "") for id_, (collection, _) in placed.items()]
+        return [*gone, *changes]
+
+    async def filled(self, ids: Sequence[UUID]) -> dict[UUID, tuple[int, int]]:
+        """How many sections and bytes these collections have."""
+        rows = await self._database.fetch(FILLED, ids)
+        return {row["collection_id"]: (row["sections"], row["bytes"]) for row in rows}
+
+    async def make(self, made: Sequence[Collection]) -> None:
+        """New collections."""
+        if made:
+            columns = _columns(
+                [
+                    (c.id, c.key.source.value, c.key.user, c.key.agent, c.key.org, c.key.tier, c.part, c.path)
+                    for c in made
+                ]
+            )
+            await self._database.execute(MAKE, self._daemon, *columns)
+
+    async def place(self, notes: Sequence[int], stale: Some[UUID], placed: Sequence[Placed]) -> None:
+        """Puts entries into collections, and forgets the notes."""
+        columns = _columns(placed) if placed else [[] for _ in Placed._fields]
+        await self._database.execute(PLACE, self._daemon, notes, list(stale), *columns)
+
+    async def sections(self, source: Source, collection: UUID) -> dict[UUID, Noted]:
+        """The entries of a collection, the oldest first; those that are gone before them."""
+        rows = await self._database.fetch(SECTIONS, source.value, collection)
+        known = {row["row_id"]: row for row in rows}
+        living = [id_ for id_, row in known.items() if not row["erased"]]
+        entries = {row["id"]: _entry(row) for row in await self._database.fetch(ENTRIES[source], living)}
+        order = [*(id_ for id_ in known if id_ not in entries), *entries]
+        return {id_: _noted(known[id_], entries.get(id_)) for id_ in order}
+
+    async def elsewhere(self, source: Source, collection: UUID, entries: Some[UUID]) -> dict[UUID, Elsewhere]:
+        """Of these entries those that are in other collections."""
+        if not entries:
+            return {}
+        rows = await self._database.fetch(ELSEWHERE, source.value, collection, list(entries))
+        return {
+            row["row_id"]: Elsewhere(row["collection_id"], row["is_written"], row["label"], row["left_hash"])
+            for row in rows
+        }
+
+    async def conflicts(self, source: Source, entries: Some[UUID]) -> dict[UUID, Other]:
+        """The conflicts of these entries."""
+        if not entries:
+            return {}
+        return {
+            row["id"]: _other(row)
+            for row in await self._database.fetch(CONFLICTS, source.value, list(entries))
+        }
+
+    async def take(self, source: Source, edits: Sequence[Edit], time: datetime) -> set[UUID]:
+        """Writes what people wrote into the rows; those that were still as they were compared."""
+        columns = _columns(
+            [
+                (
+                    e.id,
+                    e.version,
+                    e.lost,
+                    e.words.label,
+                    e.words.title,
+                    e.words.body,
+                    e.words.digest(),
+                    _bytes(e.began),
+                )
+                for e in edits
+            ]
+        )
+        rows = await self._database.fetch(TAKE, self._daemon, source.value, *columns, time)
+        return {row[0] for row in rows}
+
+    async def add(self, to: UUID, additions: Sequence[Addition], time: datetime) -> dict[int, UUID]:
+        """Makes entries; the id of each by the place of its section."""
+        columns = _columns(
+            [(a.wanted, a.words.label, a.words.title, a.words.body, a.words.digest()) for a in additions]
+        )
+        rows = await self._database.fetch(ADD, self._daemon, to, *columns, time)
+        return {additions[row["place"] - 1].place: row["id"] for row in rows}
+
+    async def adopt(self, to: UUID, entries: Sequence[UUID]) -> None:
+        """Follows sections to the file where a person moved them."""
+        if entries:
+            await self._database.execute(ADOPT, self._daemon, to, entries)
+
+    async def bury(
+        self, source: Source, collection: UUID, removed: dict[UUID, bytes], *, confirmed: bool
+    ) -> int:
+        """Deletes entries, for 30 days; how many."""
+        if not removed:
+            return 0
+        ids, versions = list(removed), list(removed.values())
+        args = self._daemon, source.value, collection, ids, versions, confirmed
+        return len(await self._database.fetch(BURY, *args))
+
+    async def buried(self, source: Source, entries: Some[UUID]) -> frozenset[UUID]:
+        """Those of these entries that a person deleted."""
+        rows = await self._database.fetch(BURIED, source.value, list(entries)) if entries else []
+        return frozenset(row["row_id"] for row in rows)
+
+    async def erased(self, ids: Some[UUID]) -> frozenset[UUID]:
+        """Those of these that named a file or a section, and were erased or deleted for good."""
+        rows = await self._database.fetch(ERASED, list(ids)) if ids else []
+        return frozenset(row[0] for row in rows)
+
+    async def recently_buried(self, collection: UUID, seconds: float) -> tuple[int, int, int]:
+        """How many of its entries were deleted since, without a person being asked."""
+        (row,) = await self._database.fetch(RECENT, collection, seconds)
+        return row["here"], row["everywhere"], row["known"]
+
+    async def ask(self, collection: UUID, missing: int) -> None:
+        """Asks a person whether so many of its entries are to be deleted."""
+        await self._database.execute(ASK, self._daemon, collection, missing)
+
+    async def change_conflicts(self, changed: Sequence[tuple[UUID, Words]]) -> None:
+        """Writes what people wrote into the sections of conflicts."""
+        if changed:
+            columns = _columns([(id_, words.title, words.body) for id_, words in changed])
+            await self._database.execute(CHANGE_CONFLICTS, self._daemon, *columns)
+
+    async def end_conflicts(self, ids: Sequence[UUID]) -> None:
+        """Ends conflicts; the entries keep the text that they have."""
+        if ids:
+            await self._database.execute(END_CONFLICTS, ids)
+
+    async def note(
+        self,
+        one: Collection,
+        file: bytes | None,
+        *,
+        shown: Sequence[Shown],
+        conflicts: dict[UUID, bytes],
+        gone: Sequence[UUID],
+    ) -> None:
+        """Notes what file and entries have now."""
+        await self._database.execute(
+            NOTE,
+            self._daemon,
+            one.id,
+            one.path,
+            one.preamble,
+            file,
+            *(_columns(shown) if shown else [[] for _ in Shown._fields]),
+            list(conflicts),
+            list(conflicts.values()),
+            gone,
+            one.version,
+        )
+
+    async def forget(self, ids: Sequence[UUID]) -> None:
+        """The files of erased users' collections are gone."""
+        if ids:
+            await self._database.execute(FORGET, self._daemon, ids)
+
+    async def contents(self) -> list[tuple[str, Key]]:
+        """Of each file that is not a user's: the path, and what is in it."""
+        return [
+            (row["path"], Key(Source(row["source"]), None, row["agent_id"], row["org_id"], row["tier"]))
+            for row in await self._database.fetch(CONTENTS)
+        ]
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _bytes(began: str | None) -> bytes | None:
+    return None if began is None else bytes.fromhex(began)
+
+
+def _key(row: Any) -> Key:
+    return Key(Source(row["source"]), row["user_id"], row["agent_id"], row["org_id"], row["tier"])
+
+
+def _collection(row: Any) -> Collection:
+    return Collection(
+        id=row["id"],
+        key=_key(row),
+        part=row["part"],
+        path=row["path"],
+        preamble=row["preamble"],
+        file=row["file_hash"],
+        stale=row["stale"],
+        erased=row["erased"],
+        missing=row["missing"],
+        confirmed=row["confirmed"],
+        version=row["version"],
+    )
+
+
+def _entry(row: Any) -> Entry:
+    words = Words(row["label"], row["title"], row["body"])
+    return Entry(row["id"], words, row["created_at"], row["version"], row["author"], row["status"])
+
+
+def _noted(row: Any, entry: Entry | None) -> Noted:
+    began = None if row["began_hash"] is None else row["began_hash"].hex()
+    return Noted(row["base_hash"], row["label"], row["erased"], entry, began, row["since"])
+
+
+def _other(row: Any) -> Other:
+    words = Words(row["label"], row["title"], row["body"])
+    return Other(
+        row["id"], row["row_id"], words, row["made_at"], row["base_hash"], row["ended"], row["since"]
+    )

@@ -1,0 +1,1 @@
+"""What starts a pass over the replica, and what it has to look at."""

@@ -1,0 +1,100 @@
+"""README.md and Index.md of the replica: what people are told about the folder, and what is in it.
+
+Promise: the same documents give the same text, so that the files change only when a document comes, goes, moves or gets
+another title. Documents of users are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from memory.replica.document_file import one_line
+
+README_TEXT = """\
+# Documents
+
+This folder is kept by memoryd. Each file is a document that agents search and change. [Index](Index.md) lists them. Files in
+`knowledge`, `agents`, and `memories.md` and `insights.md` in `users` are different: see below.
+
+- **Edit** a file, and the agents know it within seconds. The title is in the first lines, between the lines `---`. Leave `id`
+  as it is.
+- **Add** a file whose name ends in `.md`, and it becomes a document.
+- **Move or rename** a file as you like.
+- **Delete** a file, and the document is deleted. `memoryd restore ID` brings it back, for 30 days.
+- A file with **(conflict, ...)** in its name: an agent changed the document while you did. Yours is in the file without it.
+  Its first lines say what to do.
+
+# What is remembered
+
+`knowledge/core.md`, `agents/NAME/memories.md`, `users/ID/memories.md` and the files beside them have many entries. Each entry
+is a section: a line that begins with `##`, a line with its id, and its text.
+
+- **Edit** the text of a section, and the agents know it within seconds. Leave the line with the id as it is.
+- **Add** a section, a line `## Title` with text below it, and it becomes an entry. memoryd adds the line with the id.
+- **Delete** a section with its heading, and the entry is deleted. `memoryd restore ID` brings it back, for 30 days.
+- **Move** a section into another file of the same kind, and the entry belongs to that agent, or has that tier.
+- A section with **(conflict, ...)** in its heading: an agent changed the entry while you did. Yours is the section above. The
+  line below the heading says what to do.
+- Within a text, write headings with three `#` or more. Text above the first section is kept, but is no entry.
+
+README.md and Index.md are written by memoryd; what you write into them is lost. Hidden files and links are left alone.
+"""
+
+
+class Contents:
+    """What Index.md lists. In memory each file is one string: there may be 100,000."""
+
+    def __init__(self) -> None:
+        self._files: list[str] = []
+
+    def add(self, path: str, title: str) -> None:
+        """A document's own file, and the title of the document."""
+        self._files.append("\0".join((str(PurePosixPath(path).parent), one_line(title), path)))
+
+    def written(self, collections: Iterable[tuple[str, str]] = ()) -> bytes:
+        """The Index. `collections`: of each file of entries the path and its title."""
+        text = bytearray()
+        for line in self._lines(collections):
+            text += line.encode()
+        return bytes(text.removesuffix(b"\n"))
+
+    def _lines(self, collections: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
+        yield "# Index\n\n"
+        self._files.sort()
+        for folder, group in groupby(self._files, key=lambda one: one.partition("\0")[0]):
+            yield f"## {_shown(folder) if folder != '.' else 'Not in a folder'}\n\n"
+            for one in group:
+                _, title, path = one.split("\0", 2)
+                yield _line(title, path)
+            yield "\n"
+        if entries := sorted(collections):
+            yield "## What is remembered\n\n"
+            for path, title in entries:
+                yield _line(title, path)
+            yield "\n"
+        if not self._files:
+            yield "There are no documents.\n\n"
+
+
+def index(files: Iterable[tuple[str, str, bool]], collections: Iterable[tuple[str, str]] = ()) -> str:
+    """The Index. `files`: of each the path, the title of its document, and whether it is a conflict's.
+
+    `collections`: of each file of entries the path and its title.
+    """
+    contents = Contents()
+    for path, title, other in files:
+        if not other:
+            contents.add(path, title)
+    return contents.written(collections).decode()
+
+
+def _line(title: str, path: str) -> str:
+    return f"- [{_shown(title)}](<{quote(path)}>)\n"
+
+
+def _shown(text: str) -> str:
+    """Words that Markdown shows as they are."""
+    return "".join("\\" + c if c in "\\`*_[]<>#|~&" else c for c in text)
