@@ -1,8 +1,9 @@
 -- Cutting the content of documents into chunks: which documents, and how new chunks take the place of old
 -- ones. The daemon cuts (memory/chunks.py).
 
--- Before a document is written. One without content has the chunks that its writer brings, so nothing is to
--- be waited for. A change of its text that does not say who made it was made by an agent.
+-- Sets a document's status, and when an agent changed its text. A document without content has the chunks
+-- that its writer brings, so nothing is to be waited for. A change of its text that does not say who made it
+-- was made by an agent.
 create or replace function memoryd.stamp_document() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -39,7 +40,7 @@ begin
 end
 $$;
 
--- New documents with content.
+-- Queues new documents with content to be cut.
 create or replace function memoryd.documents_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

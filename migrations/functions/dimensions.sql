@@ -1,11 +1,10 @@
 -- How many dimensions the embeddings have: those of the model that recall uses. `memoryd reembed` changes it.
-
 create or replace function memoryd.dimensions() returns integer
 language sql stable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$ select memoryd.setting_integer('dimensions') $$;
 
--- The same, read from the table that is searched: so it agrees with what the rest of the statement finds
+-- dimensions(), read from the table that is searched: so it agrees with what the rest of the statement finds
 -- there, also while the generations change places.
 create or replace function memoryd.searched_dimensions() returns integer
 language plpgsql stable parallel safe security definer

@@ -20,6 +20,7 @@ begin
 end
 $$;
 
+-- Has the messages of users read for facts.
 create or replace function memoryd.messages_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -106,7 +106,7 @@ begin
 end
 $$;
 
--- The same with a user's identity: with the role and the claims that the user's own login would have. Both
+-- answer() with a user's identity: with the role and the claims that the user's own login would have. Both
 -- are reset at the end of the call.
 create or replace function memoryd.answer_as_user(
     p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb

@@ -15,7 +15,8 @@ language sql immutable parallel safe
 return case p_kind when 'outcome' then 1.0 when 'fact' then 1.0 when 'error' then 0.9
                    when 'goal' then 0.8 when 'observation' then 0.6 else 0.5 end;
 
--- Of a memory. The fact that something was anchored says little, and must not stand above what was anchored.
+-- The weight of a memory: its kind's. The fact that something was anchored says little, and must not stand
+-- above what was anchored.
 create or replace function memoryd.memory_weight(p_kind text, p_source text) returns double precision
 language sql immutable parallel safe
 return memoryd.kind_weight(p_kind) * case when p_source = 'anchor' then 0.2 else 1 end;

@@ -61,7 +61,7 @@ begin
 end
 $$;
 
--- The caller's own, in the context of the transaction.
+-- The caller's own row of user_memory_access, in the context of the transaction.
 create or replace function memoryd.caller_access() returns public.user_memory_access
 language sql stable
 set search_path = pg_catalog, pg_temp

@@ -285,7 +285,7 @@ begin
 end
 $$;
 
--- The block alone.
+-- The context block alone.
 create or replace function memoryd.compose_context(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid,
     p_conditions memoryd.conditions default null

@@ -33,7 +33,7 @@ as $$
     order by array_position(memoryd.trust_classes(), c) desc nulls first limit 1
 $$;
 
--- Of a memory. One of a user may have been written, or changed, by that user.
+-- The trust class of a memory. One of a user may have been written, or changed, by that user.
 create or replace function memoryd.trust_of_memory(
     p_user uuid, p_agent text, p_source text, p_metadata jsonb, p_reader text) returns text
 language sql immutable parallel safe
@@ -45,7 +45,8 @@ as $$
         memoryd.claimed_trust(p_source, p_metadata))
 $$;
 
--- Of an insight: the least of the memories that it was drawn from. Where all of these are gone nobody knows.
+-- The trust class of an insight: the least of the memories that it was drawn from. Where all of these are
+-- gone nobody knows.
 create or replace function memoryd.trust_of_insight(
     p_user uuid, p_agent text, p_memories uuid[], p_reader text) returns text
 language plpgsql stable
@@ -63,8 +64,8 @@ begin
 end
 $$;
 
--- Of an entry of knowledge. `source` may name an agent, or how it came (auto, a2a); any other name is a
--- person's.
+-- The trust class of an entry of knowledge. `source` may name an agent, or how it came (auto, a2a); any other
+-- name is a person's.
 create or replace function memoryd.trust_of_knowledge(
     p_created_by text, p_created_by_name text, p_source text, p_reader text) returns text
 language sql immutable parallel safe
@@ -78,7 +79,7 @@ as $$
                  lower(coalesce(p_created_by_name, p_created_by))) then 'person' end)
 $$;
 
--- Of what recall found: a passage of a document, or a turn.
+-- The trust class of what recall found: a passage of a document, or a turn.
 create or replace function memoryd.trust_of_passage(p_source text, p_metadata jsonb) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp

@@ -166,7 +166,7 @@ as $$
          'होती साठी पण मला त्या त्याच्या कधी कुठे खूप')
 $$;
 
--- All of these.
+-- The languages that are known, each with its frequent words.
 create or replace function memoryd.known_languages()
 returns table (letter text, language text, signs text, words text)
 language sql immutable parallel safe

@@ -55,7 +55,7 @@ begin
 end
 $$;
 
--- New rows. A daemon that writes their entries in the same transaction sets memoryd.indexing.
+-- Has new rows indexed. A daemon that writes their entries in the same transaction sets memoryd.indexing.
 create or replace function memoryd.rows_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,7 +1,6 @@
 -- What a correction names in related_ids counts less in recall than the correction (the weight in
 -- memoryd.source_knowledge). When a correction is written, changed or deleted, the entries of what it names
 -- are brought up to date.
-
 create or replace function memoryd.weigh_corrected() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, public, pg_temp

@@ -232,7 +232,7 @@ values
      '|hasta (luego|mañana|pronto))(?= )')
 $$;
 
--- All of these: a row each.
+-- The phrases of all patterns in all languages: a row each.
 create or replace function memoryd.trigger_phrases()
 returns table (pattern text, language text, phrases text)
 language sql immutable parallel safe

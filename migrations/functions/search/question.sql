@@ -276,8 +276,8 @@ begin
 end
 $$;
 
--- The statistics do not count the words of rows that were indexed a moment ago. These are the lexemes asked
--- for that may be missing in them, each with its scope.
+-- The lexemes asked for that may be missing in the statistics, each with its scope: these do not count the
+-- words of rows that were indexed a moment ago.
 create or replace function memoryd.uncounted_lexemes(
     p_asked text[], p_counted bigint[], p_everywhere boolean, out lexemes text[], out scopes bigint[])
 language plpgsql stable

@@ -158,7 +158,7 @@ begin
 end
 $$;
 
--- The same, for clients to call: for an end user it counts only their own rows and those of their groups.
+-- count_rows(), for clients to call: for an end user it counts only their own rows and those of their groups.
 create or replace function memoryd.rows_in(p_scopes bigint[], p_source text) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

@@ -181,8 +181,8 @@ begin atomic
     having count(*) > 0;
 end;
 
--- The same for a row of a source. p_asked null: no row is read. The offset keeps the keywords of one row in
--- a query of their own.
+-- keyword_part() of a row. p_asked null: no row is read. The offset keeps the keywords of one row in a query
+-- of their own.
 create or replace function memoryd.row_keyword_part(p_source text, p_id uuid, p_asked text[])
 returns table (part double precision)
 language sql stable

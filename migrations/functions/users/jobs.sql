@@ -39,7 +39,7 @@ return case p_topic
 -- that ends makes a job. So it waits for neither, but takes both with `nowait` and tries again. Who
 -- removes what stored texts show (quotes.sql) skips commands and requests that are locked. In which order a
 -- client comes to its rows, in one statement or in several, is the client's (docs/sql.md).
---
+
 -- Takes what is about a user from the daemons and the agents: first the commands, so that none of them can
 -- end, then the lanes and the jobs, which it deletes. What a daemon was working on is then never written,
 -- because its job is gone. A job that is being completed is waited for without any of these locks; what it

@@ -1,0 +1,121 @@
+"""docs/sql-map.md says which SQL functions call which, and none is there that nothing calls."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docs.map_sql import DOCUMENT, ROOT, Sources, draw
+
+SOURCES = Sources()
+
+
+def test_the_map_is_what_the_files_say() -> None:
+    assert DOCUMENT.read_text("utf-8") == draw(SOURCES), (
+        "docs/sql-map.md is out of date. Run: python -m docs.map_sql"
+    )
+
+
+def test_every_function_is_in_the_map() -> None:
+    written = re.findall(
+        r'^create or replace function \w+\."?([\w-]+)', "".join(SOURCES.files.values()), re.MULTILINE
+    )
+    assert len(written) > 400
+    document = draw(SOURCES)
+    assert [name for name in written if f"`{name}`" not in document] == []
+
+
+def test_a_function_is_shown_once_and_says_what_it_does() -> None:
+    shown = re.findall(r"^ *- `([\w-]+)`(?: \([\w/.]+\))?: (?!\[below\])(.*)", draw(SOURCES), re.MULTILINE)
+    assert len({name for name, _ in shown}) == len(shown) > 200
+    unclear = re.compile(r"\W|The same\b|All of these\b|Of an? ")
+    assert [name for name, purpose in shown if unclear.match(purpose)] == []
+
+
+def test_every_function_is_called() -> None:
+    """From the daemon, a client, a trigger, a view, a policy; or users call it, as the documents say."""
+    code = [
+        path.read_text("utf-8")
+        for package in ("daemon", "handlers", "memory", "providers", "clients", "migrations/schema")
+        for path in (ROOT / package).rglob("*.*")
+        if path.suffix in {".py", ".sql", ".ts"} and "node_modules" not in path.parts
+    ]
+    tables = [text for file, text in SOURCES.files.items() if file.startswith("tables/")]
+    pages = [(ROOT / "docs" / page).read_text("utf-8") for page in ("sql.md", "privacy.md", "operations.md")]
+    named = set(re.findall(r'\b(?:memoryd|public)\."?([\w-]+)', "\n".join([*code, *tables])))
+    public = set(
+        re.findall(
+            r'^create or replace function public\."?([\w-]+)', "".join(SOURCES.files.values()), re.MULTILINE
+        )
+    )
+    documented = set(re.findall(r"memoryd\.(\w+)\(", "\n".join(pages)))
+    waiting = [name for name in SOURCES.functions if name in named | public | documented]
+    alive = set(waiting)
+    while waiting:
+        new = set(SOURCES.calls[waiting.pop()]) - alive
+        alive |= new
+        waiting += new
+    assert sorted(SOURCES.functions.keys() - alive) == []
+
+
+def test_calls_triggers_and_tables_are_read_from_the_text(tmp_path: Path) -> None:
+    functions = tmp_path / "functions"
+    (functions / "tables").mkdir(parents=True)
+    (functions / "one.sql").write_text(
+        """\
+-- The head of the file.
+
+-- First sentence, of two
+-- lines. A second.
+create or replace function public.entry(p integer) returns integer
+language sql
+return memoryd.two(p) + 1; -- memoryd.three()
+
+create or replace function memoryd.two(p integer) returns integer
+language plpgsql
+as $$
+begin
+    -- not memoryd.three()
+    insert into public.notes values (memoryd.two(1));
+    execute 'select memoryd.four()';
+end
+$$;
+comment on function memoryd.two(integer) is
+    'What it''s '
+    'for. And more.';
+
+create or replace function memoryd.three() returns integer
+begin atomic
+    select 1;
+end;
+""",
+        "utf-8",
+    )
+    (functions / "tables/triggers.sql").write_text(
+        """\
+create or replace trigger b after insert on public.notes
+    for each statement execute function memoryd.three();
+create or replace trigger a after insert or update on public.notes
+    for each statement execute function memoryd.four();
+create or replace trigger z before insert on public.notes
+    for each row when (new.id > 1)
+    execute function memoryd.two();
+create or replace trigger c after update on public.notes
+    for each row execute function memoryd.five();
+""",
+        "utf-8",
+    )
+    (functions / "two.sql").write_text(
+        "create or replace function memoryd.four() returns integer\nreturn 1;\n"
+    )
+    sources = Sources(functions)
+    assert dict(sources.calls) == {"entry": ("two",), "two": ("four",), "three": (), "four": ()}
+    assert {name: each.purpose for name, each in sources.functions.items()} == {
+        "entry": "First sentence, of two lines",
+        "two": "What it's for",
+        "three": "",
+        "four": "",
+    }
+    assert sources.functions["four"].file == "two.sql"
+    assert sources.triggers["notes"] == ("two", "four", "three")
+    assert sources.written_in(sources.functions["two"].text) == ("notes",)
