@@ -1,4 +1,4 @@
-"""Lists the triggers of each table in docs/architecture.md, in the order in which they fire, from a migrated database.
+"""Lists the triggers of each table in docs/triggers.md, in the order in which they fire, from a migrated database.
 
 Promise: the list between the two markers is what the database does; tests/integration/db/test_trigger_document.py fails where
 it no longer is. The text around the markers is written by hand.
@@ -19,7 +19,7 @@ import asyncpg
 
 from docs.draw_schema import migrated_database
 
-DOCUMENT = Path(__file__).with_name("architecture.md")
+DOCUMENT = Path(__file__).with_name("triggers.md")
 BEGIN = "<!-- Triggers: written by python -m docs.list_triggers -->"
 END = "<!-- End of the triggers -->"
 
@@ -87,6 +87,6 @@ async def _main(url: str | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Writes the list of triggers in docs/architecture.md.")
+    parser = argparse.ArgumentParser(description="Writes the list of triggers in docs/triggers.md.")
     parser.add_argument("url", nargs="?", help="a migrated database; left out: one of its own")
     asyncio.run(_main(parser.parse_args().url))

@@ -1,4 +1,4 @@
-"""docs/architecture.md lists the triggers that the database has, in the order in which they fire."""
+"""docs/triggers.md lists the triggers that the database has, in the order in which they fire."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def test_the_list_is_what_the_database_does(connection: asyncpg.Connection
     document = DOCUMENT.read_text("utf-8")
     assert document.count(BEGIN) == document.count(END) == 1
     listed = with_list(document, await list_triggers(connection))
-    assert document == listed, "docs/architecture.md is out of date. Run: python -m docs.list_triggers"
+    assert document == listed, "docs/triggers.md is out of date. Run: python -m docs.list_triggers"
 
 
 async def test_every_trigger_of_the_schema_is_listed(connection: asyncpg.Connection) -> None:
