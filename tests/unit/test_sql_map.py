@@ -58,6 +58,19 @@ def test_every_function_is_called() -> None:
     assert sorted(SOURCES.functions.keys() - alive) == []
 
 
+def test_the_steps_of_a_search_name_functions_where_they_are() -> None:
+    page = (ROOT / "docs/retrieval.md").read_text("utf-8")
+    steps = re.findall(r"`(\w+)\(\)` in `([\w/]+\.sql)`", page)
+    assert len(steps) > 15
+    assert [step for step in steps if SOURCES.functions[step[0]].file != step[1]] == []
+    recalled, waiting = {"recall"}, ["recall"]
+    while waiting:
+        new = set(SOURCES.calls[waiting.pop()]) - recalled
+        recalled |= new
+        waiting += new
+    assert {name for name, _ in steps} <= recalled
+
+
 def test_calls_triggers_and_tables_are_read_from_the_text(tmp_path: Path) -> None:
     functions = tmp_path / "functions"
     (functions / "tables").mkdir(parents=True)
