@@ -277,7 +277,7 @@ async def take_times(url: str, questions: Sequence[str], users: int) -> dict[str
 async def compare_times(
     url: str, texts: Sequence[str], questions: Sequence[str], size: tuple[int, int]
 ) -> dict[str, dict[str, float]]:
-    """Milliseconds of each search and rows a second, for so many rows of so many users."""
+    """Milliseconds of each search and rows a second, for this number of rows and of users."""
     batches = list(make_rows(texts, *size))
     rows = sum(len(b) for b in batches)
     ingest = {"recall()": rows / await fill_memoryd(url, batches)}

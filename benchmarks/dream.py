@@ -1,4 +1,4 @@
-"""How long a dream takes: so many memories of the last two days, clustered, their insights written.
+"""How long a dream takes: memories of the last two days are clustered, their insights written.
 
 python -m benchmarks.dream --memories 100000
 """

@@ -73,7 +73,7 @@ async def recalls(connection: asyncpg.Connection, until: Callable[[], bool]) -> 
 
 
 def after(seconds: float) -> Callable[[], bool]:
-    """True after so many seconds from now."""
+    """Whether this number of seconds has passed since now."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() > end
 

@@ -27,7 +27,7 @@ from benchmarks.harness import arguments, daemon, database, report, wait_for
 DAYS = 90
 FAMILIES, MEMBERS, LONE = 150, 6, 200
 USED, DROPPED = 100, 30
-"""Families that are asked about; of these, the last so many only in the first 30 days."""
+"""Families that are asked about; of these, the last ones only in the first 30 days."""
 A_DAY = 12
 """Questions."""
 

@@ -72,7 +72,7 @@ class Watch:
 
 
 async def measure(url: str, count: int) -> dict[str, object]:
-    """Learns so many words, and finds their neighbours."""
+    """Learns this number of words, and finds their neighbours."""
     connection = await asyncpg.connect(url)
     embedder = LocalEmbedder(dimensions=256)
     await connection.execute("select memoryd.learn_words($1)", meaningful(embedder, count))

@@ -41,7 +41,7 @@ select (select count(*) from agent_commands) as commands,
 
 
 def texts(rng: random.Random) -> Callable[[int], str]:
-    """Makes texts of so many made-up words, a few of them common and most of them rare, as in any language."""
+    """Makes texts of this number of made-up words, a few of them common and most of them rare, as in any language."""
     syllables = [c + v for c in "bdfghklmnprstvz" for v in "aeiou"]
     words = ["".join(rng.choices(syllables, k=3)) for _ in range(VOCABULARY)]
     weights = [1 / (n + 5) for n in range(VOCABULARY)]

@@ -34,7 +34,7 @@ from generate_series(1, $1::integer) n
 IDS = "select anchor_id from memoryd.trail_leaves order by md5(anchor_id::text) limit $1"
 PROOFS = 200
 ANCHORED = 20
-"""One outcome in so many has a word that anchors it."""
+"""One outcome in this number has a word that anchors it."""
 EMPTY = """
 truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.facts, memoryd.fact_sources,
     memoryd.memory_uses, memoryd.trail_leaves
@@ -42,7 +42,7 @@ truncate agent_commands, agent_memory, memory_associations, memory_anchors, memo
 
 
 async def measure_log(url: str, leaves: int) -> dict[str, object]:
-    """A log of so many leaves: written, given places and signed, proved and verified."""
+    """A log of this number of leaves: written, given places and signed, proved and verified."""
     connection = await asyncpg.connect(url)
     opened = await Database.open(url, size=3, pooled=False, logger=get_logger())
     began = time.perf_counter()

@@ -61,7 +61,7 @@ class FollowingEmbedder:
         return await self.current.embed(texts)
 
     async def close(self) -> None:
-        """Closes it, and those that it was before: calls of theirs may have been running."""
+        """Closes this embedder and all earlier ones: calls to an earlier one may still have been running."""
         for one in self._made:
             await one.close()
 

@@ -5,8 +5,8 @@ of each before it that are indexed by then: of two that are written at the same 
 for that. Memories of a user are linked to that user's and to those without a user (user_id null), never to another's.
 
 Promise: at most five links that are made here (`automatic`) go out from a memory, each made of the words that both ends have.
-When the words of a memory change, its links go in both directions (memoryd.memories_updated), and are made anew: its own, those
-of up to 100 memories that were linked to it, and those of the 30 that came after it. Links by others go too, for good.
+When the words of a memory change, its links go in both directions (memoryd.memories_updated), and are made again: its own,
+those of up to 100 memories that were linked to it, and those of the 30 that came after it. Links by others go too, for good.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ LOCK = """
 select m.id from public.conversation_messages m where m.id = any($1) order by m.id for key share
 """
 
-# Names are read anew each time: a message has those of its last reading.
+# Names are read again each time: a message has those of its last reading.
 FORGET_NAMES = """
 delete from memoryd.names n where n.message_id = any($1)
 """

@@ -24,11 +24,11 @@ MIN_SIMILARITY = 0.3
 
 PIECES = 3
 LETTERS_OF_A_PIECE = 2
-"""A word of so many pieces or more, with fewer letters a piece, says nothing to the model: it knows only the pieces."""
+"""A word of this number of pieces or more, with fewer letters a piece, says nothing to the model: it knows only the pieces."""
 
 
 def has_meaning(word: str, pieces: int) -> bool:
-    """Whether the model knows a word that its tokenizer splits into so many pieces, and not only letters of it."""
+    """Whether the model knows a word that its tokenizer splits into this number of pieces, and not only letters of it."""
     return pieces < PIECES or len(word) >= LETTERS_OF_A_PIECE * pieces
 
 

@@ -43,7 +43,7 @@ class Daemons:
         self.running: list[subprocess.Popen[bytes]] = []
 
     def start(self, count: int) -> None:
-        """Starts so many more."""
+        """Starts this number of further daemons."""
         for _ in range(count):
             self.running.append(
                 subprocess.Popen(
@@ -82,7 +82,7 @@ class Faults:
         self.done: Counter[str] = Counter()
 
     async def run(self, stopping: asyncio.Event, pause: float) -> None:
-        """A fault every so many seconds."""
+        """A fault each time this number of seconds has passed."""
         kinds: list[Callable[[], Awaitable[None]]] = [
             *[self._kill_daemon] * 3,
             *[self._freeze_daemon] * 2,

@@ -52,7 +52,7 @@ class Writers:
         self._stopping.set()
 
     async def run(self, pause: float) -> None:
-        """Writes until stopped, each writer pausing so many seconds between two statements."""
+        """Writes until stopped, each writer pausing this number of seconds between two statements."""
         steps = (
             [self._memories] * 2
             + [self._commands] * 2
@@ -205,7 +205,7 @@ class Writers:
             return
         user = self._ledger.dice.choice(living)
         user.retired = True
-        # Commands of theirs that run already complete whenever they do; nothing new is asked for.
+        # Their commands that run already complete whenever they do; nothing new is asked for.
         while user.writing and not self._stopping.is_set():
             await asyncio.sleep(0.01)
         try:

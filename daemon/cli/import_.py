@@ -59,7 +59,7 @@ def import_(
 ) -> None:
     """Put back what `memoryd export` wrote, under the same ids: all of it, or after an error nothing.
 
-    Rows that exist already are skipped. Commands keep their status, and outcomes are not remembered anew. A file decides
+    Rows that exist already are skipped. Commands keep their status, and outcomes are not remembered twice. A file decides
     what agents are told and what its user may read: import only what you trust.
     """
     with sentences():

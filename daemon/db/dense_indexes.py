@@ -139,7 +139,7 @@ async def _try_to_build(
 
 
 async def build_spare_index(database: Database, *, rows: int, dimensions: int) -> None:
-    """Builds the index of a generation that recall is about to use, where it has so many `rows` that it needs one."""
+    """Builds the index of a generation that recall is about to use, where its number of `rows` needs one."""
     if rows < MIN_ROWS or dimensions > MAX_DIMENSIONS or database.pooled:
         return
     connection = await connect(database.url, application="memoryd dense index")

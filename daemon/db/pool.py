@@ -203,7 +203,7 @@ class Database:
 async def patiently(
     work: Callable[[], Awaitable[Result]], *, seconds: float, logger: FilteringBoundLogger
 ) -> Result:
-    """Does what a start needs of the database, again and again for so many seconds while that is away or coming up.
+    """Does what a start needs of the database, again and again, for this number of seconds, while that is away or coming up.
 
     Raises what the work raises, of a database that is gone only after that time.
     """

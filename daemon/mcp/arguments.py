@@ -66,7 +66,9 @@ class Remember(Arguments):
     ttl_hours: Annotated[
         int | None,
         Field(
-            ge=1, le=876_000, description="Forget it after so many hours. Leave it out for the kind's own."
+            ge=1,
+            le=876_000,
+            description="Forget it after this number of hours. Leave it out for the kind's own.",
         ),
     ] = None
     context: Within = None

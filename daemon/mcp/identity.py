@@ -1,6 +1,6 @@
 """As whom the server's calls are made: an agent, or an end user of an agent.
 
-Promise: each call takes its identity anew, in its own transaction, and never has more rights than that. A login of the
+Promise: each call sets its identity in its own transaction, and never has more rights than that. A login of the
 database that would be somebody else is refused at the start.
 """
 

@@ -137,7 +137,7 @@ def local_location(root: Path, *, scan_seconds: float) -> Location:
         return None if "." in paths else {path for path in paths if not folder.is_own_work(path)}
 
     async def watch(wake: Wake, available: asyncio.Event, unavailable: asyncio.Event) -> None:
-        # When the folder was away, it may be another one by now: it is watched anew.
+        # When the folder was away, it may be another one by now: it is watched again.
         pause = AGAIN_SECONDS
         while True:
             await available.wait()

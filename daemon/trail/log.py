@@ -69,7 +69,7 @@ class TrailBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When a checkpoint is due: after so many new leaves, or after so many seconds with any."""
+    """When a checkpoint is due: after a number of new leaves, or some seconds after the first new one."""
 
     leaves: int
     seconds: float

@@ -32,7 +32,7 @@ from memory.judging import judge
 CHUNK = 500
 """Clusters that are written at once."""
 CHUNK_WITH_MODEL = 10
-"""Where a language model puts them in words: a dream that is killed has paid for at most so many in vain."""
+"""Where a language model puts them in words: a dream that is killed has paid for at most this number in vain."""
 REDRAWN = 200
 """Insights that are drawn again at once."""
 

@@ -29,7 +29,7 @@ SHARED = "_shared"
 TIERS = ("core", "working", "learning")
 PART_SECTIONS = 500
 PART_BYTES = 1_000_000
-"""A file is full when it has so many sections, or so much text: then a further one begins."""
+"""A file with more sections, or with more text, is full: a further one begins."""
 
 
 class Source(Enum):

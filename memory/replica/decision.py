@@ -115,5 +115,5 @@ def _without_file(row: Row, *, base: bytes | None, ours: bytes | None) -> Action
 
 
 def ask_first(gone: int, *, of: int) -> bool:
-    """Whether so many files that are gone, of so many, are more than a person deletes without being asked."""
+    """Whether `gone` files, `of` all that there were, are more than a person deletes without being asked."""
     return gone > MIN_ASKED and gone > SHARE_ASKED * of

@@ -105,7 +105,7 @@ export interface Cancellable {
 export interface ReadOptions extends Cancellable {
   /** Nothing less similar than this, -1 to 1; 0.7 unless given. */
   match_threshold?: number;
-  /** At most so many; 5 unless given. */
+  /** How many at most; 5 unless given. */
   match_count?: number;
 }
 
@@ -115,7 +115,7 @@ export interface WriteOptions extends Cancellable {
 }
 
 export interface RecallOptions extends Cancellable {
-  /** At most so many; 10 unless given. */
+  /** How many at most; 10 unless given. */
   match_count?: number;
   /** What is searched; everything unless given. */
   sources?: Recalled["source"][];

@@ -70,7 +70,7 @@ class Replayed:
 
 def replay(
     file: str = typer.Argument(help="JSON lines; - is stdin."),
-    times: int = typer.Option(1, min=1, help="Play the file so many times, one after the other."),
+    times: int = typer.Option(1, min=1, help="Play the file this many times, one after the other."),
     shift: bool = typer.Option(False, "--shift", help="Move all times so that the newest task was just now."),
     until_done: bool = typer.Option(
         False, "--until-done", help="Wait until a daemon has remembered everything."

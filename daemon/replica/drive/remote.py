@@ -1,6 +1,6 @@
 """What is in the replica's folder in Google Drive: listed once, and followed by page token from then on.
 
-After a start the folder is listed anew, and the changes since the token that was kept are applied to that: so what the listing
+After a start the folder is listed again, and the changes since the token that was kept are applied to that: so what the listing
 does not show yet, though it was written a minute before, is known all the same. A token that is too old costs one more listing;
 what was known and is not in it is asked for.
 
@@ -38,7 +38,7 @@ class Remote:
         self.is_new = True
         """Something has changed since this was last set to False."""
         self.is_doubtful = False
-        """Drive's changes and its answers do not agree: the folder is to be listed anew."""
+        """Drive's changes and its answers do not agree: the folder has to be listed again."""
         self._api = api
         self._email = email
         self._share = f"Make {email} a member of its shared drive, as Content manager"

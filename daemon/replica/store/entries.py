@@ -292,7 +292,7 @@ class CollectionsStore:
         return row["here"], row["everywhere"], row["known"]
 
     async def ask(self, collection: UUID, missing: int) -> None:
-        """Asks a person whether so many of its entries are to be deleted."""
+        """Asks a person whether this number of its entries shall be deleted."""
         await self._database.execute(ASK, self._daemon, collection, missing)
 
     async def change_conflicts(self, changed: Sequence[tuple[UUID, Words]]) -> None:

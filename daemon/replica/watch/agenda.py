@@ -35,13 +35,13 @@ class Agenda:
         self._files_event.set()
 
     def everything(self, *, after: float = 0.0) -> None:
-        """In so many seconds, or earlier, all files are looked at."""
+        """All files are looked at after this number of seconds at the latest."""
         self._everything_at = min(self._everything_at, time.monotonic() + after)
 
     def take(self) -> tuple[set[str] | None, bool]:
         """For a pass that begins now: the paths to look at, and whether rows have changed.
 
-        None: all paths. When they are due again is to be said anew then.
+        None: all paths. The caller then says again when all files are due next.
         """
         self._event.clear()
         self._files_event.clear()

@@ -35,7 +35,7 @@ class Pauses:
         return pause
 
     def after(self, report: Report, *, took: float, is_told: bool) -> float:
-        """After this pass, which took so many seconds. `is_told`: all changes are told by events."""
+        """Seconds after this pass, which `took` its own. `is_told`: all changes are told by events."""
         self._passes = self._passes + 1 if report.again else 0
         self._stuck = self._stuck + 1 if report.again and not any(report.counts.values()) else 0
         if report.is_whole:

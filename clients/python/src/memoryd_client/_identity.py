@@ -1,6 +1,6 @@
 """As whom a call is made.
 
-Promise: each transaction takes its identity anew, and nothing of it is left when the transaction ends.
+Promise: each transaction sets its identity itself, and nothing of it is left when the transaction ends.
 """
 
 from __future__ import annotations
