@@ -1,11 +1,15 @@
 """Changes in a folder of this machine, as the system tells of them.
 
 Promise: whatever ends the watching, it ends with one error, `NotWatched`. watchfiles gives up at the first name that is no
-UTF-8, and raises that in a group of errors.
+UTF-8, and raises that in a group of errors. No link is followed, and a folder whose name is no UTF-8 is left out: watchfiles
+would watch what a link leads to, and nothing at all because of such a name. Where there is one of these, each folder is watched
+by itself, until there is a new one.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
@@ -21,8 +25,32 @@ class NotWatched(Exception):
 async def changes(folder: Path, **how: Any) -> AsyncGenerator[set[tuple[Change, str]], None]:
     """Sets of changes, each with its path. `how`: the options of watchfiles.awatch. Raises NotWatched."""
     try:
-        async with aclosing(awatch(folder, **how)) as found:
+        folders = await asyncio.to_thread(_one_by_one, folder)
+        async with aclosing(awatch(*(folders or [folder]), recursive=not folders, **how)) as found:
             async for some in found:
                 yield some
+                if folders and _has_new_folder(some):
+                    break
+            else:
+                return
     except Exception as error:
         raise NotWatched from error
+    raise NotWatched
+
+
+def _one_by_one(root: Path) -> list[Path]:
+    """All folders in it; none if all in it can be watched at once."""
+    found, is_plain = [root], True
+    for parent, folders, _ in os.walk(root):
+        for name in list(folders):
+            path = Path(parent, name)
+            if os.fsencode(name) == name.encode(errors="replace") and not path.is_symlink():
+                found.append(path)
+                continue
+            folders.remove(name)
+            is_plain = False
+    return [] if is_plain else found
+
+
+def _has_new_folder(some: set[tuple[Change, str]]) -> bool:
+    return any(change is Change.added and Path(path).is_dir() for change, path in some)
