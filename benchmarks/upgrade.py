@@ -1,22 +1,19 @@
 """A schema is upgraded while clients write: how long their inserts take meanwhile, and how long the tables are locked.
 
     python -m benchmarks.upgrade
-    python -m benchmarks.upgrade --first-edition tests/data/first_edition.sql.gz
 
-Each upgrade applies the triggers, the policies and all functions again; with --first-edition a database of that dump is carried
-over first. The inserts are single rows of memories and of commands, one after the other.
+Each upgrade applies the triggers, the policies and all functions again.
+The inserts are single rows of memories and of commands, one after the other.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import asyncpg
 
@@ -99,31 +96,14 @@ async def measure(url: str, options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-async def restore(server_url: str, dump: Path) -> str:
-    """A database beside the server's own, restored from the dump; its URL."""
-    connection = await asyncpg.connect(server_url)
-    await connection.execute("create database first_edition")
-    await connection.close()
-    url = server_url.replace("/memoryd?", "/first_edition?")
-    connection = await asyncpg.connect(url)
-    with gzip.open(dump, "rt", encoding="utf-8") as text:
-        await connection.execute(text.read())
-    await connection.close()
-    return url
-
-
 def main() -> None:
     """Command line."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--clients", type=int, default=3)
     parser.add_argument("--upgrades", type=int, default=5)
-    parser.add_argument("--first-edition", type=Path, help="a .sql.gz dump of a database to carry over first")
     options = parser.parse_args()
     with embedded() as server:
-        url = server.socket_url
-        if options.first_edition is not None:
-            url = asyncio.run(restore(url, options.first_edition))
-        report("upgrade", asyncio.run(measure(url, options)), options.json)
+        report("upgrade", asyncio.run(measure(server.socket_url, options)), options.json)
 
 
 if __name__ == "__main__":

@@ -67,15 +67,15 @@ def pytest_xdist_auto_num_workers() -> int:
 
 ON_EVERY_SERVER = (
     "faults/test_fencing.py", "integration/conversations/test_conversations.py", "integration/db/test_bad_input.py",
-    "integration/db/test_carrying_over.py", "integration/db/test_dense_indexes.py", "integration/db/test_first_edition.py",
-    "integration/db/test_migrations.py", "integration/db/test_ownership.py", "integration/db/test_query_plans.py",
+    "integration/db/test_dense_indexes.py", "integration/db/test_migrations.py",
+    "integration/db/test_ownership.py", "integration/db/test_query_plans.py",
     "integration/documents/test_documents_tables.py", "integration/documents/test_sharing_example.py",
     "integration/knowledge/test_knowledge.py", "integration/recall/test_match_memory.py",
     "integration/recall/test_recall_index.py", "integration/users/test_escalation.py",
     "integration/users/test_isolation_leaks.py", "integration/users/test_row_level_security.py",
     "security/test_identity.py", "security/test_table_locks.py",
 )  # fmt: skip
-"""What depends on the server is tested on each: plans, locks, policies, constraints, statements, the carry-over.
+"""What depends on the server is tested on each: plans, locks, policies, constraints, statements.
 
 What processes, programs, the network or the text of functions decide is tested on the first of the servers only: all other
 files, and in these the tests that are marked `first_server`."""

@@ -89,7 +89,6 @@ async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, 
         if replace(upgrade, tokens=False):
             log.info(
                 "functions_applied",
-                carried_over=upgrade.carried_over,
                 files=len(upgrade.functions),
                 dropped=len(upgrade.dropped),
             )

@@ -112,7 +112,7 @@ async def apply_functions(
     await run.connection.execute(CREATE_FILES)
     changed = {file.name for file in upgrade.functions}
     made: list[str] = []
-    locked = bool(upgrade.schema or upgrade.carried_over)
+    locked = bool(upgrade.schema)
     if conflicts.functions:
         locked = await _drop_conflicts(run.connection, applied, conflicts, locked=locked)
     for file in files:

@@ -1,8 +1,7 @@
-"""The SQL files of package `migrations`: numbered ones, those of functions, and what carries an old database over.
+"""The SQL files of package `migrations`: numbered ones, and those of functions.
 
 schema/NNNN_name.sql     tables, columns, indexes, roles: each applied once, frozen by schema/checksums.txt
 functions/**/*.sql       functions, views, triggers, policies: in the order of functions/order.txt, applied again when changed
-first_edition/           checksums of the seventeen files that came before, and the SQL that carries such a database over
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-CARRIED_TO = 15
-"""The numbered file whose state the carry-over of an old database makes; those after it are then applied."""
 _NUMBERED = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 
 
@@ -48,24 +45,19 @@ class FunctionFile:
 
 @dataclass(frozen=True, slots=True)
 class MigrationFiles:
-    """All that a database is made of. `first_edition` has the checksum of each of the seventeen files by version."""
+    """All that a database is made of."""
 
     schema: tuple[Migration, ...]
     functions: tuple[FunctionFile, ...]
-    first_edition: dict[int, str]
-    carry_over: str
 
 
 @cache
 def load_files() -> MigrationFiles:
     """The files of package `migrations`."""
     root = resources.files("migrations")
-    first = root / "first_edition"
     return MigrationFiles(
         schema=tuple(load_migrations()),
         functions=tuple(_function_files(root / "functions")),
-        first_edition={int(name[:4]): checksum for name, checksum in _pairs(first / "checksums.txt")},
-        carry_over=(first / "carry_over.sql").read_text(encoding="utf-8"),
     )
 
 

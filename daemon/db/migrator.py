@@ -30,7 +30,7 @@ from daemon.db.apply import (
 )
 from daemon.db.functions import read_applied
 from daemon.db.joining import join
-from daemon.db.migration_files import CARRIED_TO, MigrationFiles, load_files
+from daemon.db.migration_files import MigrationFiles, load_files
 from daemon.db.models import Model, read_models, refuse_model
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
@@ -143,15 +143,8 @@ async def _upgrade(
         run = Run(connection, {"dimensions": str(dimensions), "vector_schema": quoted(vector_schema)})
         await connection.execute(f"set local search_path = {search_path(vector_schema)}")
         await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
-        if ledger and (upgrade.schema or upgrade.carried_over):
+        if ledger and upgrade.schema:
             await lock_tables(connection)
-        if upgrade.carried_over:
-            await run.script("The carry-over", files.carry_over)
-            await connection.execute("delete from memoryd.migrations")
-            await connection.executemany(
-                _WRITE_LEDGER,
-                [(m.version, m.name, m.checksum) for m in files.schema if m.version <= CARRIED_TO],
-            )
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)

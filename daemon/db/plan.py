@@ -12,7 +12,7 @@ from importlib.metadata import version as package_version
 from types import MappingProxyType
 
 from daemon.db.functions import AppliedFile
-from daemon.db.migration_files import CARRIED_TO, FunctionFile, Migration, MigrationFiles, load_files
+from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, load_files
 
 
 class MigrationError(Exception):
@@ -23,7 +23,6 @@ class MigrationError(Exception):
 class Upgrade:
     """What an upgrade applied, or would: numbered files and changed files of functions. What it dropped is known afterwards."""
 
-    carried_over: bool = False
     schema: tuple[Migration, ...] = ()
     functions: tuple[FunctionFile, ...] = ()
     gone: tuple[str, ...] = ()
@@ -35,16 +34,13 @@ class Upgrade:
     """What needs more rights than the role has: what each is for, and the statement."""
 
     def __bool__(self) -> bool:
-        return bool(self.carried_over or self.schema or self.functions or self.gone or self.tokens)
+        return bool(self.schema or self.functions or self.gone or self.tokens)
 
 
 def plan(
     files: MigrationFiles, ledger: Sequence[tuple[int, str, str]], applied: Mapping[str, AppliedFile]
 ) -> Upgrade:
     """What the database lacks. Raises MigrationError where files and database do not agree."""
-    if is_first_edition(files, ledger):
-        todo = [m for m in files.schema if m.version > CARRIED_TO]
-        return Upgrade(carried_over=True, schema=tuple(todo), functions=files.functions)
     todo = pending(files.schema, ledger)
     _check_not_newer(applied)
     changed = tuple(
@@ -52,19 +48,6 @@ def plan(
     )
     gone = tuple(sorted(applied.keys() - {file.name for file in files.functions}))
     return Upgrade(schema=tuple(todo), functions=changed, gone=gone)
-
-
-def is_first_edition(files: MigrationFiles, ledger: Sequence[tuple[int, str, str]]) -> bool:
-    """Whether the first edition made the database. Raises MigrationError where it has not all seventeen files."""
-    have = {version: checksum for version, _, checksum in ledger}
-    if not have or files.first_edition.get(1) != have.get(1):
-        return False
-    if have != files.first_edition:
-        raise MigrationError(
-            "This database's migration by an earlier memoryd was not finished, or its files were changed. "
-            f"It has {len(have)} of {len(files.first_edition)}. Finish it with that memoryd, then run this one."
-        )
-    return True
 
 
 BEFORE_COMMENTS: Mapping[int, str] = MappingProxyType(
@@ -89,7 +72,8 @@ def pending(files: Sequence[Migration], ledger: Sequence[tuple[int, str, str]]) 
         if checksum not in (file.checksum, BEFORE_COMMENTS.get(file.version)):
             raise MigrationError(
                 f"Migration {version:04d}_{name}.sql was changed after it was applied. "
-                "Restore the file, and put the change into a new migration."
+                "Restore the file, and put the change into a new migration. If another checkout of memoryd made "
+                "this database, use that checkout for it, or give this one a new database."
             )
     have = {version for version, _, _ in ledger}
     return [m for m in files if m.version not in have]
@@ -122,8 +106,6 @@ def _ordered(version: str) -> tuple[int, ...]:
 def describe(upgrade: Upgrade, *, does: str) -> list[str]:
     """The upgrade in lines for people; `does` is "applied" or "would apply"."""
     lines = []
-    if upgrade.carried_over:
-        lines.append(f"{does} first_edition/carry_over: from seventeen files to schema/ and functions/")
     lines += [f"{does} schema/{migration}" for migration in upgrade.schema]
     lines += [f"{does} functions/{file.name}" for file in upgrade.functions]
     lines += [f"{does} the removal of functions/{name}" for name in upgrade.gone]

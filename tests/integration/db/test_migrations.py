@@ -183,7 +183,8 @@ async def test_a_file_changed_after_it_was_applied_is_refused(database_url: str)
     changed = tuple(replace(m, checksum="0" * 64) if m.version == 3 else m for m in schema)
     expected = (
         f"Migration 0003_{schema[2].name}.sql was changed after it was applied. "
-        "Restore the file, and put the change into a new migration."
+        "Restore the file, and put the change into a new migration. If another checkout of memoryd made "
+        "this database, use that checkout for it, or give this one a new database."
     )
     with pytest.raises(MigrationError) as raised:
         await apply(database_url, files=replace(load_files(), schema=changed))

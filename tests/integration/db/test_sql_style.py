@@ -42,7 +42,7 @@ def ordered_names() -> list[str]:
 
 
 def all_files() -> list[Path]:
-    """Also the one that carries the first edition over, which makes some functions of schema/ anew."""
+    """Numbered files and files of functions."""
     return sorted(MIGRATIONS.rglob("*.sql"))
 
 
