@@ -31,11 +31,11 @@ and `handlers/`. To change something, find where it starts, follow the tree, and
   another than its caller's. Functions are in the order of the caller's text, which is mostly the order in which they run.
 - *also*: what it calls, too: functions that are shown elsewhere on this page, and small ones that call nothing.
 - *writes*: tables whose triggers then run; see [Inserts](#inserts).
-- Left out of the trees: who calls (`callers.sql`), cleaning of texts (`text.sql`), and small helpers that are called from
-  everywhere ({helpers}).
+- Left out of the trees: who calls (`base/callers.sql`), cleaning of texts (`base/text.sql`), and small helpers that are called
+  from everywhere ({helpers}).
 """
 
-LEFT_OUT = ("callers.sql", "text.sql", "timestamps.sql")
+LEFT_OUT = ("base/callers.sql", "base/text.sql", "base/timestamps.sql")
 """Files whose functions are in no tree: they are called from everywhere and say nothing of what happens."""
 MANY = 5
 """A function that calls nothing and that this many call is left out of the trees, too."""

@@ -37,8 +37,8 @@ return case p_topic
 -- Daemons that cannot keep it skip what is locked, or give way to clients by a lock_timeout that is shorter
 -- than deadlock_timeout. An erasure is the exception: it needs the commands before the jobs, since a command
 -- that ends makes a job. So it waits for neither, but takes both with `nowait` and tries again. Who
--- removes what stored texts show (quotes.sql) skips commands and requests that are locked. In which order a
--- client comes to its rows, in one statement or in several, is the client's (docs/sql.md).
+-- removes what stored texts show (memories/quotes.sql) skips commands and requests that are locked. In which
+-- order a client comes to its rows, in one statement or in several, is the client's (docs/sql.md).
 
 -- Takes what is about a user from the daemons and the agents: first the commands, so that none of them can
 -- end, then the lanes and the jobs, which it deletes. What a daemon was working on is then never written,

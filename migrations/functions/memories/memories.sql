@@ -1,5 +1,5 @@
 -- Memories: when they expire, and deleting expired ones. What follows from a
--- changed text is in associations.sql.
+-- changed text is in memories/associations.sql.
 
 -- A user's memory that names no agent is remembered by the application's. Without a user the agent is all
 -- that says whose it is.
