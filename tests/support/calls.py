@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from tests.support.search_calls import CONTEXT_OPTIONS, SEARCH_CALLS, USERS, YES_NO, asked, request
+
 EXECUTABLE = """
 select distinct n.nspname || '.' || p.proname
 from pg_proc p
@@ -67,79 +69,6 @@ _EACH_SCOPE = (
     f"({_GROUPS})[2]",
     f"({_GROUPS})[3]",
 )
-_ASKED = (
-    "'<words>'",
-    "'<words>', 'alice'",
-    "'<words>', '_shared', '<other>'",
-    "'<words>', null, '<other>'",
-    "'<words>', null, '<me>', <vector>, 1000",
-    "'<words>', null, null, <vector>, 1000, null, '{\"context\": \"work\"}'",
-    "'<words>', 'alice', '<other>', <vector>, 1000",
-)
-
-_USERS = ("'<other>'", "'<me>'", "null")
-_NEAR = """'[{"lexeme": "secret", "neighbour": "recip", "similarity": 0.9}]'"""
-_YES_NO = ("true", "false")
-_OPTIONS = (
-    '{"context": "work"}',
-    '{"since": "2020-01-01", "roles": ["user", "system"], "around": 10, "min_score": 0.01}',
-    '{"until": "2020-01-01", "speakers": ["Bob"]}',
-)
-_AROUND = '{"around": 2}'
-_CONTEXT_OPTIONS = ("{}", '{"context": "x", "exclude_session": "00000000-0000-0000-0000-000000000001"}')
-
-
-def _asked(name: str) -> tuple[str, ...]:
-    return tuple(f"select * from {name}({arguments})" for arguments in _ASKED) + tuple(
-        f"select * from {name}('<words>', 'alice', match_count => 1000, options => '{options}')"
-        for options in _OPTIONS
-    )
-
-
-def _request(
-    *,
-    words: str = "<words>",
-    agent: str = "null",
-    user: str = "null",
-    vector: str = "<vector>",
-    sources: str = "null",
-    wanted: str = "{}",
-    options: str = "{}",
-    near: str = "null",
-) -> str:
-    return (
-        f"memoryd.recall_request('recall', '{words}', {agent}, {user}, {vector}, 1000, {sources}, '{wanted}', "
-        f"'{options}', {near})"
-    )
-
-
-# What a client may write into a request by itself: the rights of a service, all scopes, another user's.
-_FORGED = tuple(
-    f"jsonb_populate_record({_request()}, '{fields}')"
-    for fields in (
-        '{"reader": {"user_id": "<other>", "privileged": true, "is_service": true}, "scopes": null, "reach": 4000}',
-        '{"reader": {"user_id": "<other>", "privileged": false, "is_service": false}, "unowned": false}',
-        '{"on_behalf": "<other>"}',
-        '{"on_behalf": "<other>", "about": "<other>"}',
-        '{"about": "<other>", "access": {"user_id": "<other>", "user_role": "admin"}, "groups": [1]}',
-    )
-)
-_SEARCHES = (
-    *(
-        _request(
-            words=words, agent=agent, user=user, vector=vector, sources=sources, wanted=wanted, near=near
-        )
-        for words in ("<words>", "Speaker pregnancy")
-        for agent in ("'alice'", "null")
-        for user in _USERS
-        for sources in ("null", "'{knowledge}'")
-        for vector in ("null", "<vector>")
-        for near in ("null", _NEAR)
-        for wanted in ("{}", '{"context": "work"}')
-    ),
-    *(_request(options=options, user=user) for options in _OPTIONS for user in _USERS),
-    *_FORGED,
-)
 
 
 def _each(call: str, table: str) -> tuple[str, ...]:
@@ -165,11 +94,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "public.build_context": tuple(
             f"select build_context('{agent}', '<words>', '{options}')"
             for agent in ("alice", "_shared")
-            for options in _CONTEXT_OPTIONS
+            for options in CONTEXT_OPTIONS
         ),
         "public.names_said": (
             "select * from names_said()",
-            *(f"select * from names_said({user})" for user in _USERS),
+            *(f"select * from names_said({user})" for user in USERS),
         ),
         "public.secrets_key": ("select * from secrets_key()",),
         "public.classify_message": (
@@ -179,11 +108,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "public.explain_context": tuple(
             f"select * from explain_context('{agent}', '<words>', '{options}')"
             for agent in ("alice", "_shared")
-            for options in _CONTEXT_OPTIONS
+            for options in CONTEXT_OPTIONS
         ),
-        "public.erase_user_memory": tuple(f"select erase_user_memory({user})" for user in _USERS),
-        "public.explain_recall": _asked("explain_recall"),
-        "public.export_user_memory": tuple(f"select export_user_memory({user})" for user in _USERS),
+        "public.erase_user_memory": tuple(f"select erase_user_memory({user})" for user in USERS),
+        "public.explain_recall": asked("explain_recall"),
+        "public.export_user_memory": tuple(f"select export_user_memory({user})" for user in USERS),
         # Row by row, others' among them, and what is not there.
         "public.forget": tuple(
             f"select forget(<{table}> || array[null, gen_random_uuid()], '{source}')"
@@ -195,7 +124,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
                 ("chunk", "memory_chunks"),
             )
         )
-        + tuple(f"select forget(array[{user}]::uuid[], 'settings')" for user in _USERS),
+        + tuple(f"select forget(array[{user}]::uuid[], 'settings')" for user in USERS),
         "public.index_state": ("select * from index_state(<agent_memory>) order by 1, 2",),
         "memoryd.states_of": ("select * from memoryd.states_of('memory', <agent_memory>) order by 1",),
         "public.last_recall": tuple(
@@ -211,16 +140,16 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
                 "'00000000-0000-0000-0000-0000000000ff'",
                 "null",
             )
-            for useful in _YES_NO
+            for useful in YES_NO
         ),
         "public.load_context": _each("load_context(i.id, 100)", "conversation_sessions"),
         "public.match_memory": (
             "select * from match_memory(<vector>, -1, 100)",
-            *(f"select * from match_memory(<vector>, -1, 100, null, {user})" for user in _USERS),
+            *(f"select * from match_memory(<vector>, -1, 100, null, {user})" for user in USERS),
         ),
-        "public.memory_as_of": tuple(f"select * from memory_as_of(now(), {user}, 100)" for user in _USERS),
+        "public.memory_as_of": tuple(f"select * from memory_as_of(now(), {user}, 100)" for user in USERS),
         "public.recall": (
-            *_asked("recall"),
+            *asked("recall"),
             *_each(
                 "recall('<words>', options => "
                 "jsonb_build_object('exclude_session', i.id, 'exclude_last', 1, 'around', 1))",
@@ -241,7 +170,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.answer": tuple(
             f"select memoryd.answer('{kind}', 'alice', {user}, '<words>', '{{}}', <vector>, null)"
             for kind in ("context", "recall", "export", "erase")
-            for user in _USERS
+            for user in USERS
         ),
         "memoryd.candidate_memories": tuple(
             f"select unnest(memoryd.candidate_memories('{words}', {scopes}, <vector>, 40, null)) order by 1"
@@ -257,16 +186,16 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.matched_by_words": tuple(
             f"select * from memoryd.matched_by_words('{source}', {user}, '<words>', '{{}}', -1, 1000)"
             for source in SOURCES
-            for user in _USERS
+            for user in USERS
         ),
         "memoryd.words_shared": ("select memoryd.words_shared('<words>', 'a secret recipe')",),
         "memoryd.matches": tuple(
             f"select * from memoryd.matches('{source}', {user}, {scope}, {vector}, '<words>', '{{}}', -1, 1000)"
             for source in SOURCES
-            for user, scope in zip(_USERS, _EACH_SCOPE, strict=False)
+            for user, scope in zip(USERS, _EACH_SCOPE, strict=False)
             for vector in ("null", "<vector>")
         ),
-        "memoryd.access_of": tuple(f"select memoryd.access_of({user}, null)" for user in _USERS),
+        "memoryd.access_of": tuple(f"select memoryd.access_of({user}, null)" for user in USERS),
         "memoryd.caller_access": ("select memoryd.caller_access()",),
         "memoryd.is_withheld": (
             "select c, memoryd.is_withheld(c) from unnest(<conversation_messages>) c order by 1",
@@ -278,13 +207,13 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.caller_role": ("select memoryd.caller_role()",),
         "memoryd.compose_context": tuple(
             f"select memoryd.compose_context('alice', '<words>', {user}, {only}, <vector>, null)"
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.compose": tuple(
             f"select c.block, c.row_ids from memoryd.compose('alice', '<words>', {user}, {only}, <vector>, null) c"
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.check_options": ("select memoryd.check_options('recall', 'recall', '{}')::text",),
         "memoryd.embed": ("select memoryd.embed('<words>')::text",),
@@ -316,45 +245,45 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for source, table in SOURCES.items()
         ),
         "memoryd.linked_rows": tuple(
-            f"select * from memoryd.linked_rows({_request(agent=agent, user=user)}, "
+            f"select * from memoryd.linked_rows({request(agent=agent, user=user)}, "
             f"<agent_memory>, '{{secret,recipe}}', {unowned}) order by 1, 2"
-            for user in _USERS
-            for unowned in _YES_NO
+            for user in USERS
+            for unowned in YES_NO
             for agent in ("'alice'", "null")
         ),
         "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>) order by 1",),
         "memoryd.best_memories": tuple(
             f"select * from memoryd.best_memories('{{alice,_shared}}', {user}, {only}, '{{secret,recipe}}', <vector>, "
             "250, 100, <agent_memory>, null)"
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.insight_lines": tuple(
             f"select * from memoryd.insight_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, null)"
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.older_memories": tuple(
             f"select memoryd.older_memories('alice', '<words>', {user}, {only}, <vector>, null)"
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.memory_lines": tuple(
             f"select * from memoryd.memory_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, <agent_memory>, "
             "null)"
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.known_names": tuple(
             f"select memoryd.known_names('{words}', memoryd.plain('{words}'), {agent}, {user})"
             for words in ("<words>", "we told Markbob, Markann and the Secret about Recipe")
             for agent in ("'alice'", "null")
-            for user in _USERS
+            for user in USERS
         ),
         "memoryd.patterns_of": tuple(
             f"select * from memoryd.patterns_of('<words>', {agent}, {user})"
             for agent in ("'alice'", "null")
-            for user in _USERS
+            for user in USERS
         ),
         "memoryd.trust_of_insight": (
             "select i, memoryd.trust_of_insight(null, null, array[i], 'alice') from unnest(<agent_memory>) i order by 1",
@@ -362,19 +291,19 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.has_rows": tuple(
             f"select memoryd.has_rows({agent}, {user}, array['{source}'], {user})"
             for agent in ("'alice'", "null")
-            for user in _USERS
+            for user in USERS
             for source in SOURCES
         ),
         "memoryd.found_passages": tuple(
             f"select * from memoryd.found_passages('alice', '<words>', {user}, <vector>, "
             "'{memory,conversation,document,knowledge,insight}')"
-            for user in _USERS
+            for user in USERS
         ),
         "memoryd.named_knowledge": ("select * from memoryd.named_knowledge('{secret,recipe}')",),
         "memoryd.passage_lines": tuple(
             f"select * from memoryd.passage_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', false)"
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.repeats": tuple(
             "select r.* from (select array_agg(i::uuid) as ids, "
@@ -386,33 +315,33 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
         "memoryd.gather_lines": tuple(
             f"select * from memoryd.gather_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', 2000)"
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.explain_lines": tuple(
             f"select * from memoryd.explain_lines('alice', '<words>', {user}, {only}, <vector>)"
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.log_context": tuple(
             f"select memoryd.log_context('alice', {user}, null, '<words>', '{{task}}', null, '{{}}')"
-            for user in _USERS
+            for user in USERS
         ),
         # That an agent is open is for users to know, and not whether one that is closed is there: 'bob' in neither world is.
         "memoryd.is_open": ("select memoryd.is_open('bob')", "select memoryd.is_open('_shared')"),
-        "memoryd.memory_is_off": tuple(f"select memoryd.memory_is_off({user})" for user in _USERS),
+        "memoryd.memory_is_off": tuple(f"select memoryd.memory_is_off({user})" for user in USERS),
         "memoryd.note_admin_anchor": tuple(
             f"select memoryd.note_admin_anchor(gen_random_uuid(), {memory})"
             for memory in ("null", "gen_random_uuid()")
         ),
         "memoryd.note_admin_knowledge": tuple(
-            f"select memoryd.note_admin_knowledge({user})" for user in _USERS
+            f"select memoryd.note_admin_knowledge({user})" for user in USERS
         ),
         "memoryd.note_admin_read": tuple(
-            f"select memoryd.note_admin_read('agent_memory', {user})" for user in _USERS
+            f"select memoryd.note_admin_read('agent_memory', {user})" for user in USERS
         ),
         "memoryd.note_read": tuple(
-            f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in _USERS
+            f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in USERS
         ),
         "memoryd.may_name_session": _each("memoryd.may_name_session(i.id)", "conversation_sessions"),
         "memoryd.names_session": (
@@ -429,8 +358,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select * from memoryd.score_memories({agents}, {user}, {only}, '{{secret,recipe}}', <vector>, 250, 100, "
             "'{}', null)"
             for agents in ("'{alice,_shared}'", "null")
-            for user in _USERS
-            for only in _YES_NO
+            for user in USERS
+            for only in YES_NO
         ),
         "memoryd.current_context": ("select memoryd.current_context()",),
         "memoryd.drawn_in_context": tuple(
@@ -453,27 +382,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             ),
         ),
         "memoryd.pieces_of": ("select * from memoryd.pieces_of(<conversation_messages>, 2) order by 1",),
-        "memoryd.show_pieces": (
-            f"select * from memoryd.show_pieces({_request(options=_AROUND)}, <conversation_messages>) order by 1",
-        ),
-        "memoryd.embeds_here": ("select memoryd.embeds_here()",),
-        "memoryd.recall_request": (f"select ({_request()}).count",),
-        "memoryd.find": tuple(f"select * from memoryd.find({each}) order by 1, 2" for each in _SEARCHES),
-        "memoryd.best_rows": tuple(f"select * from memoryd.best_rows({each})" for each in _FORGED),
-        "memoryd.search": tuple(
-            f"select * from memoryd.search({each})"
-            for each in (*(_request(options=_AROUND, user=user) for user in _USERS), *_FORGED)
-        ),
-        "memoryd.recall_and_log": tuple(
-            f"select * from memoryd.recall_and_log({each})"
-            for each in (*(_request(user=user) for user in _USERS), *_FORGED)
-        ),
-        "memoryd.log_recall": tuple(
-            f"select memoryd.log_recall({each}, array(select row('memory', m, null, 0.5, null, null, null, null, null, "
-            "null, null, null, null, null, null, null, null, null)::memoryd.search_result "
-            "from unnest(<agent_memory>) m))"
-            for each in (*(_request(user=user) for user in _USERS), *_FORGED)
-        ),
+        **SEARCH_CALLS,
     }
 )
 """By schema and name."""
