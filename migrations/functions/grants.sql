@@ -50,7 +50,8 @@ grant execute on function
 grant execute on function
     public.recall, public.explain_recall, public.load_context,
     public.extract_keywords, public.index_state, public.memory_as_of,
-    memoryd.note_admin_read, memoryd.note_admin_anchor, memoryd.note_admin_knowledge
+    memoryd.note_admin_read, memoryd.note_admin_anchor, memoryd.note_admin_memories,
+    memoryd.note_admin_knowledge
     to memoryd_admin;
 
 -- Checks of columns, and who calls.

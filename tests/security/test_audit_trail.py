@@ -62,6 +62,18 @@ async def test_searches_of_support_are_audited(connection: asyncpg.Connection, s
     assert "wombat" not in str(rows)
 
 
+async def test_a_search_that_only_tells_that_memory_is_off_is_audited(connection: asyncpg.Connection) -> None:
+    await seeded(connection)
+    await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", ANN)
+    for rows, search in enumerate(SEARCHES, start=1):
+        async with acting_as(connection, ADMIN, role="memoryd_admin"):
+            await connection.fetch(search.format(one=ANN))
+        searched = [
+            row for row in await trail(connection, "admin_read") if "lexeme_statistics" in row["input_data"]
+        ]
+        assert len(searched) == rows, search
+
+
 @pytest.mark.parametrize("search", SEARCHES)
 async def test_searches_of_support_in_a_read_only_transaction_are_refused(
     connection: asyncpg.Connection, search: str

@@ -334,6 +334,10 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select memoryd.note_admin_anchor(gen_random_uuid(), {memory})"
             for memory in ("null", "gen_random_uuid()")
         ),
+        "memoryd.note_admin_memories": (
+            "select memoryd.note_admin_memories('agent_memory', <agent_memory>)",
+            "select memoryd.note_admin_memories('x', null)",
+        ),
         "memoryd.note_admin_knowledge": tuple(
             f"select memoryd.note_admin_knowledge({user})" for user in USERS
         ),

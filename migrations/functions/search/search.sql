@@ -54,16 +54,17 @@ begin
     if p_request.on_behalf is not null and caller.is_service then
         caller := (p_request.on_behalf, false, false)::memoryd.caller;
     end if;
-    if (not caller.privileged and caller.user_id is null)
-       or memoryd.memory_is_off(coalesce(p_request.about, caller.user_id)) then
-        return null;
-    end if;
     asked := memoryd.scopes_asked(caller, p_request.agent, p_request.about, p_request.sources, here);
     opened.reader := caller;
     opened.unowned := memoryd.asks_unowned(caller, p_request.agent, p_request.about);
     opened.sources := memoryd.sources_asked(caller, p_request.sources);
     opened.groups := asked.groups;
     opened.scopes := memoryd.open_scopes(caller, asked.scopes, here);
+    -- Only now: a search by support is on record also where it says no more than that memory is off.
+    if (not caller.privileged and caller.user_id is null)
+       or memoryd.memory_is_off(coalesce(p_request.about, caller.user_id)) then
+        return null;
+    end if;
     -- A service that asks about a user has that user's rights to what is shared.
     if caller.privileged and p_request.about is not null and memoryd.has_shared(p_request.about) then
         opened.scopes := opened.scopes || 0::bigint;

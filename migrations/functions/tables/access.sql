@@ -6,7 +6,8 @@
 --   memoryd_user      end users: their own rows, and what is shared with them; nothing of the agents' own
 --                     (user_id null).
 --   memoryd_admin     support: reads everything and writes nothing. A read of a user's rows is logged before
---                     the row is seen (note_admin_read).
+--                     the row is seen (note_admin_read). A row that names no user is that of its run,
+--                     conversation, command or memories: with these it is erased (users/rows.sql).
 --
 -- End users have rights by column. They cannot choose ids: with an id that exists already they would learn
 -- that it exists, and they could take an id that another client is about to use. On no table do they have
@@ -118,8 +119,8 @@ grant select on public.shared_memory to memoryd_user;
 grant select on public.shared_memory to memoryd_admin;
 
 -- public.memory_associations
--- A link is visible to those who see both of its memories. It has no user of its
--- own: a read is noted for the user of its memory.
+-- A link is visible to those who see both of its memories. It has no user of its own: a read is noted for
+-- the users of both.
 grant select, insert, update, delete on public.memory_associations to memoryd_service;
 create policy service on public.memory_associations to memoryd_service using (true) with check (true);
 grant select on public.memory_associations to memoryd_user;
@@ -128,8 +129,7 @@ create policy both_ends_read on public.memory_associations for select to memoryd
        and exists (select from public.agent_memory m where m.id = related_memory_id));
 grant select on public.memory_associations to memoryd_admin;
 create policy admin_read on public.memory_associations for select to memoryd_admin
-    using (memoryd.note_admin_read(
-        'memory_associations', (select m.user_id from public.agent_memory m where m.id = memory_id)));
+    using (memoryd.note_admin_memories('memory_associations', array[memory_id, related_memory_id]));
 
 -- public.memory_queries
 -- Users add retrievals, and do not change them but by mark_useful(), which locks rows of their own alone.
@@ -146,7 +146,8 @@ create policy own on public.memory_queries to memoryd_user
     with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 grant select on public.memory_queries to memoryd_admin;
 create policy admin_read on public.memory_queries for select to memoryd_admin
-    using (memoryd.note_admin_read('memory_queries', user_id));
+    using (memoryd.note_admin_read('memory_queries', coalesce(
+        user_id, (select c.user_id from public.agent_commands c where c.id = command_id))));
 
 -- public.dream_sessions
 -- Dreams are the service's.
@@ -164,7 +165,8 @@ create policy own_read on public.dream_insights for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 grant select on public.dream_insights to memoryd_admin;
 create policy admin_read on public.dream_insights for select to memoryd_admin
-    using (memoryd.note_admin_read('dream_insights', user_id));
+    using (memoryd.note_admin_read('dream_insights', user_id)
+       and memoryd.note_admin_memories('dream_insights', source_memories));
 
 -- public.memory_requests
 -- Users ask for anything but a dream; memoryd writes the answer.
@@ -259,7 +261,8 @@ create policy group_read on public.conversation_messages for select to memoryd_u
                                    where m.user_id = (select memoryd.caller_id()))));
 grant select on public.conversation_messages to memoryd_admin;
 create policy admin_read on public.conversation_messages for select to memoryd_admin
-    using (memoryd.note_admin_read('conversation_messages', user_id));
+    using (memoryd.note_admin_read('conversation_messages', coalesce(
+        user_id, (select s.user_id from public.conversation_sessions s where s.id = session_id))));
 
 -- public.conversation_history
 -- A view of conversation_messages, with the reader's rights.
@@ -373,7 +376,8 @@ create policy own_read on public.agent_execution_logs for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 grant select on public.agent_execution_logs to memoryd_admin;
 create policy admin_read on public.agent_execution_logs for select to memoryd_admin
-    using (memoryd.note_admin_read('agent_execution_logs', user_id));
+    using (memoryd.note_admin_read('agent_execution_logs', coalesce(
+        user_id, (select s.user_id from public.agent_sessions s where s.id = session_id))));
 
 -- public.memory_anchors
 -- An anchor is visible to those who see its memory. A read is noted for the user of that memory. Of an erased

@@ -263,6 +263,19 @@ as $$
         (select l.user_id from memoryd.trail_leaves l where l.anchor_id = p_anchor)))
 $$;
 
+-- Puts a read by support of a row that goes with memories (a link, an insight) on record, for the users whose
+-- memories these are.
+create or replace function memoryd.note_admin_memories(p_table text, p_memories uuid[]) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.note_admin_read(p_table, m.user_id)
+    from (select distinct a.user_id from public.agent_memory a where a.id = any(p_memories)) m;
+    return true;
+end
+$$;
+
 -- Puts a search by support on record before it reads the statistics of words: a search reads them as the
 -- owner, and they say which words all users' rows contain.
 create or replace function memoryd.note_admin_search() returns void

@@ -154,6 +154,48 @@ async def test_support_reads_nothing_of_users_without_a_record(place: Place) -> 
     assert [one for one in read if one not in noted] == []
 
 
+# What goes with BOB's rows and does not name him: found by the run, command, memories or conversation that it is of.
+UNNAMED = """
+insert into agent_execution_logs (session_id, agent_id, step_name, action_type)
+select id, 'alice', 'a step of the service', 'reasoning' from agent_sessions where user_id = '{bob}';
+insert into memory_queries (agent_id, command_id) select 'alice', id from agent_commands where user_id = '{bob}';
+insert into memory_associations (memory_id, related_memory_id, association_type, strength)
+select a.id, m.id, 'related', 0.5 from agent_memory a, agent_memory m where a.user_id is null and m.user_id = '{bob}'
+on conflict do nothing;
+insert into dream_insights (insight, source_memories, category, confidence)
+select 'drawn', array[a.id, m.id], 'summary', 0.9
+from agent_memory a, agent_memory m where a.user_id is null and m.user_id = '{bob}';
+with begun as (insert into conversation_sessions (agent_id) values ('alice') returning id)
+insert into conversation_messages (session_id, role, content) select id, 'assistant', 'said' from begun;
+update conversation_sessions set user_id = '{bob}'
+where id in (select session_id from conversation_messages where content = 'said');
+"""
+
+
+async def test_each_row_that_goes_with_a_user_is_on_record_when_support_reads_it_alone(place: Place) -> None:
+    connection = place.connection
+    alone: list[tuple[str, str]] = []
+    noted: list[tuple[str, str]] = []
+    async with place.acting(None, "none"):
+        await connection.execute(UNNAMED.format(bob=BOB))
+        step = "t.session_id in (select s.id from agent_sessions s where s.user_id = $1)"
+        for table, erased in await connection.fetch("select name, erased from memoryd.user_tables()"):
+            whose = f"{erased} or {step}" if table == "agent_execution_logs" else erased
+            key, whose = key_of(table), whose.replace("$1", f"'{BOB}'::uuid")
+            by_support = f"{ON_RECORD} and user_id = '{BOB}' and step_name = 'select {table}'"
+            for row in await column(connection, f"select t.{key}::text from {table} t where {whose}"):
+                alone.append((table, str(row)))
+                await connection.execute(f"savepoint one; {place.becoming(None, 'memoryd_admin')}")
+                read = await column(connection, f"select t::text from {table} t where {key} = $1::uuid", row)
+                assert len(read) == 1
+                await connection.execute("set local role none")
+                if await connection.fetchval(by_support):
+                    noted.append((table, str(row)))
+                await connection.execute("rollback to one")
+    assert len(alone) > 40
+    assert [one for one in alone if one not in noted] == []
+
+
 async def asked_by_support(place: Place, statements: list[str]) -> tuple[list[str], set[str]]:
     """What each statement answers support, and those that put a read on record."""
     said, noted = [], set()
