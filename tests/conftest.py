@@ -1,6 +1,6 @@
 """A real Postgres for every test that needs one: a fresh, migrated database each, and real daemons on it.
 
-Each such test runs on every server that `tests/support/servers.py` names.
+Each such test runs on every server that `tests/support/database/servers.py` names.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import pytest
 from daemon.db.migrator import migrate
 from daemon.db.pool import Database
 from daemon.embedded.server import EmbeddedPostgres
-from tests.support import data_folders
-from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.database import data_folders
+from tests.support.database.schemas import EMBEDDER, connected
+from tests.support.database.servers import Run, Server, wanted
+from tests.support.database.templates import EMPTY, copied, make_once, repeatedly
+from tests.support.database.tokens import leave_tokens_out, put_tokens_in
 from tests.support.folders import server_folder
+from tests.support.processes.daemons import DaemonProcess, Daemons
+from tests.support.processes.workers import CREATE_DONE, open_database
 from tests.support.rows import DIMENSIONS
-from tests.support.schemas import EMBEDDER, connected
-from tests.support.servers import Run, Server, wanted
-from tests.support.templates import EMPTY, copied, make_once, repeatedly
-from tests.support.tokens import leave_tokens_out, put_tokens_in
-from tests.support.workers import CREATE_DONE, open_database
 
 MAX_WORKERS = 8
 

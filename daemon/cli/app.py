@@ -8,34 +8,34 @@ from io import TextIOWrapper
 
 import typer
 
-from daemon.cli.anchors import anchors
-from daemon.cli.conflicts import conflicts
-from daemon.cli.context import context
-from daemon.cli.dead import dead
-from daemon.cli.decisions import decisions
 from daemon.cli.demo.command import demo
-from daemon.cli.doctor import doctor
-from daemon.cli.dream import dream
-from daemon.cli.erase import erase
-from daemon.cli.export import export
 from daemon.cli.failure import EXIT_CODES
-from daemon.cli.import_ import import_
-from daemon.cli.ingest import ingest
-from daemon.cli.know import know
-from daemon.cli.mcp import mcp
-from daemon.cli.migrate import migrate
-from daemon.cli.prove import prove
-from daemon.cli.psql import psql
-from daemon.cli.recall import recall
-from daemon.cli.reembed import reembed
+from daemon.cli.memories.context import context
+from daemon.cli.memories.decisions import decisions
+from daemon.cli.memories.dream import dream
+from daemon.cli.memories.ingest import ingest
+from daemon.cli.memories.know import know
+from daemon.cli.memories.recall import recall
+from daemon.cli.operations.dead import dead
+from daemon.cli.operations.doctor import doctor
+from daemon.cli.operations.mcp import mcp
+from daemon.cli.operations.migrate import migrate
+from daemon.cli.operations.psql import psql
+from daemon.cli.operations.reembed import reembed
+from daemon.cli.operations.run import run
+from daemon.cli.operations.status import status
+from daemon.cli.operations.url import url
 from daemon.cli.replay.command import replay
-from daemon.cli.replica import replica
-from daemon.cli.restore import restore
-from daemon.cli.run import run
-from daemon.cli.secrets import secrets
-from daemon.cli.status import status
-from daemon.cli.url import url
-from daemon.cli.verify import verify
+from daemon.cli.replica.command import replica
+from daemon.cli.replica.conflicts import conflicts
+from daemon.cli.replica.restore import restore
+from daemon.cli.trail.anchors import anchors
+from daemon.cli.trail.prove import prove
+from daemon.cli.trail.verify import verify
+from daemon.cli.user_data.erase import erase
+from daemon.cli.user_data.export import export
+from daemon.cli.user_data.import_ import import_
+from daemon.cli.user_data.secrets import secrets
 
 app = typer.Typer(
     name="memoryd",

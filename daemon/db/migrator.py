@@ -2,7 +2,8 @@
 
 Promise: an upgrade is one transaction, so a kill leaves all of it or nothing, and ten daemons that start at once apply it once.
 A numbered file changed after it was applied, or a schema newer than this code, stops with one sentence. Tables in use are
-locked together, for a moment that benchmarks/upgrade.py measures; where they cannot be, everything is undone and tried again.
+locked together, for a moment that benchmarks/load/upgrade.py measures; where they cannot be, everything is undone and tried
+again.
 The first migration notes the embedder and its dimensions; `memoryd reembed` changes them (daemon/db/generations.py).
 """
 

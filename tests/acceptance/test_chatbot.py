@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from tests.support.acting import ANN, BOB
-from tests.support.daemons import DaemonProcess
+from tests.support.access.acting import ANN, BOB
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 from tests.support.waiting import IDLE, until
 

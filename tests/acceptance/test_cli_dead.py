@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncpg
 
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
-from tests.support.index import INDEXED_MEMORIES
+from tests.support.content.index import INDEXED_MEMORIES
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column
 from tests.support.waiting import IDLE, until
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.commands import Commands
 from tests.support.folders import server_folder
+from tests.support.processes.commands import Commands
 
 
 @pytest.fixture

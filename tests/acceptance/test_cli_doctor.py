@@ -15,9 +15,9 @@ import pytest
 from daemon.health import checks
 from daemon.health.check import Check, Facts
 from daemon.settings import Settings
-from tests.support.commands import Commands, Finished
-from tests.support.daemons import DaemonProcess
-from tests.support.logins import closed
+from tests.support.database.logins import closed
+from tests.support.processes.commands import Commands, Finished
+from tests.support.processes.daemons import DaemonProcess
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from daemon.embedded.server import EmbeddedPostgres
-from tests.support.commands import Commands
-from tests.support.daemons import DaemonProcess
 from tests.support.folders import server_folder
-from tests.support.paused import commit_held_up
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import DaemonProcess
+from tests.support.processes.paused import commit_held_up
 from tests.support.repository import ROOT
 from tests.support.waiting import until
 

@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from daemon.cli.app import app
-from tests.support.commands import Commands
+from tests.support.processes.commands import Commands
 
 COMMANDS = {
     "run": "SIGTERM",

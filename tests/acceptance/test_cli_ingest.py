@@ -9,10 +9,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, insert, one_row
 from tests.support.waiting import IDLE, until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 
-from tests.support.commands import Commands
+from tests.support.processes.commands import Commands
 
 NOTES = """# Key lessons
 

@@ -8,10 +8,10 @@ from typing import Any
 import asyncpg
 
 from daemon.trail.keys import make_key
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
-from tests.support.ipfs_server import IpfsServer
-from tests.support.played_server import Fault
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
+from tests.support.services.ipfs_server import IpfsServer
+from tests.support.services.played_server import Fault
 
 INCIDENT = """
 insert into agent_commands (agent_id, message, output, exit_code, status)

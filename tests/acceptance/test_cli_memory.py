@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, remember, say
 from tests.support.waiting import IDLE, until
 

@@ -12,9 +12,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.support.commands import Commands
-from tests.support.daemons import STOP_SECONDS, DaemonProcess
-from tests.support.index import INDEXED_MEMORIES
+from tests.support.content.index import INDEXED_MEMORIES
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import STOP_SECONDS, DaemonProcess
 from tests.support.rows import column
 
 TIME = "2026-05-24T13:38:03-05:00"

@@ -13,9 +13,9 @@ import pytest
 from daemon.db.secrets import decrypted
 from memory.secrets import MAX_BYTES, read_encrypted
 from providers.secret_keys import SecretKeys, add_key, read_keys
-from tests.support.acting import ANN, BOB
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
+from tests.support.access.acting import ANN, BOB
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import remember
 from tests.support.waiting import IDLE, until
 

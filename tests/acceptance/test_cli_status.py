@@ -7,11 +7,11 @@ from pathlib import Path
 
 import asyncpg
 
-from tests.support.commands import Commands
-from tests.support.daemons import DaemonProcess
-from tests.support.schemas import connected
-from tests.support.servers import Server
-from tests.support.templates import copied
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.waiting import IDLE, until
 
 OUTCOME = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import asyncpg
 
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.waiting import IDLE, until
 
 OUTCOMES = """

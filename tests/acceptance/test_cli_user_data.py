@@ -10,10 +10,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB
-from tests.support.commands import Commands
+from tests.support.access.acting import ANN, BOB
+from tests.support.access.users import found, kept_of, whole_user
+from tests.support.processes.commands import Commands
 from tests.support.rows import ask, insert, remember
-from tests.support.users import found, kept_of, whole_user
 
 LARGE = "select sum(length(content)) from agent_memory"
 

@@ -20,7 +20,7 @@ from daemon.cli.app import app
 from daemon.db.migrator import migrate
 from daemon.settings import PREFIX, Settings
 from daemon.settings.values import LEDGERS
-from tests.support.daemons import DaemonProcess
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 from tests.support.waiting import IDLE, until
 

@@ -10,11 +10,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.support.daemons import Daemons
-from tests.support.dreams import dream, failures
-from tests.support.openai_server import Fault, OpenAIServer
-from tests.support.paused import commit_held_up
+from tests.support.content.dreams import dream, failures
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.paused import commit_held_up
 from tests.support.rows import ask, column, one_row, remember
+from tests.support.services.openai_server import Fault, OpenAIServer
 from tests.support.waiting import IDLE, MUCH_WORK, beats, until
 
 IDLY: dict[str, Any] = {"heartbeat_seconds": 0.1, "dream_idle_hours": 0.0001}

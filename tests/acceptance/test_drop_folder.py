@@ -10,8 +10,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.support.commands import Commands
-from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import column
 from tests.support.waiting import IDLE, until
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncpg
 
-from tests.support.daemons import DaemonProcess
-from tests.support.index import INDEXED
+from tests.support.content.index import INDEXED
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.waiting import IDLE, READY, until
 
 

@@ -20,12 +20,12 @@ from daemon.logs import get_logger
 from daemon.mcp.calls import Calls, Failed
 from daemon.mcp.identity import Identity, WrongLoginError, check_identity
 from daemon.mcp.tools import tools_of
-from tests.support.commands import Commands
-from tests.support.mcp_clients import done, failed, over_stdio, resource
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.commands import Commands
 from tests.support.rows import remember
-from tests.support.schemas import connected
-from tests.support.servers import Server
-from tests.support.templates import copied
+from tests.support.services.mcp_clients import done, failed, over_stdio, resource
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

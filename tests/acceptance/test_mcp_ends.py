@@ -14,13 +14,13 @@ import pytest
 import pytest_asyncio
 from mcp import Client, MCPError
 
-from tests.support.commands import Commands
-from tests.support.forks import Process
-from tests.support.mcp_clients import done, http_server, over_http
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.commands import Commands
+from tests.support.processes.forks import Process
 from tests.support.repository import ROOT
-from tests.support.schemas import connected
-from tests.support.servers import Server
-from tests.support.templates import copied
+from tests.support.services.mcp_clients import done, http_server, over_http
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -35,7 +35,7 @@ TEXT = {"text": "never stored"}
 CALL = {"name": "remember", "arguments": TEXT}
 CLIENT = """
 import asyncio, sys
-from tests.support.mcp_clients import over_http
+from tests.support.services.mcp_clients import over_http
 
 async def main():
     async with over_http(sys.argv[1], sys.argv[2]) as client:

@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 from mcp import Client, MCPError
 
-from tests.support.commands import Commands
-from tests.support.mcp_clients import done, failed, over_http, resource
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.commands import Commands
 from tests.support.rows import remember
-from tests.support.schemas import connected
-from tests.support.servers import Server
-from tests.support.templates import copied
+from tests.support.services.mcp_clients import done, failed, over_http, resource
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 from mcp import Client
 
-from tests.support.commands import Commands
-from tests.support.mcp_clients import done, http_server, over_http, over_stdio
-from tests.support.schemas import connected
-from tests.support.servers import Server
-from tests.support.templates import copied
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.commands import Commands
+from tests.support.services.mcp_clients import done, http_server, over_http, over_stdio
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,11 +11,11 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.commands import Commands
-from tests.support.forks import Process
-from tests.support.schemas import connected
-from tests.support.servers import Server
-from tests.support.templates import copied
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.commands import Commands
+from tests.support.processes.forks import Process
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import asyncpg
 
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
-from tests.support.openai_server import OpenAIServer
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column
+from tests.support.services.openai_server import OpenAIServer
 from tests.support.waiting import IDLE, until
 
 MARKER = "Xylophonia"

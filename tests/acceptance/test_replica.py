@@ -8,9 +8,9 @@ from pathlib import Path
 
 import asyncpg
 
-from tests.support.acting import ANN, BOB
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
+from tests.support.access.acting import ANN, BOB
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import insert
 from tests.support.waiting import IDLE, until
 

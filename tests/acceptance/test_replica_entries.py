@@ -7,9 +7,9 @@ from pathlib import Path
 import asyncpg
 
 from tests.acceptance.test_replica import appears, text_of
-from tests.support.acting import ANN
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
+from tests.support.access.acting import ANN
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import insert, remember
 from tests.support.waiting import IDLE, until
 

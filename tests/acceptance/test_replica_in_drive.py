@@ -11,12 +11,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
-from tests.support.drive import OUTSIDE, ROOT
-from tests.support.drive_calls import EMAIL
-from tests.support.drive_faults import HANG, ODD
-from tests.support.drive_server import DriveServer
+from tests.support.drive.calls import EMAIL
+from tests.support.drive.faults import HANG, ODD
+from tests.support.drive.files import OUTSIDE, ROOT
+from tests.support.drive.server import DriveServer
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import insert
 from tests.support.waiting import until
 

@@ -6,10 +6,10 @@ import json
 
 import asyncpg
 
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.openai_server import POISON, Fault, OpenAIServer
+from tests.support.database.schemas import embedded_by
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import DIMENSIONS, ask, insert, remember
-from tests.support.schemas import embedded_by
+from tests.support.services.openai_server import POISON, Fault, OpenAIServer
 from tests.support.waiting import IDLE, until
 
 MARKER = "xylophonist"

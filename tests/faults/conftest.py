@@ -12,11 +12,11 @@ import pytest
 
 from daemon.db.migrator import migrate
 from daemon.embedded.server import EmbeddedPostgres
+from tests.support.database.schemas import EMBEDDER
+from tests.support.database.servers import Server
 from tests.support.folders import quiet_port, server_folder
-from tests.support.remote import Remote, remote_embedder
 from tests.support.rows import DIMENSIONS
-from tests.support.schemas import EMBEDDER
-from tests.support.servers import Server
+from tests.support.services.remote import Remote, remote_embedder
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from daemon.db.pool import Database
 from daemon.logs import get_logger
 from handlers.shared.ports import AnyConnection, Job
 from tests.faults.conftest import OwnPostgres
-from tests.support.daemons import Daemons
-from tests.support.facts import all_done
-from tests.support.load import load_on
+from tests.support.content.finished import all_done
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.load import load_on
+from tests.support.processes.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 from tests.support.waiting import IDLE, until
-from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 
 ROUNDS = 30
 

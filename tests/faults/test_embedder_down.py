@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from tests.support.facts import all_done
-from tests.support.index import INDEXED_MEMORIES, UNINDEXED
-from tests.support.openai_server import HANG, POISON, Fault
-from tests.support.remote import CountingServer, Remote
+from tests.support.content.finished import all_done
+from tests.support.content.index import INDEXED_MEMORIES, UNINDEXED
 from tests.support.rows import column
+from tests.support.services.openai_server import HANG, POISON, Fault
+from tests.support.services.remote import CountingServer, Remote
 from tests.support.waiting import IDLE, until
 
 SECRET = "hunter2"

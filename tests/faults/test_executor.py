@@ -10,7 +10,7 @@ import asyncpg
 import psutil
 import pytest
 
-from tests.support.daemons import Daemons
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask
 from tests.support.waiting import FINISHED, IDLE, until
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.support.daemons import Daemons
+from tests.support.processes.daemons import Daemons
 from tests.support.waiting import IDLE, until
 
 USERS, MOVES, KILLS = 5, 30, 3

@@ -12,8 +12,8 @@ import pytest
 from daemon.db.pool import Database
 from daemon.queue import queue
 from handlers.shared.ports import AnyConnection, Job
+from tests.support.processes.workers import Doing, enqueue, open_database, worker_on, working
 from tests.support.waiting import IDLE, until
-from tests.support.workers import Doing, enqueue, open_database, worker_on, working
 
 CLAIMS_OVER = "select bool_and(visible_at <= now()) from memoryd.jobs"
 LEASES_OVER = "select bool_and(leased_until <= now()) from memoryd.lanes"

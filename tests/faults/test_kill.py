@@ -10,9 +10,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.support.daemons import Daemons
-from tests.support.facts import all_done
-from tests.support.load import load_on
+from tests.support.content.finished import all_done
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.load import load_on
 
 KILLS = 7
 ROUNDS = 40

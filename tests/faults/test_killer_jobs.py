@@ -10,9 +10,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.support.daemons import environment
+from tests.support.processes.daemons import environment
+from tests.support.processes.workers import CREATE_DONE, enqueue
 from tests.support.waiting import IDLE, until
-from tests.support.workers import CREATE_DONE, enqueue
 
 MAX_ATTEMPTS = 2
 KILLER = '{"kill": true}'
@@ -23,7 +23,16 @@ async def work_until_idle(connection: asyncpg.Connection, url: str, folder: Path
     deaths = 0
     while True:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.support.workers", url, "test", str(lanes), "1", str(MAX_ATTEMPTS)),
+            *(
+                sys.executable,
+                "-m",
+                "tests.support.processes.workers",
+                url,
+                "test",
+                str(lanes),
+                "1",
+                str(MAX_ATTEMPTS),
+            ),
             env=environment(url, {}),
             cwd=folder,
         )

@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 
 from handlers.shared.ports import Commit, Job
+from tests.support.processes.workers import CREATE_DONE, enqueue, open_database, worker_on, working
 from tests.support.waiting import IDLE, until
-from tests.support.workers import CREATE_DONE, enqueue, open_database, worker_on, working
 
 REASON = "select error from memoryd.dead_letters"
 

@@ -11,9 +11,9 @@ from uuid import UUID
 import asyncpg
 
 from tests.faults.conftest import OwnPostgres
-from tests.support.daemons import Daemons
-from tests.support.openai_server import OpenAIServer
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask
+from tests.support.services.openai_server import OpenAIServer
 from tests.support.waiting import READY, until
 
 HOUR = 3600

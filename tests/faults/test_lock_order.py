@@ -17,10 +17,10 @@ from handlers.lexicon import LexiconHandler
 from handlers.shared.ports import Job
 from memory.insights import Insight
 from providers.local_embedder import LocalEmbedder
-from tests.support.acting import ANN
-from tests.support.daemons import Daemons
+from tests.support.access.acting import ANN
+from tests.support.database.schemas import connected
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import remember
-from tests.support.schemas import connected
 from tests.support.waiting import IDLE, until
 
 WAITS = "select count(*) >= $1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB
-from tests.support.daemons import Daemons
-from tests.support.index import UNINDEXED
+from tests.support.access.acting import ANN, BOB
+from tests.support.content.index import UNINDEXED
+from tests.support.content.sources import TABLES, one_of_each
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, remember, say
-from tests.support.sources import TABLES, one_of_each
 from tests.support.waiting import IDLE, READY, until
 
 LINKED = "select related_memory_id from memory_associations where memory_id = $1"

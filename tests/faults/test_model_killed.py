@@ -14,10 +14,10 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.dreams import failures
-from tests.support.openai_server import OpenAIServer
+from tests.support.content.dreams import failures
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import ask, column
+from tests.support.services.openai_server import OpenAIServer
 from tests.support.waiting import BLOCKED, IDLE, until
 
 ANN = UUID(int=10)

@@ -10,9 +10,9 @@ import pytest
 from daemon.db.pool import Database
 from handlers.shared.ports import AnyConnection, Job, Poison
 from providers.ports import Unavailable
-from tests.support.daemons import Daemons
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.workers import Doing, enqueue, worker_on, working
 from tests.support.waiting import IDLE, until
-from tests.support.workers import Doing, enqueue, worker_on, working
 
 BAD = '{"bad": true}'
 SECRET = "hunter2"

@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 
 from daemon.db.pooler import hears_notifications
-from tests.support.commands import memoryd
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.index import INDEXED, INDEXED_MEMORIES
-from tests.support.transaction_pooler import TransactionPooler
+from tests.support.content.index import INDEXED, INDEXED_MEMORIES
+from tests.support.database.transaction_pooler import TransactionPooler
+from tests.support.processes.commands import memoryd
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.waiting import IDLE, until
 
 

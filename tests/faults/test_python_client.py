@@ -8,8 +8,8 @@ from uuid import UUID
 from memoryd_client import Command, Database, Executor, Memory, OutcomeUnknown, Unavailable
 
 from tests.faults.conftest import OwnPostgres
+from tests.support.database.schemas import connected
 from tests.support.rows import column
-from tests.support.schemas import connected
 
 READY = "insert into agent_commands (agent_id, message, status) values ('alice', $1, 'ready') returning id"
 

@@ -13,15 +13,15 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, CAT, acting_as
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
-from tests.support.index import stale
-from tests.support.reembedding import DIFFERENT, MODEL, ROWS, HeldServer, dimensions, settled
+from tests.support.access.acting import ANN, BOB, CAT, acting_as
+from tests.support.content.index import stale
+from tests.support.content.reembedding import DIFFERENT, MODEL, ROWS, HeldServer, dimensions, settled
+from tests.support.content.sources import one_of_each
+from tests.support.database.schemas import connected
+from tests.support.database.statistics import miscounted
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import embedding, insert, remember, say
-from tests.support.schemas import connected
-from tests.support.sources import one_of_each
-from tests.support.statistics import miscounted
 from tests.support.waiting import IDLE, until
 
 

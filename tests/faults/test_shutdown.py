@@ -14,12 +14,12 @@ import pytest
 
 from daemon.db.pool import Database
 from handlers.shared.ports import Job, RowsLocked
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.facts import all_done
-from tests.support.load import load_on
-from tests.support.paused import COMMIT_WAITS, commit_held_up
+from tests.support.content.finished import all_done
+from tests.support.processes.daemons import DaemonProcess, Daemons
+from tests.support.processes.load import load_on
+from tests.support.processes.paused import COMMIT_WAITS, commit_held_up
+from tests.support.processes.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 from tests.support.waiting import IDLE, until
-from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 
 # An hour: whatever is not handed back would stay claimed for the rest of the test.
 CLAIM_SECONDS = 3600

@@ -17,10 +17,10 @@ import pytest
 from daemon.db.migration_files import load_files
 from daemon.db.migrator import migrate
 from tests.faults.conftest import OwnPostgres
-from tests.support.commands import Commands, memoryd
-from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.database.schemas import EMBEDDER
+from tests.support.processes.commands import Commands, memoryd
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import DIMENSIONS
-from tests.support.schemas import EMBEDDER
 from tests.support.waiting import until
 
 TEN = 10

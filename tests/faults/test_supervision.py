@@ -15,9 +15,9 @@ import pytest
 
 from daemon.embedded.causes import EmbeddedPostgresError, cause_of_end
 from daemon.embedded.server import EmbeddedPostgres
-from tests.support.commands import Commands
-from tests.support.daemons import DaemonProcess
-from tests.support.index import INDEXED_MEMORIES
+from tests.support.content.index import INDEXED_MEMORIES
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.waiting import IDLE, until
 
 LEARNT = f"select exists (select from agent_memory where content = $1 and id in ({INDEXED_MEMORIES}))"

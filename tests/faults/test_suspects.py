@@ -12,11 +12,11 @@ import pytest
 from daemon.db.pool import Database
 from daemon.queue import queue
 from handlers.shared.ports import Job
-from tests.support.commands import Commands
-from tests.support.daemons import Daemons
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.workers import Doing, enqueue, worker_on, working
 from tests.support.rows import ask
 from tests.support.waiting import IDLE, until
-from tests.support.workers import Doing, enqueue, worker_on, working
 
 DIE = "update memoryd.jobs set visible_at = now() where visible_at > now() and attempt > snoozes"
 LEASES_END = "update memoryd.lanes set leased_until = '-infinity'"

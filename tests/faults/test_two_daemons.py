@@ -18,11 +18,11 @@ from daemon.settings import load_settings
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.local_embedder import LocalEmbedder
-from tests.support.daemons import Daemons
-from tests.support.facts import all_done
-from tests.support.load import load_on
+from tests.support.content.finished import all_done
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.load import load_on
+from tests.support.processes.workers import open_database
 from tests.support.waiting import beats, until
-from tests.support.workers import open_database
 
 ROUNDS = 25
 

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.servers import Server
-from tests.support.templates import copied
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.daemons import DaemonProcess, Daemons
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

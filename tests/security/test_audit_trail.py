@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.isolation import index_world
-from tests.support.logins import login
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.database.logins import login
+from tests.support.database.server_log import server_log
 from tests.support.rows import insert, remember
-from tests.support.server_log import server_log
 
 ADMIN = UUID(int=0xAD)
 TRAIL = "select * from agent_execution_logs where action_type = $1 order by created_at"

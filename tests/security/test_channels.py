@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB
-from tests.support.daemons import Daemons
-from tests.support.logins import login
-from tests.support.notifications import Notifications
+from tests.support.access.acting import ANN, BOB
+from tests.support.database.logins import login
+from tests.support.database.notifications import Notifications
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import remember
 from tests.support.waiting import READY, until
 

@@ -11,8 +11,8 @@ import pytest
 
 from daemon.embedded.causes import EmbeddedPostgresError
 from daemon.embedded.server import EmbeddedPostgres
-from tests.support.commands import Commands
 from tests.support.folders import server_folder
+from tests.support.processes.commands import Commands
 
 LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")

@@ -11,11 +11,11 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB
-from tests.support.daemons import Daemons
-from tests.support.paused import gate_closed, meanwhile, paused, pausing
+from tests.support.access.acting import ANN, BOB
+from tests.support.access.users import ERASE, found
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.paused import gate_closed, meanwhile, paused, pausing
 from tests.support.rows import ask, column, embedding, insert, remember
-from tests.support.users import ERASE, found
 from tests.support.waiting import ANSWERED, FINISHED, IDLE, READY, until
 
 SECRET = "quokkazephyr"

@@ -10,12 +10,12 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import index_rows
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.users import ERASE, found
+from tests.support.content.index import index_rows
+from tests.support.database.schemas import connected
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, insert, remember, say
-from tests.support.schemas import connected
-from tests.support.users import ERASE, found
 from tests.support.waiting import BLOCKED, IDLE, READY, until
 
 SECRET = "quokkazephyr"

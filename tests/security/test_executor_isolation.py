@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from daemon.embedded.server import EmbeddedPostgres
-from tests.support.commands import Commands
-from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.repository import ROOT
 from tests.support.waiting import until
 

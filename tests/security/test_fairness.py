@@ -11,12 +11,12 @@ import asyncpg
 import pytest
 
 from daemon.queue import queue
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.workers import open_database
 from tests.support.rows import column, insert, one_row
 from tests.support.waiting import IDLE, until
-from tests.support.workers import open_database
 
 RECALLS = "insert into memory_requests (kind, user_id, query) select 'recall', $1, 'deploy ' || n from generate_series(1, $2) n"
 COMMANDS = "insert into agent_commands (agent_id, user_id, message) select 'alice', $1, 'go' from generate_series(1, $2)"

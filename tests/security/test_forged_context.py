@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from memory.text import NO_MARKER, one_line, unframed
-from tests.support.acting import ANN, acting_as
-from tests.support.context_block import BLOCK, FRAME
-from tests.support.daemons import Daemons
+from tests.support.access.acting import ANN, acting_as
+from tests.support.content.context_block import BLOCK, FRAME
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, conclude, remember
 from tests.support.waiting import IDLE, until
 

@@ -12,15 +12,15 @@ import pytest
 from daemon.db.migrator import migrate
 from daemon.embedded.server import EmbeddedPostgres
 from daemon.queue import queue
-from tests.support.daemons import Daemons
+from tests.support.content.index import UNINDEXED
+from tests.support.content.sources import one_of_each
+from tests.support.database.schemas import EMBEDDER
+from tests.support.database.servers import Server
 from tests.support.folders import server_folder
-from tests.support.index import UNINDEXED
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.workers import open_database
 from tests.support.rows import DIMENSIONS, column
-from tests.support.schemas import EMBEDDER
-from tests.support.servers import Server
-from tests.support.sources import one_of_each
 from tests.support.waiting import IDLE, until
-from tests.support.workers import open_database
 
 FILL = "select count(pg_notify('noise', repeat('x', 7000) || n)) from generate_series(1, 8) n"
 USAGE = "select pg_notification_queue_usage()"

@@ -8,10 +8,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB
-from tests.support.commands import Commands, Finished
-from tests.support.daemons import DaemonProcess
-from tests.support.logins import closed, login
+from tests.support.access.acting import ANN, BOB
+from tests.support.database.logins import closed, login
+from tests.support.processes.commands import Commands, Finished
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import column, insert, remember
 from tests.support.waiting import until
 

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from daemon.logs import describe
-from tests.support.daemons import DaemonProcess, Daemons
+from tests.support.processes.daemons import DaemonProcess, Daemons
 
 SECRET = "hunter2"
 LOST = (

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, acting_as
+from tests.support.access.refusals import refused
 from tests.support.rows import insert
 
 CHECK = "23514"

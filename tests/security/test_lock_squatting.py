@@ -14,15 +14,15 @@ from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from handlers.shared.ports import AnyConnection, Job
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.facts import all_done
-from tests.support.index import index_rows
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.content.finished import all_done
+from tests.support.content.index import index_rows
+from tests.support.content.sources import one_of_each
+from tests.support.database.schemas import apply
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 from tests.support.rows import ask, column, remember
-from tests.support.schemas import apply
-from tests.support.sources import one_of_each
 from tests.support.waiting import BLOCKED, IDLE, until
-from tests.support.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
 
 # Every advisory key that there was a use for.
 SQUAT = """

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import asyncpg
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, insert, one_row
 from tests.support.waiting import IDLE, until
 

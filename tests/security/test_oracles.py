@@ -8,8 +8,8 @@ from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
 from tests.support.rows import column, insert, remember
 
 GRANTED = """

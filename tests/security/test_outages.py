@@ -13,10 +13,10 @@ from daemon.db.pool import Database
 from daemon.queue.failures import backoff
 from daemon.settings import load_settings
 from handlers.shared.ports import AnyConnection, Job
-from tests.support.daemons import Daemons
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.workers import Doing, enqueue, worker_on, working
 from tests.support.rows import ask
 from tests.support.waiting import IDLE, until
-from tests.support.workers import Doing, enqueue, worker_on, working
 
 # As the server says it: the disk is full, memory or connections are, a file cannot be read, the server has become a standby,
 # two transactions waited for each other, one could not be serialized.

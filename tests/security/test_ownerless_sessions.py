@@ -9,10 +9,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.users import found, whole_user
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, insert, one_row
-from tests.support.users import found, whole_user
 from tests.support.waiting import IDLE, until
 
 WORDS = {

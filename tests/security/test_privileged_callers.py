@@ -8,10 +8,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, CAT, acting_as
-from tests.support.isolation import index_world
+from tests.support.access.acting import ANN, BOB, CAT, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.access.users import decide
 from tests.support.rows import column, insert, remember
-from tests.support.users import decide
 
 STRAY = (
     "grant select on public.agents to memoryd_user",

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.chat_groups import GARDEN, join
-from tests.support.daemons import Daemons
-from tests.support.knowledge import know
-from tests.support.paused import gate_closed, meanwhile, paused, pausing
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.users import ERASE, found
+from tests.support.content.chat_groups import GARDEN, join
+from tests.support.content.knowledge import know
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.paused import gate_closed, meanwhile, paused, pausing
 from tests.support.rows import ask, conclude, insert, remember, say
-from tests.support.users import ERASE, found
 from tests.support.waiting import ANSWERED, IDLE, POLL_SECONDS, READY, until
 
 SECRET = "quokkazephyr"

@@ -6,7 +6,7 @@ import json
 
 import asyncpg
 
-from tests.support.acting import ANN, acting_as
+from tests.support.access.acting import ANN, acting_as
 
 # As statements over messages of so many speakers leave it, twenty whose names begin with each of 200 words.
 SPEAKERS = """

@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, NOBODY, acting_as
-from tests.support.commands import Commands
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, NOBODY, acting_as
+from tests.support.access.refusals import refused
+from tests.support.processes.commands import Commands
 from tests.support.repository import ROOT
 from tests.support.rows import column, insert, remember
 

@@ -9,9 +9,9 @@ import pytest
 
 from memory.nearest_words import has_meaning
 from providers.local_embedder import LocalEmbedder
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import index_rows
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.content.index import index_rows
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, remember
 from tests.support.waiting import IDLE, until
 

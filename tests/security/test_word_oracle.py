@@ -14,13 +14,13 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.index import UNINDEXED, index_rows
-from tests.support.isolation import index_world
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.content.index import UNINDEXED, index_rows
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
 from tests.support.rows import column, embedding
-from tests.support.schemas import connected
-from tests.support.servers import Server
-from tests.support.templates import copied
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -219,7 +219,7 @@ async def test_functions_open_to_users_take_words_and_scopes_but_no_index_keys(
 ) -> None:
     """What runs as the owner and is open to end users takes arrays of words and of scopes, and scopes are looked at.
 
-    The scopes in the request of memoryd.find() are overwritten: tests/support/calls.py forges them.
+    The scopes in the request of memoryd.find() are overwritten: tests/support/access/calls.py forges them.
     """
     taken = await asker.fetch(
         "select p.proname, a.name from pg_proc p "

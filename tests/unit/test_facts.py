@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks import facts as benchmark
+from benchmarks.talk import facts as benchmark
 from memory.facts.dates import resolve_dates
 from memory.facts.draft import ADVERBS
 from memory.facts.find import find_facts

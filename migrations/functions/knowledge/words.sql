@@ -178,7 +178,7 @@ $$;
 
 -- How much of a new text a known one says already, from 0 to 1: of the similarity of their embeddings
 -- (null: not known), and of the part of the new text's lexemes that the known one has. The numbers are
--- those that tell paraphrases from the rest best (python -m benchmarks.surprise). What differs says
+-- those that tell paraphrases from the rest best (python -m benchmarks.talk.surprise). What differs says
 -- something new.
 create or replace function memoryd.part_said(
     p_similarity double precision, p_overlap double precision, p_differs boolean) returns double precision

@@ -73,7 +73,7 @@ begin
     opened.access := case when not (opened.reader).privileged
                           then memoryd.access_of((opened.reader).user_id, here) end;
     -- A filter, or a context, may exclude many of the nearest. Without one, 100 find no more among the best
-    -- twenty than 60 do (`python -m benchmarks.evidence`). The count is twice what is shown.
+    -- twenty than 60 do (`python -m benchmarks.search.evidence`). The count is twice what is shown.
     opened.reach := case when p_request.filter = '{}' and here is null
                          then least(4000, greatest(60, p_request.count / 2)) else 4000 end;
     return opened;

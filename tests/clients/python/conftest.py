@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 from memoryd_client import Database
 
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.schemas import connected
-from tests.support.servers import Server
-from tests.support.templates import copied
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.daemons import DaemonProcess, Daemons
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 from memoryd_client import ChatMemory, Database, Memory, MemorydError, Message, Refused, id_of
 
-from tests.support.daemons import DaemonProcess
+from tests.support.processes.daemons import DaemonProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

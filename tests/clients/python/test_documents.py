@@ -15,7 +15,7 @@ import pytest
 from memoryd_client import id_of
 
 from tests.clients.python.try_readme import examples
-from tests.support.daemons import DaemonProcess
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -15,8 +15,8 @@ import asyncpg
 import pytest
 from memoryd_client import Command, Database, Executor, Refused
 
-from tests.support.cut_wire import CutWire
-from tests.support.daemons import DaemonProcess
+from tests.support.database.cut_wire import CutWire
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 from tests.support.rows import ask
 from tests.support.waiting import FINISHED, READY, until

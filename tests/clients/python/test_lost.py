@@ -27,10 +27,10 @@ from memoryd_client import (
     Unavailable,
 )
 
-from tests.support.cut_wire import CutWire
-from tests.support.daemons import DaemonProcess
+from tests.support.database.cut_wire import CutWire
+from tests.support.database.transaction_pooler import TransactionPooler
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import column
-from tests.support.transaction_pooler import TransactionPooler
 from tests.support.waiting import BLOCKED, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

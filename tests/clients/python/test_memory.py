@@ -20,8 +20,8 @@ from memoryd_client import (
     id_of,
 )
 
-from tests.support.daemons import DaemonProcess
-from tests.support.logins import login
+from tests.support.database.logins import login
+from tests.support.processes.daemons import DaemonProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -18,7 +18,7 @@ import memoryd_client
 import pytest
 from memoryd_client import Command, Refused, sync
 
-from tests.support.daemons import DaemonProcess
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 from tests.support.rows import ask
 from tests.support.waiting import FINISHED, until

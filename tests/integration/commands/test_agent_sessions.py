@@ -9,8 +9,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
 from tests.support.rows import column, insert, one_row
 
 RUNNING = [

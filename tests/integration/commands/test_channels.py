@@ -7,9 +7,9 @@ import json
 import asyncpg
 import pytest
 
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.index import INDEXED
-from tests.support.notifications import Notifications
+from tests.support.content.index import INDEXED
+from tests.support.database.notifications import Notifications
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import ask, insert, remember
 from tests.support.waiting import IDLE, READY, until
 

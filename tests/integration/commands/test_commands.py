@@ -10,10 +10,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.openai_server import HANG, OpenAIServer
+from tests.support.database.schemas import embedded_by
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import DIMENSIONS, ask, column, one_row, remember
-from tests.support.schemas import embedded_by
+from tests.support.services.openai_server import HANG, OpenAIServer
 from tests.support.waiting import IDLE, READY, until
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB
-from tests.support.daemons import Daemons
+from tests.support.access.acting import ANN, BOB
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, insert, one_row, say
 
 LAST = "select content from load_context($1, 2)"

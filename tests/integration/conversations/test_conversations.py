@@ -9,10 +9,10 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, NOBODY, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, NOBODY, acting_as
+from tests.support.access.refusals import refused
+from tests.support.database.schemas import connected
 from tests.support.rows import column, embedding, insert, one_row, say
-from tests.support.schemas import connected
 from tests.support.waiting import BLOCKED, until
 
 PLACES = "select message_index from conversation_messages where session_id = $1 order by message_index"

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from providers.local_embedder import LocalEmbedder
-from tests.support.acting import ANN, BOB
-from tests.support.daemons import Daemons
-from tests.support.index import WRITE, entries, index_rows, stale
+from tests.support.access.acting import ANN, BOB
+from tests.support.content.index import WRITE, entries, index_rows, stale
+from tests.support.database.statistics import miscounted
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, say
-from tests.support.statistics import miscounted
 from tests.support.waiting import IDLE, until
 
 TWICE = "select id from memoryd.entries where source = 'conversation' group by id having count(*) > 1"

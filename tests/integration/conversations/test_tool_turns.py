@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from tests.integration.users.test_user_controls_export import export, put_back
-from tests.support.acting import ANN, acting_as
-from tests.support.daemons import Daemons
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, acting_as
+from tests.support.access.refusals import refused
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column
 from tests.support.waiting import IDLE, until
 

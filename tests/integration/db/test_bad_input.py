@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.index import INDEXED, INDEXED_MEMORIES
+from tests.support.content.index import INDEXED, INDEXED_MEMORIES
 from tests.support.rows import ask, embedding, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 

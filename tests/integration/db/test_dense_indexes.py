@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from tests.support.index import UNINDEXED, index_rows
+from tests.support.content.index import UNINDEXED, index_rows
 from tests.support.rows import column
 from tests.support.waiting import MUCH_WORK
 

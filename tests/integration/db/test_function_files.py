@@ -11,9 +11,9 @@ import pytest
 from daemon.db import migrator
 from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, checksum_of, load_files
 from daemon.db.plan import MigrationError, is_newer
-from tests.support.catalog import catalog
+from tests.support.database.catalog import catalog
+from tests.support.database.schemas import apply, connected
 from tests.support.rows import column
-from tests.support.schemas import apply, connected
 
 FUNCTIONS = (
     "select oid::regprocedure::text from pg_proc where pronamespace = 'memoryd'::regnamespace order by 1"

@@ -16,11 +16,11 @@ from daemon.db.migration_files import Migration, MigrationFiles, frozen_checksum
 from daemon.db.migrator import migrate
 from daemon.db.plan import BEFORE_COMMENTS, MigrationError
 from daemon.db.pool import quoted
-from tests.support.acting import acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import UNINDEXED
+from tests.support.access.acting import acting_as
+from tests.support.content.index import UNINDEXED
+from tests.support.database.schemas import EMBEDDER, apply, connected, lives
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS, column, remember
-from tests.support.schemas import EMBEDDER, apply, connected, lives
 from tests.support.waiting import IDLE, until
 
 LANES, CLAIMS = 37, 39

@@ -13,12 +13,12 @@ import pytest
 from daemon.db.migration_files import load_files
 from daemon.db.plan import MigrationError
 from daemon.embedded.server import EmbeddedPostgres
-from tests.support.acting import acting_as
-from tests.support.daemons import Daemons
+from tests.support.access.acting import acting_as
+from tests.support.database.schemas import apply, connected, lives
+from tests.support.database.servers import Server
 from tests.support.folders import server_folder
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, remember
-from tests.support.schemas import apply, connected, lives
-from tests.support.servers import Server
 
 ROLES = "select rolname from pg_roles where rolname like 'memoryd%' order by 1"
 

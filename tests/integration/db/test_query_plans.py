@@ -22,10 +22,10 @@ from daemon.trail import log as trail_log
 from handlers import associate, capture, context, facts, lexicon, request, situate
 from handlers.dream import lease, reader, writer
 from handlers.indexing import rows as index_rows
-from tests.support.acting import acting_as
-from tests.support.servers import Server
-from tests.support.sources import TABLES
-from tests.support.templates import copied, make_once
+from tests.support.access.acting import acting_as
+from tests.support.content.sources import TABLES
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied, make_once
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

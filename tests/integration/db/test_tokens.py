@@ -15,8 +15,8 @@ import providers.local_tokens
 from daemon.db.plan import MigrationError
 from daemon.db.tokens import KEY, load_tokens, tokens_are_missing
 from providers.local_embedder import package_folder, tokenizer_file, weights_file
-from tests.support.commands import memoryd
-from tests.support.schemas import connected
+from tests.support.database.schemas import connected
+from tests.support.processes.commands import memoryd
 
 COUNT = "select count(*) from memoryd.tokens"
 FORGET = "delete from memoryd.settings where key = $1"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncpg
 
-from tests.support.acting import ANN, BOB
+from tests.support.access.acting import ANN, BOB
+from tests.support.access.users import whole_user
 from tests.support.rows import remember
-from tests.support.users import whole_user
 
 COLUMNS = """
 select c.oid::regclass::text as name, a.attname, case when t.typcategory = 'A' then 'array' else t.typname end as kind

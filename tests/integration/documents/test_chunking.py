@@ -10,12 +10,12 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import index_rows
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.content.index import index_rows
+from tests.support.database.schemas import connected
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, insert, one_row
-from tests.support.schemas import connected
 from tests.support.waiting import BLOCKED, IDLE, until
 
 HANDBOOK = """# Handbook

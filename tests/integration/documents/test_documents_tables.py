@@ -8,10 +8,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, NOBODY, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, NOBODY, acting_as
+from tests.support.access.refusals import refused
+from tests.support.database.schemas import connected
 from tests.support.rows import column, insert, one_row
-from tests.support.schemas import connected
 from tests.support.waiting import BLOCKED, until
 
 SEEN = "select chunk_text from memory_chunks order by chunk_text"

@@ -22,9 +22,9 @@ from daemon.replica.drive.api import Api
 from daemon.replica.drive.http import Http
 from providers.parsing.parser import ChildParser
 from providers.ports import Parsed, Unreadable
-from tests.support.drive import DOCUMENT, OUTSIDE, ROOT, SHORTCUT, Drive
-from tests.support.drive_faults import DROP, GARBAGE, HALF, LATE, Fault
-from tests.support.drive_server import DriveServer
+from tests.support.drive.faults import DROP, GARBAGE, HALF, LATE, Fault
+from tests.support.drive.files import DOCUMENT, OUTSIDE, ROOT, SHORTCUT, Drive
+from tests.support.drive.server import DriveServer
 from tests.support.rows import column
 
 SHEET = "application/vnd.google-apps.spreadsheet"

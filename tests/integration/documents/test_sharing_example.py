@@ -6,7 +6,7 @@ import re
 
 import asyncpg
 
-from tests.support.daemons import Daemons
+from tests.support.processes.daemons import Daemons
 from tests.support.repository import ROOT
 from tests.support.rows import column
 from tests.support.waiting import IDLE, until

@@ -15,9 +15,9 @@ from handlers.document import DocumentHandler
 from handlers.shared.ports import Handler, Job
 from handlers.situate import SituateHandler
 from providers.ports import Unavailable
-from tests.support.dreamers import Log, thinker
-from tests.support.openai_server import OpenAIServer
+from tests.support.processes.dreamers import Log, thinker
 from tests.support.rows import column, insert
+from tests.support.services.openai_server import OpenAIServer
 
 PARTS = [f"## Part {n}\n\n" + f"Sentence {n} says something about subject{n}. " * 20 for n in range(12)]
 CONTEXTS = "select context from memory_chunks order by chunk_index"

@@ -25,8 +25,8 @@ from daemon.embedded import account as embedded_account
 from daemon.embedded.causes import EmbeddedPostgresError
 from daemon.embedded.programs import find_programs
 from daemon.embedded.server import EmbeddedPostgres
+from tests.support.database.schemas import connected
 from tests.support.folders import server_folder
-from tests.support.schemas import connected
 
 LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from tests.support.schemas import connected
-from tests.support.servers import Server
-from tests.support.templates import copied
-from tests.support.tokens import put_tokens_in
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.database.tokens import put_tokens_in
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

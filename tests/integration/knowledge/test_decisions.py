@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from tests.integration.knowledge.test_surprise import note, row
-from tests.support.refusals import refused
+from tests.support.access.refusals import refused
 from tests.support.rows import column, insert, one_row
 
 WON = json.dumps({"success": True, "result": "closed at a profit"})

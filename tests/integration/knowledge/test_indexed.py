@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.integration.knowledge.test_surprise import note, row
-from tests.support.index import INDEXED
+from tests.support.content.index import INDEXED
 from tests.support.rows import column, insert
 from tests.support.waiting import until
 

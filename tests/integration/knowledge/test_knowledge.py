@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import INDEXED
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, acting_as
+from tests.support.access.refusals import refused
+from tests.support.content.index import INDEXED
+from tests.support.database.schemas import connected
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, embedding, insert, one_row
-from tests.support.schemas import connected
 from tests.support.waiting import BLOCKED, until
 
 NEAR = "select title from search_shared_knowledge($1::text::vector, 0.5, 10{})"

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.support.isolation import index_world
-from tests.support.knowledge import know
+from tests.support.access.isolation import index_world
+from tests.support.content.knowledge import know
 from tests.support.rows import column
 
 OLD, NEW = UUID(int=0xA), UUID(int=0xB)

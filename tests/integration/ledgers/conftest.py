@@ -10,7 +10,7 @@ import pytest
 from eth_account import Account
 
 from providers.ledgers.evm.artifact import load
-from tests.support.evm_node import EvmNode
+from tests.support.services.evm_node import EvmNode
 
 KEY = "0x" + "11" * 32
 OTHER_KEY = "0x" + "22" * 32

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from daemon.settings import Settings, SettingsError, load_settings
 from providers.ledgers.build import build_ledgers
 from providers.ports import Unavailable
-from tests.support.ipfs_server import IpfsServer
-from tests.support.ledgers import KeptProgress, entrusted
-from tests.support.played_server import Fault
 from tests.support.repository import ROOT
-from tests.support.tsa_server import TsaServer
-from tests.support.witness_server import NAME, vkey
+from tests.support.services.ipfs_server import IpfsServer
+from tests.support.services.ledgers import KeptProgress, entrusted
+from tests.support.services.played_server import Fault
+from tests.support.services.tsa_server import TsaServer
+from tests.support.services.witness_server import NAME, vkey
 
 URL = "http://127.0.0.1:1"
 KEY = "5" * 64

@@ -13,10 +13,10 @@ from providers.ledgers.cosignatures import WitnessKey, verify_cosignature
 from providers.ledgers.timestamps import TimestampAuthority, verify_timestamp
 from providers.ledgers.witness import Witness
 from providers.ports import Entrusted, Rejected, Unavailable
-from tests.support.ledgers import KeptProgress, entrusted
-from tests.support.played_server import GARBAGE, Fault
-from tests.support.tsa_server import REJECTED, TsaServer
-from tests.support.witness_server import NAME, TIME, Log, WitnessServer, vkey
+from tests.support.services.ledgers import KeptProgress, entrusted
+from tests.support.services.played_server import GARBAGE, Fault
+from tests.support.services.tsa_server import REJECTED, TsaServer
+from tests.support.services.witness_server import NAME, TIME, Log, WitnessServer, vkey
 
 LEAVES = [b"leaf %d" % number for number in range(40)]
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(b"\x03" * 32)

@@ -11,7 +11,7 @@ from eth_account import Account
 from contracts.deploy import main
 from providers.ledgers.evm.artifact import load
 from tests.integration.ledgers.conftest import KEY, OTHER_KEY, Deployed
-from tests.support.evm_node import CHAIN_ID
+from tests.support.services.evm_node import CHAIN_ID
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.integration.ledgers.conftest import KEY, Deployed
 from tests.integration.trail.test_delivery import DUE
 from tests.integration.trail.test_log import KEY as TRAIL_KEY
 from tests.integration.trail.test_log import anchored
-from tests.support.evm_node import CHAIN_ID
+from tests.support.services.evm_node import CHAIN_ID
 
 
 async def test_an_anchor_gets_its_transaction_and_a_fact_that_names_it(

@@ -15,9 +15,9 @@ from providers.ledgers.evm.chain import Chain, Limits
 from providers.ledgers.evm.ledger import MAX_REVERTED, EvmLedger, content_of
 from providers.ports import Entrusted, Rejected, Unavailable
 from tests.integration.ledgers.conftest import KEY, OTHER_KEY, Deployed
-from tests.support.evm_node import CHAIN_ID, EvmNode, RpcError
-from tests.support.ledgers import KeptProgress, Killed, entrusted
-from tests.support.played_server import DROP, LOST, Fault
+from tests.support.services.evm_node import CHAIN_ID, EvmNode, RpcError
+from tests.support.services.ledgers import KeptProgress, Killed, entrusted
+from tests.support.services.played_server import DROP, LOST, Fault
 
 AGENT = 16905
 ITEM = entrusted(b"one", payload=False)

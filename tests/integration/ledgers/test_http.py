@@ -9,7 +9,17 @@ import pytest
 
 from providers.ledgers.http import Http
 from providers.ports import Rejected, Unavailable
-from tests.support.played_server import DROP, GARBAGE, HALF, HANG, HUGE, Asked, Fault, PlayedServer, Reply
+from tests.support.services.played_server import (
+    DROP,
+    GARBAGE,
+    HALF,
+    HANG,
+    HUGE,
+    Asked,
+    Fault,
+    PlayedServer,
+    Reply,
+)
 
 
 class Answering(PlayedServer):

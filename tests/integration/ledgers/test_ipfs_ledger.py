@@ -10,9 +10,9 @@ import pytest
 
 from providers.ledgers.ipfs import MAX_BLOCK_BYTES, Ipfs, Kubo, Pinata
 from providers.ports import Receipt, Rejected, Unavailable
-from tests.support.ipfs_server import JWT, IpfsServer
-from tests.support.ledgers import KeptProgress, Killed, cid_of, entrusted
-from tests.support.played_server import GARBAGE, Fault
+from tests.support.services.ipfs_server import JWT, IpfsServer
+from tests.support.services.ledgers import KeptProgress, Killed, cid_of, entrusted
+from tests.support.services.played_server import GARBAGE, Fault
 
 ITEM = entrusted(b"memoryd/test\n10\nroot\n\nsigned\r\n--\x00\xff", category="checkpoint")
 

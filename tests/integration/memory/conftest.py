@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.support.dreamers import Log
-from tests.support.openai_server import OpenAIServer
+from tests.support.processes.dreamers import Log
+from tests.support.services.openai_server import OpenAIServer
 
 
 @pytest.fixture

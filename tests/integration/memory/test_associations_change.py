@@ -12,9 +12,9 @@ from daemon.db.pool import Database
 from handlers import associate as links
 from handlers.shared.ports import Job
 from providers.ports import SimilarityFloors
-from tests.support.acting import ANN, BOB
-from tests.support.daemons import Daemons
-from tests.support.paused import gate_closed, meanwhile, paused, pausing
+from tests.support.access.acting import ANN, BOB
+from tests.support.processes.daemons import Daemons
+from tests.support.processes.paused import gate_closed, meanwhile, paused, pausing
 from tests.support.rows import associate, column, embedding, remember
 from tests.support.waiting import IDLE, until
 

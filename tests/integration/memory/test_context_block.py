@@ -9,8 +9,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.context_block import BLOCK, FRAME
-from tests.support.daemons import DaemonProcess
+from tests.support.content.context_block import BLOCK, FRAME
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import ask, associate, column, conclude, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 

@@ -8,10 +8,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.index import index_rows
-from tests.support.isolation import index_world
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.access.refusals import refused
+from tests.support.content.index import index_rows
 from tests.support.rows import column, conclude, insert, one_row
 
 NOW, EARLIER = UUID(int=7), UUID(int=8)

@@ -9,10 +9,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.context_block import BLOCK, FRAME
-from tests.support.isolation import index_world
-from tests.support.knowledge import know
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.content.context_block import BLOCK, FRAME
+from tests.support.content.knowledge import know
 from tests.support.rows import column, conclude, insert, one_row, remember
 
 HOW = "How do we restart the staging server?"

@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.dreams import dream, failures, notes, remember_all, successes
-from tests.support.index import INDEXED
+from tests.support.content.dreams import dream, failures, notes, remember_all, successes
+from tests.support.content.index import INDEXED
 from tests.support.rows import ask, associate, column, insert, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import acting_as
+from tests.support.access.acting import acting_as
 from tests.support.rows import column
 from tests.support.waiting import IDLE, until
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.support.index import index_rows
+from tests.support.content.index import index_rows
 from tests.support.rows import associate, column, remember
 
 NOW = datetime.now(UTC)

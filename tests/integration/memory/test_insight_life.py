@@ -11,8 +11,8 @@ import pytest
 
 from daemon.db.pool import Database
 from handlers.dream import lease
-from tests.support.dreamers import Log, dreamer
-from tests.support.dreams import failures, remember_all, successes
+from tests.support.content.dreams import failures, remember_all, successes
+from tests.support.processes.dreamers import Log, dreamer
 from tests.support.rows import ask, column, conclude, one_row, remember
 from tests.support.waiting import MUCH_WORK
 

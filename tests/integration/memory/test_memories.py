@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, acting_as
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.index import INDEXED_MEMORIES, UNINDEXED
+from tests.support.access.acting import ANN, acting_as
+from tests.support.content.index import INDEXED_MEMORIES, UNINDEXED
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import associate, column, embedding, one_row, remember
 from tests.support.waiting import IDLE, RESCHEDULED, until
 

@@ -12,10 +12,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import INDEXED, index_rows
-from tests.support.notifications import Notifications
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.content.index import INDEXED, index_rows
+from tests.support.database.notifications import Notifications
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import embedding, remember
 from tests.support.waiting import IDLE, until
 

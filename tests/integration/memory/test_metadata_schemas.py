@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, acting_as
+from tests.support.access.refusals import refused
 from tests.support.rows import insert
 
 SET = "insert into memoryd.settings values ('metadata_schemas', $1) on conflict (key) do update set value = excluded.value"

@@ -15,10 +15,10 @@ from daemon.settings import load_settings
 from memory.facts.find import find_facts
 from memory.facts.stated import ATTRIBUTES, Stated, personal, stated_facts
 from providers.ports import STATED_ATTRIBUTES
-from tests.support.dreamers import Log
-from tests.support.fact_chat import INSERT, TAKE, WEDNESDAY, Chat, jobs_of, reply
-from tests.support.openai_server import GARBAGE, OpenAIServer
+from tests.support.content.fact_chat import INSERT, TAKE, WEDNESDAY, Chat, jobs_of, reply
+from tests.support.processes.dreamers import Log
 from tests.support.rows import column
+from tests.support.services.openai_server import GARBAGE, OpenAIServer
 
 LYON = ("home", "Lyon", "The user lives in Lyon.")
 SETTLED = "At long last my boxes are all unpacked in Lyon"

@@ -9,12 +9,12 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from tests.support.acting import BOB, acting_as
-from tests.support.dreamers import Log
-from tests.support.fact_chat import WEDNESDAY, Chat, reply
-from tests.support.openai_server import GARBAGE, OpenAIServer
-from tests.support.refusals import refused
+from tests.support.access.acting import BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.content.fact_chat import WEDNESDAY, Chat, reply
+from tests.support.processes.dreamers import Log
 from tests.support.rows import column
+from tests.support.services.openai_server import GARBAGE, OpenAIServer
 
 PATTERNS = "select array_agg(distinct pattern) from classify_message($1)"
 SAID = "select name, kind, messages from names_said($1)"

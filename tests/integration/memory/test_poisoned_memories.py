@@ -8,9 +8,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, acting_as
-from tests.support.context_block import BLOCK, FRAME
-from tests.support.knowledge import know
+from tests.support.access.acting import ANN, acting_as
+from tests.support.content.context_block import BLOCK, FRAME
+from tests.support.content.knowledge import know
 from tests.support.rows import conclude, insert, remember
 
 ASKED = "How do we water the plants?"

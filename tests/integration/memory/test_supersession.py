@@ -13,10 +13,10 @@ import pytest
 
 from daemon.db.pool import Database
 from handlers.shared.ports import RowsLocked
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.fact_chat import Chat
-from tests.support.index import index_rows
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.content.fact_chat import Chat
+from tests.support.content.index import index_rows
 from tests.support.rows import column, conclude, embedding, remember
 
 SUPERSEDE = "update agent_memory set superseded_by = $2 where id = $1"

@@ -12,10 +12,10 @@ import pytest
 
 from daemon.db.pool import Database
 from handlers.shared.thinking import Silent
-from tests.support.dreamers import Log, dreamer, thinker
-from tests.support.dreams import failures, remember_all
-from tests.support.openai_server import DROP, GARBAGE, HANG, TRUNCATED, Fault, OpenAIServer
+from tests.support.content.dreams import failures, remember_all
+from tests.support.processes.dreamers import Log, dreamer, thinker
 from tests.support.rows import column, one_row
+from tests.support.services.openai_server import DROP, GARBAGE, HANG, TRUNCATED, Fault, OpenAIServer
 from tests.support.waiting import until
 
 MEMORIES = ["deploy failed: disk full", "cleaned the disk", "deploy succeeded"]

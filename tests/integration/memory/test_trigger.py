@@ -9,15 +9,15 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import DaemonProcess
-from tests.support.isolation import index_world
-from tests.support.knowledge import know
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.content.knowledge import know
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import ask, insert, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 
 SHOWN = "select coalesce(array_agg(distinct pattern order by pattern), '{}') from classify_message($1)"
-LABELLED = json.loads((Path(__file__).parents[3] / "benchmarks" / "trigger.json").read_text("utf-8"))
+LABELLED = json.loads((Path(__file__).parents[3] / "benchmarks" / "talk" / "trigger.json").read_text("utf-8"))
 BLOCK = "select build_context('alice', $1)"
 NOBODYS = UUID(int=0xFF)
 

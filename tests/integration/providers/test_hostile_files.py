@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from providers.parsing.parser import ChildParser
 from providers.ports import Parsed, Parser, Unreadable
-from tests.support.files import claiming, docx, encrypted, pdf, pptx, xlsx, zipped
+from tests.support.content.documents import claiming, docx, encrypted, pdf, pptx, xlsx, zipped
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,7 +14,7 @@ import pytest
 from providers.build import build_embedder
 from providers.openai_embedder import OpenAIEmbedder
 from providers.ports import Embedder, Rejected, Unavailable
-from tests.support.openai_server import (
+from tests.support.services.openai_server import (
     DROP,
     GARBAGE,
     HANG,

@@ -13,7 +13,7 @@ import pytest
 from providers.build import build_language_model
 from providers.openai_language_model import OpenAILanguageModel
 from providers.ports import Rejected, StatedFact, Unavailable, WrittenInsight
-from tests.support.openai_server import GARBAGE, HANG, Fault, OpenAIServer
+from tests.support.services.openai_server import GARBAGE, HANG, Fault, OpenAIServer
 
 MEMORIES = ["deploy failed: disk full", "cleaned the disk", "deploy succeeded"]
 KEY = "sk-very-secret"

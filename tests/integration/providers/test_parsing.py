@@ -11,7 +11,7 @@ import pytest_asyncio
 from providers.parsing.parser import ChildParser
 from providers.parsing.process import BOOT, default_command
 from providers.ports import Parsed, Parser, Unreadable
-from tests.support.files import docx, encrypted, pdf, pptx, xlsx
+from tests.support.content.documents import docx, encrypted, pdf, pptx, xlsx
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -20,7 +20,7 @@ from providers.parsing import parser as module
 from providers.parsing.parser import ChildParser
 from providers.parsing.process import default_command
 from providers.ports import Unreadable
-from tests.support.files import pdf
+from tests.support.content.documents import pdf
 from tests.support.repository import ROOT
 
 SLOW = b"<p>word</p>" * 400_000
@@ -58,7 +58,7 @@ def _left() -> list[psutil.Process]:
     return [
         each
         for each in psutil.Process().children()
-        if each.status() == psutil.STATUS_ZOMBIE or "tests.support.zygote" not in each.cmdline()
+        if each.status() == psutil.STATUS_ZOMBIE or "tests.support.processes.zygote" not in each.cmdline()
     ]
 
 

@@ -9,8 +9,8 @@ from pgvector import Vector
 from pgvector.asyncpg import register_vector
 
 from daemon.db.migrator import migrate
+from tests.support.database.schemas import connected
 from tests.support.rows import DIMENSIONS, column
-from tests.support.schemas import connected
 
 # Each nearest to itself, and then to those beside it. With one dimension there are only two directions.
 REMEMBER = """

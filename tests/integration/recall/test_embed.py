@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from daemon.db.migrator import migrate
 from providers.local_embedder import LocalEmbedder
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.index import index_rows
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.content.index import index_rows
+from tests.support.database.schemas import EMBEDDER, connected
+from tests.support.database.tokens import put_tokens_in
 from tests.support.rows import column, embedding, insert, remember, say
-from tests.support.schemas import EMBEDDER, connected
-from tests.support.tokens import put_tokens_in
 
 EMBED = "select memoryd.embed($1)::text"
 PIECES = (

@@ -11,13 +11,13 @@ import asyncpg
 import pytest
 
 from providers.local_embedder import LocalEmbedder
-from tests.support.acting import ANN, BOB, CAT, acting_as
-from tests.support.daemons import Daemons
-from tests.support.facts import all_indexed
-from tests.support.index import PASSAGES, entries, index_rows, stale
+from tests.support.access.acting import ANN, BOB, CAT, acting_as
+from tests.support.content.finished import all_indexed
+from tests.support.content.index import PASSAGES, entries, index_rows, stale
+from tests.support.content.sources import TABLES, found, one_of_each
+from tests.support.database.statistics import miscounted
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, conclude, embedding, insert, remember, say
-from tests.support.sources import TABLES, found, one_of_each
-from tests.support.statistics import miscounted
 from tests.support.waiting import IDLE, until
 
 NONE: dict[str, set[UUID]] = {source: set() for source in TABLES}

@@ -9,13 +9,13 @@ import asyncpg
 import pytest
 
 from daemon.db.migrator import migrate
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import index_rows
-from tests.support.openai_server import OpenAIServer
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.content.index import index_rows
+from tests.support.content.sources import one_of_each
+from tests.support.database.schemas import connected
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, remember
-from tests.support.schemas import connected
-from tests.support.sources import one_of_each
+from tests.support.services.openai_server import OpenAIServer
 from tests.support.waiting import IDLE, until
 
 STATE = "select state from index_state(array[$1]::uuid[])"

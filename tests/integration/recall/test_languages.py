@@ -12,10 +12,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from benchmarks.languages import after, before, load
+from benchmarks.search.languages import after, before, load
 from daemon.settings import LANGUAGES
-from tests.support.daemons import Daemons
-from tests.support.index import index_rows
+from tests.support.content.index import index_rows
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, remember
 
 SAMPLES: Mapping[str, Any] = load()

@@ -8,8 +8,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, NOBODY, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, NOBODY, acting_as
+from tests.support.access.refusals import refused
 from tests.support.rows import column, embedding, remember
 
 MATCH = "select content from match_memory($1::text::vector{})"

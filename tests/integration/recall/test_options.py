@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 from memoryd_client import Memory
 
-from daemon.cli.context import context
-from daemon.cli.recall import recall
+from daemon.cli.memories.context import context
+from daemon.cli.memories.recall import recall
 from daemon.mcp.arguments import ContextOptions, RecallOptions
 from tests.support.rows import column
 

@@ -17,16 +17,16 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.commands import memoryd
-from tests.support.isolation import index_world
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.access.refusals import refused
+from tests.support.content.sources import one_of_each
+from tests.support.database.schemas import apply, connected
+from tests.support.database.server_log import server_log
+from tests.support.database.servers import Server
+from tests.support.database.standby import Pair, caught_up, pair
+from tests.support.processes.commands import memoryd
 from tests.support.rows import associate, insert, remember, say
-from tests.support.schemas import apply, connected
-from tests.support.server_log import server_log
-from tests.support.servers import Server
-from tests.support.sources import one_of_each
-from tests.support.standby import Pair, caught_up, pair
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import asyncpg
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.index import index_rows
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.content.index import index_rows
 from tests.support.rows import column, insert, remember, say
 
 AS_OF = "select content from recall('where does the walrus live', user_id => $2, options => $1::jsonb) order by content"

@@ -10,13 +10,13 @@ import pytest
 
 from daemon.db.migrator import migrate
 from providers.local_embedder import LocalEmbedder
-from tests.support.commands import memoryd
-from tests.support.daemons import Daemons
-from tests.support.index import UNINDEXED
-from tests.support.openai_server import OpenAIServer
+from tests.support.content.index import UNINDEXED
+from tests.support.content.sources import TABLES, found, one_of_each
+from tests.support.database.schemas import connected
+from tests.support.processes.commands import memoryd
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, insert
-from tests.support.schemas import connected
-from tests.support.sources import TABLES, found, one_of_each
+from tests.support.services.openai_server import OpenAIServer
 from tests.support.waiting import IDLE, RESCHEDULED, until
 
 

@@ -8,10 +8,10 @@ import asyncpg
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.index import index_rows
+from tests.support.content.index import index_rows
+from tests.support.content.sources import TABLES, one_of_each
+from tests.support.database.statistics import miscounted
 from tests.support.rows import insert
-from tests.support.sources import TABLES, one_of_each
-from tests.support.statistics import miscounted
 
 USERS = (None, UUID(int=1), UUID(int=2))
 SENTENCES = ("red red fish", "blue fish", "@at #hash", "the of and", "Fish's 'fish'", "x" * 3000, "ناقة 斑马")

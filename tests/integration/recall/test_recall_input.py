@@ -16,11 +16,11 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.commands import memoryd
-from tests.support.index import UNINDEXED, index_rows
+from tests.support.content.index import UNINDEXED, index_rows
+from tests.support.content.sources import one_of_each
+from tests.support.database.schemas import connected
+from tests.support.processes.commands import memoryd
 from tests.support.rows import column, embedding, insert
-from tests.support.schemas import connected
-from tests.support.sources import one_of_each
 from tests.support.waiting import ANSWERED, IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -7,8 +7,8 @@ import json
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.index import index_rows
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.content.index import index_rows
 from tests.support.rows import associate, insert, one_row, remember, say
 
 LOGGED = """

@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from tests.acceptance.test_documents import sql_blocks
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.index import index_rows
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.content.index import index_rows
 from tests.support.rows import column, say
 
 ASK = "select id, content, metadata, score from recall($2, user_id => $3, match_count => $4, options => $1::jsonb)"

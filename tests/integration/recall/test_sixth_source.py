@@ -8,12 +8,12 @@ import asyncpg
 import pytest
 
 from providers.local_embedder import LocalEmbedder
-from tests.support.acting import ANN, BOB, CAT, acting_as
-from tests.support.daemons import Daemons
-from tests.support.facts import all_indexed
-from tests.support.index import INDEXED, PASSAGES
+from tests.support.access.acting import ANN, BOB, CAT, acting_as
+from tests.support.content.finished import all_indexed
+from tests.support.content.index import INDEXED, PASSAGES
+from tests.support.content.sources import one_of_each
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, insert
-from tests.support.sources import one_of_each
 
 FOUND = "select id from recall($1, match_count => 100)"
 TICKETS = """

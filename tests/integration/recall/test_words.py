@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from tests.support.index import index_rows
+from tests.support.content.index import index_rows
 from tests.support.rows import column
 
 ROWS = """

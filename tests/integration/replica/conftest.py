@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from daemon.db.pool import Database
-from tests.support.drive_server import DriveServer
-from tests.support.replica import Replicated
+from tests.support.drive.server import DriveServer
+from tests.support.replica.passes import Replicated
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.entry_files import (
+from tests.support.replica.entry_files import (
     CORE,
     USER,
     append,
@@ -20,7 +20,7 @@ from tests.support.entry_files import (
     sections,
     without,
 )
-from tests.support.replica import Replicated
+from tests.support.replica.passes import Replicated
 from tests.support.rows import column, conclude, insert, one_row, remember
 
 

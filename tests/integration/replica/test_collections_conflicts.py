@@ -13,8 +13,8 @@ import pytest
 from daemon.db.pool import Database
 from daemon.replica.store.entries import CollectionsStore
 from memory.replica.collections import Words
-from tests.support.entry_files import CORE, USER, bodies, edit, know, sections, without
-from tests.support.replica import Replicated
+from tests.support.replica.entry_files import CORE, USER, bodies, edit, know, sections, without
+from tests.support.replica.passes import Replicated
 from tests.support.rows import column, remember
 
 CONTENTS = "select content from shared_knowledge order by content"

@@ -8,8 +8,8 @@ from uuid import uuid4
 import asyncpg
 
 from daemon.db.pool import Database
-from tests.support.acting import acting_as
-from tests.support.entry_files import (
+from tests.support.access.acting import acting_as
+from tests.support.replica.entry_files import (
     CORE,
     USER,
     append,
@@ -21,7 +21,7 @@ from tests.support.entry_files import (
     sections,
     without,
 )
-from tests.support.replica import Replicated
+from tests.support.replica.passes import Replicated
 from tests.support.rows import column, conclude, remember
 
 

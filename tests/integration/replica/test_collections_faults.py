@@ -13,7 +13,7 @@ import pytest
 from daemon.db.pool import Database
 from daemon.replica.folder import FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
-from tests.support.entry_files import (
+from tests.support.replica.entry_files import (
     CORE,
     append,
     bodies,
@@ -22,7 +22,7 @@ from tests.support.entry_files import (
     sections,
     without,
 )
-from tests.support.replica import Replicated, SteppedDatabase
+from tests.support.replica.passes import Replicated, SteppedDatabase
 from tests.support.rows import ask, column, remember
 
 

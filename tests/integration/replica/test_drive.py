@@ -12,11 +12,11 @@ import pytest
 
 from daemon.replica.drive.folder import DriveFolder
 from daemon.replica.folder import FolderUnavailable
-from tests.support.drive import DOCUMENT, OUTSIDE, ROOT, SHORTCUT
-from tests.support.drive_calls import EMAIL
-from tests.support.drive_faults import Fault
-from tests.support.drive_server import DriveServer
-from tests.support.places import drive_folder
+from tests.support.drive.calls import EMAIL
+from tests.support.drive.faults import Fault
+from tests.support.drive.files import DOCUMENT, OUTSIDE, ROOT, SHORTCUT
+from tests.support.drive.server import DriveServer
+from tests.support.replica.places import drive_folder
 
 REPLICA = UUID("00000000-0000-0000-0000-00000000000a")
 

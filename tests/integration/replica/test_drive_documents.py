@@ -10,9 +10,9 @@ import pytest
 
 from daemon.db.pool import Database
 from daemon.replica.folder import FolderUnavailable
-from tests.support.drive_faults import DROP, Fault
-from tests.support.drive_server import DriveServer
-from tests.support.places import InDrive
+from tests.support.drive.faults import DROP, Fault
+from tests.support.drive.server import DriveServer
+from tests.support.replica.places import InDrive
 from tests.support.rows import column, insert
 
 USER = UUID("00000000-0000-0000-0000-0000000000aa")

@@ -15,10 +15,10 @@ import pytest
 from daemon.replica.drive.account import open_account
 from daemon.replica.drive.folder import DriveFolder
 from daemon.replica.folder import FolderUnavailable
-from tests.support.drive_calls import EMAIL
-from tests.support.drive_faults import DROP, GARBAGE, HALF, HANG, LATE, Fault
-from tests.support.drive_server import DriveServer
-from tests.support.places import drive_folder
+from tests.support.drive.calls import EMAIL
+from tests.support.drive.faults import DROP, GARBAGE, HALF, HANG, LATE, Fault
+from tests.support.drive.server import DriveServer
+from tests.support.replica.places import drive_folder
 
 REPLICA = UUID("00000000-0000-0000-0000-00000000000a")
 LIMITED = Fault.status(403, "userRateLimitExceeded")

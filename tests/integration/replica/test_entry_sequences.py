@@ -3,7 +3,7 @@ same, and no text is lost.
 
     REPLICA_STEPS=10000 python -m pytest -s tests/integration/replica/test_entry_sequences.py
 
-plays so many steps in long sequences, other ones each time (see tests/support/sequences.py).
+plays so many steps in long sequences, other ones each time (see tests/support/replica/sequences.py).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from daemon.db.pool import Database
 from memory.replica.sections import Section, marked, read_sections
-from tests.support import sequences
-from tests.support.replica import Replicated
+from tests.support.replica import sequences
+from tests.support.replica.passes import Replicated
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """No power is cut here, so files need no disk."""

@@ -16,7 +16,7 @@ from daemon.replica.folder import FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
 from daemon.replica.store.documents import Noted, Store
 from memory.replica.paths import IDENTITY
-from tests.support.replica import Replicated
+from tests.support.replica.passes import Replicated
 from tests.support.rows import column, insert
 
 USER = UUID("00000000-0000-0000-0000-0000000000aa")

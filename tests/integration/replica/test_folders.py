@@ -12,8 +12,8 @@ import pytest
 
 from daemon.replica.folder import Changed, FolderUnavailable
 from memory.replica.paths import IDENTITY
-from tests.support.drive_server import DriveServer
-from tests.support.places import OnePlace, drive_folder, local_location
+from tests.support.drive.server import DriveServer
+from tests.support.replica.places import OnePlace, drive_folder, local_location
 
 REPLICA = UUID("00000000-0000-0000-0000-00000000000a")
 USER = "users/00000000-0000-0000-0000-0000000000aa/documents/mail"

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from memory.replica.sections import read_sections
-from tests.support.entry_files import CORE, know
-from tests.support.replica import Replicated
+from tests.support.replica.entry_files import CORE, know
+from tests.support.replica.passes import Replicated
 from tests.support.rows import column, one_row
 
 

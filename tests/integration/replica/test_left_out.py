@@ -9,10 +9,10 @@ from uuid import UUID
 import asyncpg
 
 from daemon.db.pool import Database
-from tests.support.commands import memoryd
-from tests.support.entry_files import CORE, sections
-from tests.support.knowledge import know
-from tests.support.replica import Replicated
+from tests.support.content.knowledge import know
+from tests.support.processes.commands import memoryd
+from tests.support.replica.entry_files import CORE, sections
+from tests.support.replica.passes import Replicated
 from tests.support.rows import column, insert, remember
 
 USER = UUID("00000000-0000-0000-0000-0000000000aa")

@@ -8,7 +8,7 @@ from hashlib import sha256
 import asyncpg
 import pytest
 
-from tests.support.replica import Replicated
+from tests.support.replica.passes import Replicated
 from tests.support.rows import column, insert
 
 ONE: dict[str, object] = {"title": "One", "content": "Text.", "status": "active"}

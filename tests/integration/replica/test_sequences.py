@@ -3,7 +3,7 @@ lost, and the Index is true.
 
     REPLICA_STEPS=10000 python -m pytest -s tests/integration/replica/test_sequences.py
 
-plays so many steps in long sequences, other ones each time (see tests/support/sequences.py).
+plays so many steps in long sequences, other ones each time (see tests/support/replica/sequences.py).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from daemon.db.pool import Database
-from tests.support import sequences
-from tests.support.drive import DrivePath
-from tests.support.drive_faults import DROP, GARBAGE, HALF, LATE, Fault
-from tests.support.drive_server import DriveServer
-from tests.support.places import InDrive
-from tests.support.replica import Replicated
+from tests.support.drive.faults import DROP, GARBAGE, HALF, LATE, Fault
+from tests.support.drive.files import DrivePath
+from tests.support.drive.server import DriveServer
+from tests.support.replica import sequences
+from tests.support.replica.passes import Replicated
+from tests.support.replica.places import InDrive
 
 SEQUENCES = sequences.number(150)
 IN_DRIVE = SEQUENCES if sequences.STEPS else max(SEQUENCES // 10, 1)

@@ -17,7 +17,7 @@ from daemon.replica.local_folder import LocalFolder
 from daemon.replica.pass_state import Report
 from daemon.replica.store.documents import FILES_AT
 from memory.replica.paths import IDENTITY
-from tests.support.replica import Replicated
+from tests.support.replica.passes import Replicated
 
 FILES = 12
 TITLES = "select title from documents where status <> 'deleted' order by title"

@@ -12,12 +12,12 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.openai_server import OpenAIServer
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.database.schemas import embedded_by
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS, insert, one_row, remember
-from tests.support.schemas import embedded_by
+from tests.support.services.openai_server import OpenAIServer
 from tests.support.waiting import ANSWERED, IDLE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

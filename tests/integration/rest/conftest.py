@@ -13,11 +13,11 @@ import pytest
 import pytest_asyncio
 
 from daemon.embedded.server import EmbeddedPostgres
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.postgrest_server import PostgrestServer
-from tests.support.rest import Rest
-from tests.support.schemas import connected
-from tests.support.supabase import ROLES, Project
+from tests.support.database.schemas import connected
+from tests.support.database.supabase import ROLES, Project
+from tests.support.postgrest.requests import Rest
+from tests.support.postgrest.server import PostgrestServer
+from tests.support.processes.daemons import DaemonProcess, Daemons
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")

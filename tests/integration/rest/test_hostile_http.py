@@ -9,15 +9,15 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN
-from tests.support.daemons import DaemonProcess
-from tests.support.postgrest_server import PostgrestServer
-from tests.support.postgrest_tokens import token
-from tests.support.rest import Rest
+from tests.support.access.acting import ANN
+from tests.support.database.schemas import connected
+from tests.support.database.supabase import Project
+from tests.support.postgrest.functions import SAMPLES, world
+from tests.support.postgrest.requests import Rest
+from tests.support.postgrest.server import PostgrestServer
+from tests.support.postgrest.tokens import token
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import remember
-from tests.support.rpc import SAMPLES, world
-from tests.support.schemas import connected
-from tests.support.supabase import Project
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")

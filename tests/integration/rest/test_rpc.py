@@ -6,11 +6,20 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.support.daemons import DaemonProcess
-from tests.support.rest import Rest
-from tests.support.rpc import ANONYMOUS, SAMPLES, SECRET, Documented, Refusal, documented, is_result, world
-from tests.support.schemas import connected
-from tests.support.supabase import Project
+from tests.support.database.schemas import connected
+from tests.support.database.supabase import Project
+from tests.support.postgrest.functions import (
+    ANONYMOUS,
+    SAMPLES,
+    SECRET,
+    Documented,
+    Refusal,
+    documented,
+    is_result,
+    world,
+)
+from tests.support.postgrest.requests import Rest
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")

@@ -15,8 +15,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.support.postgrest_server import PostgrestServer
-from tests.support.postgrest_tokens import token
+from tests.support.postgrest.server import PostgrestServer
+from tests.support.postgrest.tokens import token
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")

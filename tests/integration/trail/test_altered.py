@@ -11,8 +11,8 @@ import pytest
 
 from daemon.db.pool import Database
 from tests.integration.trail.test_log import _Within, anchored, named, trail_of, verified
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
 from tests.support.rows import column, insert, remember
 
 COLUMNS = """

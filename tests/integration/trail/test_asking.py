@@ -16,11 +16,11 @@ from daemon.trail.delivery import Delivery
 from daemon.trail.ledgers import Asked, ask_ledgers, ledgers_of
 from daemon.trail.log import Pace, Trail, origin_of
 from tests.integration.trail.test_log import KEY, anchored
-from tests.support.acting import ANN
-from tests.support.ipfs_server import IpfsServer
-from tests.support.played_server import Fault
-from tests.support.tsa_server import TsaServer
-from tests.support.witness_server import WitnessServer
+from tests.support.access.acting import ANN
+from tests.support.services.ipfs_server import IpfsServer
+from tests.support.services.played_server import Fault
+from tests.support.services.tsa_server import TsaServer
+from tests.support.services.witness_server import WitnessServer
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from daemon.trail.log import Pace, Trail
 from memory.trail.cid import cid_of
 from providers.ports import Entrusted, Ledger, Progress, Receipt, Rejected, Unavailable
 from tests.integration.trail.test_log import KEY
-from tests.support.acting import ANN
+from tests.support.access.acting import ANN
 from tests.support.rows import column, remember
 
 DUE = "update memoryd.trail_receipts set next_at = now(), claimed_until = '-infinity'"

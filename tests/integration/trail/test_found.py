@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from tests.support.index import index_rows
+from tests.support.content.index import index_rows
 from tests.support.rows import column, remember
 
 ABOVE = "select id from recall('decision', agent_id => 'alice')"

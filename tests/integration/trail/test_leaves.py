@@ -12,8 +12,8 @@ import pytest
 from memory.trail import canonical
 from memory.trail.cid import cid_of
 from memory.trail.proof import leaf_of
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
 from tests.support.rows import insert, remember
 
 ANCHOR = "select memoryd.anchor($1, $2)"

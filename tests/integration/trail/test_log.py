@@ -18,7 +18,7 @@ from daemon.trail.reading import Found, read_keys, verify_all
 from memory.trail.merkle import node_hash
 from memory.trail.note import BadNote, Checkpoint, Signature, sign, verifier_of
 from memory.trail.proof import Proof, check
-from tests.support.acting import ANN, BOB
+from tests.support.access.acting import ANN, BOB
 from tests.support.rows import column, insert, remember
 from tests.support.waiting import BLOCKED, until
 

@@ -14,10 +14,10 @@ from daemon.logs import get_logger
 from daemon.trail.keys import make_key
 from daemon.trail.log import Pace, Trail, TrailBroken
 from memory.trail.note import Checkpoint, Note
-from tests.support.commands import Commands
+from tests.support.processes.commands import Commands
+from tests.support.processes.workers import open_database
 from tests.support.rows import remember
 from tests.support.waiting import BLOCKED, until
-from tests.support.workers import open_database
 
 SIGNED = "select coalesce(max(size), 0) from memoryd.trail_checkpoints"
 REWRITE = """

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from tests.support.place import Place, open_place
-from tests.support.supabase import Project, a_project
+from tests.support.access.caller import Place, open_place
+from tests.support.database.supabase import Project, a_project
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(shared_url: str) -> AsyncIterator[Place]:
-    """The world of tests/support/isolation.py, and a caller in it."""
+    """The world of tests/support/access/isolation.py, and a caller in it."""
     async with open_place(shared_url) as made:
         yield made
 

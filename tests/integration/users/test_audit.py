@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.users import whole_user
+from tests.support.database.server_log import server_log
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, associate, column, insert, remember
-from tests.support.server_log import server_log
-from tests.support.users import whole_user
 from tests.support.waiting import IDLE, READY, until
 
 LOGS = "select * from agent_execution_logs where action_type = $1 order by created_at, user_id, step_name"

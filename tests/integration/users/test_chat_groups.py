@@ -9,8 +9,10 @@ import asyncpg
 import pytest
 
 from tests.acceptance.test_documents import sql_blocks
-from tests.support.acting import ANN, BOB, CAT, DAN, acting_as
-from tests.support.chat_groups import (
+from tests.support.access.acting import ANN, BOB, CAT, DAN, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.access.refusals import refused
+from tests.support.content.chat_groups import (
     FOR_USER,
     GARDEN,
     GARDENS,
@@ -24,11 +26,9 @@ from tests.support.chat_groups import (
     snapshot,
     talk,
 )
-from tests.support.index import index_rows
-from tests.support.isolation import index_world
-from tests.support.refusals import refused
+from tests.support.content.index import index_rows
+from tests.support.database.schemas import connected
 from tests.support.rows import column, embedding, insert, remember, say
-from tests.support.schemas import connected
 
 
 @pytest.mark.parametrize("indexed", [True, False])

@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from tests.support.acting import ANN, BOB, DAN, acting_as
-from tests.support.chat_groups import GARDEN, GARDENS, LINES, exact, found, join, leave, talk
-from tests.support.daemons import DaemonProcess, Daemons
-from tests.support.isolation import index_world
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, DAN, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.access.refusals import refused
+from tests.support.content.chat_groups import GARDEN, GARDENS, LINES, exact, found, join, leave, talk
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.repository import ROOT
 from tests.support.rows import column, insert, remember
 from tests.support.waiting import ANSWERED, IDLE, until

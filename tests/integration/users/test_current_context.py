@@ -11,11 +11,11 @@ import asyncpg
 import pytest
 
 from tests.acceptance.test_documents import sql_blocks
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.commands import memoryd
-from tests.support.daemons import Daemons
-from tests.support.isolation import index_world
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.isolation import index_world
+from tests.support.access.refusals import refused
+from tests.support.processes.commands import memoryd
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import conclude, insert, remember
 from tests.support.waiting import ANSWERED, until
 

@@ -11,13 +11,13 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.index import index_rows
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.content.index import index_rows
+from tests.support.database.schemas import embedded_by
+from tests.support.database.supabase import rpc
+from tests.support.database.tokens import put_tokens_in
 from tests.support.rows import column, one_row, remember
-from tests.support.schemas import embedded_by
-from tests.support.supabase import rpc
-from tests.support.tokens import put_tokens_in
 
 READ, WRITE = "agent-memory-read", "agent-memory-write"
 TYPES = "brand_memory, user_preferences, competitive_memory, task_memory, performance_memory"

@@ -8,8 +8,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, acting_as
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, acting_as
+from tests.support.access.refusals import refused
 
 
 @pytest.fixture

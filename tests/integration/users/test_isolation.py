@@ -1,6 +1,6 @@
 """Whose rows each caller sees and changes: every table and view, every verb, every role, against a model in Python.
 
-Tables, views and columns come from the catalog: a new table without a rule in tests/support/isolation.py fails here.
+Tables, views and columns come from the catalog: a new table without a rule in tests/support/access/isolation.py fails here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, CAT, DAN, becoming
-from tests.support.isolation import (
+from tests.support.access.acting import ANN, BOB, CAT, DAN, becoming
+from tests.support.access.caller import Place, foreign_marks
+from tests.support.access.isolation import (
     MARKS,
     READS,
     RELATIONS,
@@ -23,10 +24,9 @@ from tests.support.isolation import (
     grants,
     key_of,
 )
-from tests.support.place import Place, foreign_marks
+from tests.support.access.verbs import DDL, writes
+from tests.support.database.schemas import connected
 from tests.support.rows import column
-from tests.support.schemas import connected
-from tests.support.verbs import DDL, writes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,13 +12,13 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.acting import ANN, BOB, CAT, DAN
-from tests.support.calls import CALLS, EXECUTABLE, PURE, WORDS
-from tests.support.isolation import MARKS, READS, key_of
-from tests.support.lookalikes import ENTER, MAKE, TRAPPED
-from tests.support.place import Place, open_place
+from tests.support.access.acting import ANN, BOB, CAT, DAN
+from tests.support.access.caller import Place, open_place
+from tests.support.access.calls import CALLS, EXECUTABLE, PURE, WORDS
+from tests.support.access.isolation import MARKS, READS, key_of
+from tests.support.database.lookalikes import ENTER, MAKE, TRAPPED
+from tests.support.database.tokens import put_tokens_in
 from tests.support.rows import column, embedding
-from tests.support.tokens import put_tokens_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

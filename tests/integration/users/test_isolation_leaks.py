@@ -9,12 +9,12 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.isolation import SOURCES
-from tests.support.logins import login
-from tests.support.place import Place
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.caller import Place
+from tests.support.access.isolation import SOURCES
+from tests.support.database.logins import login
+from tests.support.database.schemas import connected
 from tests.support.rows import column
-from tests.support.schemas import connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

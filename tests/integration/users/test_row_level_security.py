@@ -7,10 +7,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import DaemonProcess
-from tests.support.index import INDEXED_MEMORIES
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.content.index import INDEXED_MEMORIES
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import ask, associate, column, insert, one_row, remember
 from tests.support.waiting import IDLE, until
 

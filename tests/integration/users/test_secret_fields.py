@@ -11,7 +11,7 @@ import pytest
 from daemon.db.secrets import COLUMNS
 from daemon.lifecycle import write_settings
 from daemon.settings import SettingsError, load_settings
-from tests.support.acting import ANN, BOB, acting_as
+from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.rows import remember
 
 SECRET = "sk-zanzibar"

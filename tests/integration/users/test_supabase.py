@@ -11,14 +11,14 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import UNINDEXED
-from tests.support.refusals import refused
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.refusals import refused
+from tests.support.access.users import found
+from tests.support.content.index import UNINDEXED
+from tests.support.database.schemas import apply, connected, lives
+from tests.support.database.supabase import ACCOUNTS, PUBLICATION, Project
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, embedding, insert, one_row, remember
-from tests.support.schemas import apply, connected, lives
-from tests.support.supabase import ACCOUNTS, PUBLICATION, Project
-from tests.support.users import found
 from tests.support.waiting import IDLE, until
 
 PUBLISHED = "select tablename::text from pg_publication_tables where pubname = 'supabase_realtime' order by 1"

@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.refusals import refused
+from tests.support.access.refusals import refused
+from tests.support.access.users import decide, found, whole_user
+from tests.support.database.schemas import connected
+from tests.support.database.supabase import Project
 from tests.support.rows import column, remember
-from tests.support.schemas import connected
-from tests.support.supabase import Project
-from tests.support.users import decide, found, whole_user
 
 ADD = "insert into auth.users (id) select unnest($1::uuid[])"
 DELETE = "delete from auth.users where id = any($1::uuid[])"

@@ -9,10 +9,10 @@ import pytest
 
 from daemon.db.migrator import migrate
 from daemon.db.plan import MigrationError
-from tests.support.commands import Commands
+from tests.support.database.schemas import EMBEDDER, apply, connected
+from tests.support.database.supabase import ACCOUNTS, BROADCAST, PUBLICATION, Project
+from tests.support.processes.commands import Commands
 from tests.support.rows import DIMENSIONS, column, remember
-from tests.support.schemas import EMBEDDER, apply, connected
-from tests.support.supabase import ACCOUNTS, BROADCAST, PUBLICATION, Project
 
 PUBLISHED = "select tablename::text from pg_publication_tables where pubname = 'supabase_realtime' order by 1"
 REMEMBER = (

@@ -10,10 +10,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB
+from tests.support.access.acting import ANN, BOB
+from tests.support.database.schemas import connected
+from tests.support.database.supabase import Project
 from tests.support.rows import column, insert
-from tests.support.schemas import connected
-from tests.support.supabase import Project
 
 PUBLISHED = "select tablename::text from pg_publication_tables where pubname = 'supabase_realtime' order by 1"
 SENT = """

@@ -8,10 +8,10 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.users import decide
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, insert, one_row, remember
-from tests.support.users import decide
 from tests.support.waiting import IDLE, READY, until
 
 # Settings.

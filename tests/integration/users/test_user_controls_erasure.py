@@ -12,13 +12,13 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import INDEXED
-from tests.support.openai_server import HANG
-from tests.support.remote import Remote, remote_embedder
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.users import ERASE, found, kept_of, whole_user
+from tests.support.content.index import INDEXED
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, insert, one_row, remember
-from tests.support.users import ERASE, found, kept_of, whole_user
+from tests.support.services.openai_server import HANG
+from tests.support.services.remote import Remote, remote_embedder
 from tests.support.waiting import ANSWERED, BLOCKED, IDLE, READY, until
 
 SECRET = "quokkazephyr"

@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.support.acting import ANN, BOB, acting_as
-from tests.support.daemons import Daemons
-from tests.support.index import INDEXED_MEMORIES
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.users import decide, kept_of, whole_user
+from tests.support.content.index import INDEXED_MEMORIES
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, insert, remember
-from tests.support.users import decide, kept_of, whole_user
 from tests.support.waiting import IDLE, until
 
 

@@ -1,0 +1,1 @@
+"""The way from clients, and what it costs."""

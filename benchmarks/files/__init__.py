@@ -1,0 +1,1 @@
+"""Documents, and files of the replica."""

@@ -1,0 +1,1 @@
+"""What a daemon does, how fast, and what it costs."""

@@ -1,0 +1,196 @@
+"""Sustained ingestion: rows a second from the first insert until the last row is searchable and its words are counted.
+
+    python -m benchmarks.load.ingest --rows 100000
+    python -m benchmarks.load.ingest --table conversation_messages
+
+Four clients insert batches of 100 rows as fast as the database takes them, while one daemon with the local embedder indexes.
+WAL is counted until the last association is made, disk space after a vacuum, with all tables of memoryd and their indexes.
+Made-up texts of 8 to 30 words (benchmarks.corpus); memories of 16 agents, or sessions of 20 messages of 100 users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from itertools import pairwise
+from statistics import fmean
+
+import asyncpg
+from pgvector import Vector
+from pgvector.asyncpg import register_vector
+
+from benchmarks.corpus import Corpus
+from benchmarks.harness import arguments, daemon, database, report, wait_for
+from providers.local_embedder import LocalEmbedder
+
+BATCH = 100
+SESSION = 20
+AGENTS, USERS = 16, 100
+SAMPLE = 100
+"""Rows that are looked for by their own words at the end."""
+
+INSERT = {
+    "agent_memory": """
+insert into agent_memory (agent_id, kind, content)
+select agent_id, 'note', content from unnest($1::text[], $2::text[]) as t(agent_id, content)
+""",
+    "conversation_messages": """
+insert into conversation_messages (session_id, user_id, message_index, role, speaker, content)
+select session_id, user_id, message_index, 'user', speaker, content
+from unnest($1::uuid[], $2::uuid[], $3::integer[], $4::text[], $5::text[])
+     as t(session_id, user_id, message_index, speaker, content)
+""",
+}
+
+UNINDEXED = "select count(*) from memoryd.unindexed"
+
+WAL = "select pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
+DISK = """
+select sum(pg_total_relation_size(c.oid))::bigint
+from pg_class c
+where c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+"""
+
+WORK = "select not exists (select from memoryd.jobs where topic = any($1))"
+
+CHECK = """
+select (select count(*) from {table}) as rows,
+       (select count(distinct e.id) from memoryd.entries e where e.code is not null) as indexed,
+       (select sum(rows) from memoryd.lexeme_statistics where lexeme = $1) as counted,
+       (select count(*) from memoryd.lexeme_changes) as uncounted,
+       (select count(*) from memoryd.dead_letters) as dead
+"""
+
+
+def batches(table: str, rows: int, seed: int) -> Iterator[list[list[object]]]:
+    """The arguments of each insert."""
+    corpus, rng = Corpus(seed), random.Random(seed)
+    for start in range(0, rows, BATCH):
+        texts: list[object] = [corpus.text() for _ in range(min(BATCH, rows - start))]
+        if table == "agent_memory":
+            yield [[f"agent{rng.randrange(AGENTS)}" for _ in texts], texts]
+            continue
+        sessions = [
+            (uuid.UUID(int=rng.getrandbits(128)), uuid.UUID(int=rng.randrange(USERS) + 1))
+            for _ in range(0, len(texts), SESSION)
+        ]
+        places = [divmod(n, SESSION) for n in range(len(texts))]
+        yield [
+            [sessions[s][0] for s, _ in places],
+            [sessions[s][1] for s, _ in places],
+            [place for _, place in places],
+            [("Ada", "Ben")[place % 2] for _, place in places],
+            texts,
+        ]
+
+
+class Progress:
+    """How many rows were searchable when."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.inserted = 0
+        self.began = time.perf_counter()
+        self.points: list[tuple[float, int]] = [(0.0, 0)]
+
+    async def watch(self, connection: asyncpg.Connection, table: str) -> None:
+        """Looks five times a second until all are."""
+        while self.points[-1][1] < self.rows:
+            await asyncio.sleep(0.2)
+            # In this order: a row inserted between the two counts as not yet searchable.
+            inserted = self.inserted
+            unindexed = await connection.fetchval(UNINDEXED)
+            self.points.append((time.perf_counter() - self.began, max(0, inserted - unindexed)))
+
+    def tenths(self) -> list[int]:
+        """Rows a second over each tenth of the rows."""
+        marks = [next(at for at, done in self.points if done >= self.rows * n / 10) for n in range(11)]
+        return [round(self.rows / 10 / (b - a)) if b > a else 0 for a, b in pairwise(marks)]
+
+
+async def insert(url: str, table: str, rows: int, seed: int, progress: Progress) -> None:
+    """One client."""
+    connection = await asyncpg.connect(url)
+    statement = await connection.prepare(INSERT[table])
+    for columns in batches(table, rows, seed):
+        await statement.executemany([columns])
+        progress.inserted += len(columns[0])
+    await connection.close()
+
+
+async def findable(connection: asyncpg.Connection, table: str) -> float:
+    """Which part of some rows is among the ten that recall brings for their own text."""
+    await register_vector(connection)
+    agent = "agent_id" if table == "agent_memory" else "null::text"
+    rows = await connection.fetch(
+        f"select id, content, user_id, {agent} as agent_id from {table} order by md5(id::text) limit $1",
+        SAMPLE,
+    )
+    vectors = await LocalEmbedder().embed([r["content"] for r in rows])
+    found = []
+    for row, vector in zip(rows, vectors, strict=True):
+        results = await connection.fetch(
+            "select id from recall($1, agent_id => $2, user_id => $3, query_embedding => $4)",
+            *(row["content"], row["agent_id"], row["user_id"], Vector(vector)),
+        )
+        found.append(row["id"] in {r["id"] for r in results})
+    return fmean(found)
+
+
+async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, object]:
+    """Inserts, waits, checks."""
+    connection = await asyncpg.connect(url)
+    progress = Progress(rows)
+    wal, disk = await connection.fetchval(WAL), await connection.fetchval(DISK)
+    async with daemon(url):
+        progress.began = time.perf_counter()
+        watching = asyncio.create_task(progress.watch(connection, table))
+        shares = [rows // clients + (n < rows % clients) for n in range(clients)]
+        await asyncio.gather(
+            *(insert(url, table, share, seed, progress) for seed, share in enumerate(shares))
+        )
+        inserted = time.perf_counter() - progress.began
+        await watching
+        await wait_for(connection, WORK, ["index", "statistics"], pause=0.02)
+        searchable = time.perf_counter() - progress.began
+        await wait_for(connection, WORK, ["associate", "lexicon"], pause=0.02)
+        whole = time.perf_counter() - progress.began
+    wal = await connection.fetchval(WAL) - wal
+    await connection.execute("vacuum")
+    disk = await connection.fetchval(DISK) - disk
+    source = {"agent_memory": "#memory", "conversation_messages": "#conversation"}[table]
+    counts = dict(await connection.fetchrow(CHECK.format(table=table), source) or {})
+    figures = {
+        "table": table,
+        "clients": clients,
+        "insert_rows_per_second": round(rows / inserted),
+        "searchable_rows_per_second": round(rows / searchable),
+        "by_tenth": progress.tenths(),
+        "associated_rows_per_second": round(rows / whole),
+        "wal_bytes_per_row": round(wal / rows),
+        "disk_bytes_per_row": round(disk / rows),
+        **counts,
+        "all_searchable": counts["rows"] == counts["indexed"] == counts["counted"] == rows,
+        "found_by_their_own_words": round(await findable(connection, table), 3),
+    }
+    await connection.close()
+    return figures
+
+
+def main() -> None:
+    """Command line."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--table", choices=sorted(INSERT), default="agent_memory")
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--clients", type=int, default=4)
+    options = parser.parse_args()
+    with database(options.database_url) as url:
+        figures = asyncio.run(measure(url, options.table, options.rows, options.clients))
+    report("ingest", figures, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Recall: what it finds, and how long it takes."""

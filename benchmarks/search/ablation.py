@@ -1,0 +1,270 @@
+"""What each part of recall is worth: evidence recall over all sets, with one part taken away at a time.
+
+    python -m benchmarks.search.ablation --data FILE...
+
+FILEs are as for benchmarks.search.evidence. All sets are indexed in one database. A part is taken away there by replacing a
+fragment of one of memoryd's functions, which is undone afterwards; where the part is written with the row, the rows are indexed
+again. The benchmark ends with an error where a function no longer has the fragment: then this file must follow it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+import asyncpg
+from pgvector import Vector
+from pgvector.asyncpg import register_vector
+
+from benchmarks.harness import database
+from benchmarks.load.bulk import COUNT
+from benchmarks.search.bodies import Body, parser, read, write
+from benchmarks.search.evidence import RECALL, print_table
+from memory.passages import passages
+from providers.local_embedder import LocalEmbedder
+
+DEFINITION = """
+select pg_get_functiondef(p.oid)
+from pg_proc p
+where p.proname = $1 and p.pronamespace = 'memoryd'::regnamespace
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A fragment of a function of memoryd, and what replaces it."""
+
+    function: str
+    fragment: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of recall, and how it is taken away."""
+
+    name: str
+    edits: Sequence[Edit] = ()
+    indexed: bool = False
+    """Whether it is written with the rows."""
+    whole: bool = field(default=False)
+    """Whether a text is indexed as one passage."""
+
+
+NO_MORE_WORDS = Edit("rank_passages", "coalesce(0.3 * h.more / nullif(m.more, 0), 0)", "0::float8")
+
+PARTS = (
+    Part("nothing"),
+    Part(
+        "lexical, from the sum",
+        [
+            Edit("rank_passages", "coalesce(s.lexical / h.lexical, 0) as part", "0::float8 as part"),
+            NO_MORE_WORDS,
+        ],
+    ),
+    Part("words of the best", [NO_MORE_WORDS]),
+    Part(
+        "dense, from the sum",
+        [
+            Edit(
+                "rank_passages", "coalesce(0.5 * s.near / h.near, 0) as dense_part", "0::float8 as dense_part"
+            )
+        ],
+    ),
+    Part("embeddings wholly", [Edit("embeds_here", "return exists (", "return false and exists (")]),
+    Part(
+        "messages beside",
+        [
+            Edit("lexical_scores", "least(b.top, b.has * r.share)", "0::float8"),
+            Edit(
+                "candidates",
+                "|| memoryd.messages_beside(p_request, worded[1:60] || nearest[1:20])",
+                "",
+            ),
+        ],
+    ),
+    Part(
+        "less of them for long messages",
+        [Edit("lexical_scores", "80.0 / (80 + r.row_length) as share", "1.0 as share")],
+    ),
+    Part("words near in meaning", [Edit("near_lexemes", "limit 8\n", "limit 0\n")]),
+    Part(
+        "named and roles",
+        [
+            Edit(
+                "rank_passages",
+                "case when t.speaker = any((p_question).speakers) or t.role = (p_question).role then 0.5\n"
+                "                    else 0 end",
+                "0",
+            )
+        ],
+    ),
+    Part("roles alone", [Edit("rank_passages", "or t.role = (p_question).role then 0.5", "then 0.5")]),
+    Part(
+        "says little (prior)",
+        [Edit("rank_passages", "memoryd.prior(t.row_length, t.asks, t.near)", "0")],
+    ),
+    Part(
+        "session",
+        [
+            Edit(
+                "rank_passages",
+                "0.23 * (max(s.total) over w - s.total) as more_of",
+                "0::float8 as more_of",
+            )
+        ],
+    ),
+    Part(
+        "length of the passage",
+        [
+            Edit(
+                "lexical_scores", "0.5 + 0.5 * greatest(1, r.length) / average as norm", "1::float8 as norm"
+            ),
+            Edit("worded_passages", "(0.5 + 0.5 * greatest(1, l.length) / average)", "1::float8"),
+        ],
+    ),
+    Part(
+        "dates of messages", [Edit("weigh_passages", "where t.date is not null", "where false")], indexed=True
+    ),
+    Part("passages (one a text)", indexed=True, whole=True),
+)
+
+TAKE_STATISTICS = "delete from memoryd.lexeme_statistics"
+
+WRITE = """
+select memoryd.insert_entries($1, array_agg(s.id), array_agg(s.scope), $2, $3, $4)
+from memoryd.searchable s where s.source = $1 and s.id = any($2::uuid[])
+"""
+
+
+class Sets:
+    """The sets in the database, and what is asked of them."""
+
+    def __init__(self, bodies: Mapping[str, Sequence[Body]], most: int) -> None:
+        self._bodies = bodies
+        self._most = most
+
+    async def ask(self, connection: asyncpg.Connection, count: int) -> dict[str, float]:
+        """Mean evidence recall at `count`, by set."""
+        statement = await connection.prepare(RECALL)
+        means = {}
+        for name, bodies in self._bodies.items():
+            asked = [(body.user, question) for body in bodies for question in body.questions]
+            parts = []
+            for user, question in asked[:: -(-len(asked) // self._most)]:
+                found = {r["id"] for r in await statement.fetch(question.text, user, count)}
+                parts.append(len(found & question.evidence) / len(question.evidence))
+            means[name] = fmean(parts)
+        return means
+
+    async def index(self, connection: asyncpg.Connection, *, whole: bool) -> None:
+        """Indexes all rows again, as the daemon does; `whole`: each text as one passage."""
+        embedder = LocalEmbedder()
+        await connection.execute("set session_replication_role = replica")
+        for bodies in self._bodies.values():
+            for body in bodies:
+                source = "memory" if None in body.sessions.values() else "conversation"
+                cut: list[tuple[uuid.UUID, str]] = [
+                    (row, passage)
+                    for row, text in body.texts.items()
+                    for passage in ([text.strip()] if whole else passages(text))
+                ]
+                texts = [passage for _, passage in cut]
+                vectors = [Vector(v) for v in await embedder.embed(texts)]
+                await connection.execute(WRITE, source, [row for row, _ in cut], texts, vectors)
+        await connection.execute(TAKE_STATISTICS)
+        await connection.execute(COUNT)
+        await connection.execute("set session_replication_role = origin")
+        await connection.execute("vacuum analyze memoryd.entries")
+        await embedder.close()
+
+
+@asynccontextmanager
+async def without(connection: asyncpg.Connection, edits: Sequence[Edit]) -> AsyncIterator[None]:
+    """The functions with these edits; as before at the end."""
+    before = []
+    for edit in edits:
+        definitions = await connection.fetch(DEFINITION, edit.function)
+        if len(definitions) != 1:
+            raise SystemExit(f"There are {len(definitions)} functions memoryd.{edit.function}, not one.")
+        text = definitions[0][0]
+        if text.count(edit.fragment) != 1:
+            raise SystemExit(
+                f"memoryd.{edit.function} has {text.count(edit.fragment)} times, not once: {edit.fragment!r}. "
+                "Change the fragment in benchmarks/search/ablation.py."
+            )
+        before.append(text)
+        await connection.execute(text.replace(edit.fragment, edit.replacement))
+    yield
+    for text in reversed(before):
+        await connection.execute(text)
+
+
+async def check(connection: asyncpg.Connection) -> None:
+    """Ends here if a fragment is gone, before anything is measured."""
+    for part in PARTS:
+        async with without(connection, part.edits):
+            pass
+
+
+async def run(
+    url: str, files: Sequence[Path], *, most: int, count: int, only: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Evidence recall by what was taken away, and by set."""
+    connection = await asyncpg.connect(url)
+    await register_vector(connection)
+    await check(connection)
+    written = {name: (await write(url, texts))[0] for name, texts in read(files).items()}
+    sets = Sets(written, most)
+    table = {}
+    for part in PARTS:
+        if only and part.name not in only:
+            continue
+        async with without(connection, part.edits):
+            if part.indexed:
+                await sets.index(connection, whole=part.whole)
+            table[part.name] = await sets.ask(connection, count)
+        if part.indexed:
+            await sets.index(connection, whole=False)
+        table[part.name]["mean"] = fmean(table[part.name].values())
+        print(part.name, {k: round(v, 4) for k, v in table[part.name].items()}, file=sys.stderr, flush=True)
+    await connection.close()
+    return table
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    made = parser(__doc__ or "")
+    made.add_argument("--at", type=int, default=10, help="results that are looked at")
+    made.add_argument(
+        "--questions",
+        type=int,
+        default=10_000,
+        help="of a set at most; of a bigger set every second, third ...",
+    )
+    made.add_argument("--only", nargs="*", default=[], metavar="PART", choices=[p.name for p in PARTS])
+    options = made.parse_args()
+    with database(options.database_url) as url:
+        table = asyncio.run(
+            run(url, options.data, most=options.questions, count=options.at, only=options.only)
+        )
+    columns = list(next(iter(table.values())))
+    print_table(
+        ["taken away", *columns],
+        [(name, [f"{100 * values[c]:.1f}" for c in columns]) for name, values in table.items()],
+    )
+    line = json.dumps({"benchmark": "ablation", "at": options.at, **table})
+    print(line)
+    if options.json is not None:
+        options.json.write_text(line + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""Evidence recall on every kind of text: does recall() bring what answers a question?
+
+    python -m benchmarks.search.evidence --data FILE...
+
+Each FILE is a set of bodies of text (benchmarks.search.bodies). When the daemon has indexed a set, each question goes through
+recall() with its text alone, as any client asks it; the database embeds it. A question's recall@k is the part of its evidence
+among the first k results; any@10 whether there is some among the first ten; session@10 the part of the evidence's sessions
+that the first ten results are of. Figures are means over questions. BM25, the similarity of embeddings and their sum
+(benchmarks.search.naive) are measured beside it on the same rows, and the last table compares all over all sets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+import asyncpg
+
+from benchmarks.harness import database, percentiles
+from benchmarks.search.bodies import Asked, Body, parser, read, write
+from benchmarks.search.naive import RANKINGS, rank_all
+from daemon.db.pool import Database
+from daemon.logs import get_logger
+from handlers.shared.embedding import Embedding
+from handlers.shared.question import Questions, search
+from providers.local_embedder import LocalEmbedder
+
+CUTS = (5, 10, 20)
+RECALL = "select id from recall($1, user_id => $2, match_count => $3)"
+SAY = "insert into conversation_messages (session_id, user_id, role, content) values ($1, $2, 'user', $3)"
+RECALL_IN_CHAT = "select id from recall($1, user_id => $2, match_count => $3, options => $4::jsonb)"
+
+Ask = Callable[[str, uuid.UUID], Awaitable[Sequence[Any]]]
+Figures = dict[str, float]
+Way = Callable[[str, Sequence[Body]], Awaitable[tuple[list[float], "Tally"]]]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one way to search has found, question by question."""
+
+    figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, found: Sequence[uuid.UUID], question: Asked, body: Body) -> None:
+        """Counts one question."""
+        evidence = question.evidence
+        for k in CUTS:
+            self.figures[f"@{k}"].append(len(evidence.intersection(found[:k])) / len(evidence))
+        self.figures["any@10"].append(float(not evidence.isdisjoint(found[:10])))
+        wanted = {body.sessions[e] for e in evidence}
+        if None not in wanted:
+            self.figures["session@10"].append(
+                len(wanted & {body.sessions.get(i) for i in found[:10]}) / len(wanted)
+            )
+        self.figures[f"@10, {question.kind}"].append(self.figures["@10"][-1])
+
+    def means(self) -> Figures:
+        """The means."""
+        return {name: round(fmean(values), 4) for name, values in self.figures.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured on one set."""
+
+    rows: int
+    questions: int
+    seconds: float
+    """Until all was indexed."""
+    times: dict[str, float]
+    by_ranking: dict[str, Figures]
+
+
+async def measure(url: str, texts: Sequence[dict[str, Any]], *, way: Way) -> Result:
+    """Writes a set and asks its questions."""
+    bodies, seconds = await write(url, texts)
+    times, recall = await way(url, bodies)
+    connection = await asyncpg.connect(url)
+    tallies = {name: Tally() for name in RANKINGS}
+    for body in bodies:
+        rankings = await rank_all(connection, body, count=max(CUTS))
+        for question, by_ranking in zip(body.questions, rankings, strict=True):
+            for name, found in zip(RANKINGS, by_ranking, strict=True):
+                tallies[name].add(found, question, body)
+    await connection.close()
+    return Result(
+        sum(len(b.texts) for b in bodies),
+        sum(len(b.questions) for b in bodies),
+        round(seconds, 1),
+        percentiles(times),
+        {"recall()": recall.means(), **{name: tally.means() for name, tally in tallies.items()}},
+    )
+
+
+async def ask_in_sql(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
+    """Asks every question as any client does: with its text alone."""
+    connection = await asyncpg.connect(url)
+    statement = await connection.prepare(RECALL)
+    asked = await ask(bodies, lambda text, user: statement.fetch(text, user, max(CUTS)))
+    await connection.close()
+    return asked
+
+
+async def ask_in_chat(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
+    """Asks every question as a chatbot does: in a new conversation of its user, where it is a message before it is asked."""
+    connection = await asyncpg.connect(url)
+    statement = await connection.prepare(RECALL_IN_CHAT)
+    sessions = {body.user: uuid.uuid4() for body in bodies}
+
+    async def one(text: str, user: uuid.UUID) -> Sequence[Any]:
+        await connection.execute(SAY, sessions[user], user, text)
+        options = json.dumps({"exclude_session": str(sessions[user])})
+        return list(await statement.fetch(text, user, max(CUTS), options))
+
+    asked = await ask(bodies, one)
+    await connection.close()
+    return asked
+
+
+async def ask_through_daemon(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
+    """Asks every question as a daemon does: it embeds the question, and finds words near to those new to the lexicon."""
+    database = await Database.open(url, size=3, pooled=False, logger=get_logger())
+    embedder = LocalEmbedder()
+    questions = Questions(reader=database, embedding=Embedding(embedder, database), words=embedder)
+
+    async def one(text: str, user: uuid.UUID) -> Sequence[Any]:
+        question = await questions.read(text, user=user)
+        return await search(database, question, user=user, count=max(CUTS))
+
+    asked = await ask(bodies, one)
+    await embedder.close()
+    await database.close()
+    return asked
+
+
+async def ask(bodies: Sequence[Body], one: Ask) -> tuple[list[float], Tally]:
+    """Asks every question: the seconds of each, and what was found."""
+    tally = Tally()
+    seconds = []
+    for body in bodies:
+        for question in body.questions:
+            began = time.perf_counter()
+            rows = await one(question.text, body.user)
+            seconds.append(time.perf_counter() - began)
+            tally.add([r["id"] for r in rows], question, body)
+    return seconds, tally
+
+
+def print_table(head: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """A table in Markdown."""
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for name, values in rows:
+        print(f"| {name} | " + " | ".join(values) + " |")
+
+
+def shown(value: float | None) -> str:
+    """A part of one, to three places."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def print_result(name: str, result: Result) -> None:
+    """The figures of one set."""
+    print(
+        f"\n{name}: {result.rows} rows, {result.questions} questions, indexed in {result.seconds} s; recall() ",
+        end="",
+    )
+    print(
+        f"p50 {result.times['p50_ms']} ms, p95 {result.times['p95_ms']} ms, p99 {result.times['p99_ms']} ms\n"
+    )
+    columns = list(result.by_ranking)
+    lines = [
+        (line, [shown(result.by_ranking[c].get(line)) for c in columns])
+        for line in _in_order(result.by_ranking["recall()"])
+    ]
+    print_table(["", *columns], lines)
+
+
+def _in_order(figures: Figures) -> list[str]:
+    kinds = sorted(f for f in figures if ", " in f)
+    return [f for f in figures if f not in kinds] + kinds
+
+
+def print_all(results: Mapping[str, Result], figure: str = "@10") -> None:
+    """One figure of each way to search on each set, and the mean over the sets."""
+    print(f"\nall sets, {figure}\n")
+    rows = []
+    for ranking in ("recall()", *RANKINGS):
+        values = [result.by_ranking[ranking][figure] for result in results.values()]
+        rows.append((ranking, [shown(v) for v in (*values, fmean(values))]))
+    print_table(["", *results, "mean"], rows)
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    made = parser(__doc__ or "")
+    made.add_argument(
+        "--through-daemon",
+        action="store_true",
+        help="ask as the daemon asks for `memoryd recall` and memory_requests",
+    )
+    made.add_argument(
+        "--chat",
+        action="store_true",
+        help="ask as a chatbot does: the questions are messages of a new conversation, which is left out",
+    )
+    options = made.parse_args()
+    way = ask_through_daemon if options.through_daemon else ask_in_chat if options.chat else ask_in_sql
+    results = {}
+    with database(options.database_url) as url:
+        for name, texts in read(options.data).items():
+            results[name] = asyncio.run(measure(url, texts, way=way))
+            print_result(name, results[name])
+    print_all(results)
+    lines = [
+        json.dumps(
+            {
+                "benchmark": f"evidence recall: {name}",
+                "rows": r.rows,
+                "indexed_s": r.seconds,
+                **r.times,
+                **r.by_ranking,
+            }
+        )
+        for name, r in results.items()
+    ]
+    print("\n" + "\n".join(lines))
+    if options.json is not None:
+        options.json.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

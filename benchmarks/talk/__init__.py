@@ -1,0 +1,1 @@
+"""What is understood of what people say."""

@@ -1,0 +1,1 @@
+"""All that is kept about a user."""

@@ -1,0 +1,1 @@
+"""What people say and agents remember."""

@@ -1,0 +1,1 @@
+"""Servers of Postgres, databases on them, and the way there."""

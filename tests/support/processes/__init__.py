@@ -1,0 +1,1 @@
+"""memoryd at work: as processes, or in the process of a test."""

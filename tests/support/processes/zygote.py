@@ -1,0 +1,124 @@
+"""A process that has imported memoryd, and forks one that runs a command whenever a test asks (forks.py).
+
+Half of the time of a short command are imports, and hundreds of tests start one. In all else a forked process is what
+`python -m daemon` is: arguments, environment, folder and streams are its own.
+
+A request comes over the socket of the first argument: its length in four bytes, JSON (arguments, environment, cwd), and the
+three streams. The answer is a line with the process's id, and one with its exit code, or minus the number of the signal.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import struct
+import sys
+import tempfile
+from contextlib import suppress
+from typing import Any
+
+import daemon
+import handlers
+import memory
+import providers
+from daemon.__main__ import main
+from providers.local_embedder import LocalEmbedder
+
+STREAMS = 3
+READY = b"ready\n"
+
+
+def import_all() -> None:
+    """What any command imports, and the files of the local embedder."""
+    for package in (daemon, handlers, memory, providers):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    LocalEmbedder()
+    gc.freeze()  # a collection in a child would copy the memory that they share
+
+
+def serve(path: str) -> None:
+    """Answers until stdin is closed: by the process that needs it, also by its end. In a forked child it returns."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    awake, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    os.write(1, READY)
+    running: dict[int, socket.socket] = {}
+    while True:
+        ready, _, _ = select.select([0, listener.fileno(), awake], [], [])
+        if awake in ready:
+            os.read(awake, 4096)
+            _tell_ended(running)
+        if 0 in ready:
+            sys.exit()
+        if listener.fileno() in ready:
+            asked, _ = listener.accept()
+            message, streams = _request(asked)
+            process = os.fork()
+            if process == 0:
+                for one in (asked, listener, *running.values()):
+                    one.close()
+                os.close(awake)
+                os.close(waker)
+                _become(message, streams)
+                return
+            for stream in streams:
+                os.close(stream)
+            running[process] = asked
+            with suppress(OSError):
+                asked.sendall(b"%d\n" % process)
+
+
+def _request(asked: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    head, streams, _, _ = socket.recv_fds(asked, 4, STREAMS)
+    (length,) = struct.unpack("!I", head)
+    data = b""
+    while len(data) < length:
+        data += asked.recv(length - len(data))
+    message: dict[str, Any] = json.loads(data)
+    return message, streams
+
+
+def _become(message: dict[str, Any], streams: list[int]) -> None:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    # What the environment says of them holds, as at a start.
+    sys.stdin, sys.stdout, sys.stderr = (
+        io.TextIOWrapper(os.fdopen(0, "rb", closefd=False), encoding="utf-8"),
+        io.TextIOWrapper(os.fdopen(1, "wb", closefd=False), encoding="utf-8", write_through=False),
+        io.TextIOWrapper(os.fdopen(2, "wb", closefd=False), encoding="utf-8", line_buffering=True),
+    )
+    tempfile.tempdir = None
+    os.chdir(message["cwd"])
+    os.environ.clear()
+    os.environ.update(message["environment"])
+    sys.argv = ["memoryd", *message["arguments"]]
+
+
+def _tell_ended(running: dict[int, socket.socket]) -> None:
+    for process in list(running):
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            with running.pop(process) as asked, suppress(OSError):
+                asked.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    import_all()
+    serve(sys.argv[1])
+    main()

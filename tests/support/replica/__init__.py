@@ -1,0 +1,1 @@
+"""The replica, and the hands of people on it."""

@@ -1,0 +1,61 @@
+"""A database whose embeddings come from a server that the test controls: it counts, refuses, hangs and stops when told to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from tests.support.database.schemas import apply, connected
+from tests.support.processes.daemons import Daemons
+from tests.support.services.openai_server import Fault, OpenAIServer
+
+
+class CountingServer(OpenAIServer):
+    """Keeps the texts that were embedded, and so paid for: those of refused requests are not."""
+
+    def __init__(self) -> None:
+        super().__init__(dimensions=8)
+        self.paid: list[str] = []
+
+    def embeddings(self, request: dict[str, Any], fault: Fault | None) -> dict[str, Any]:
+        """See `OpenAIServer`."""
+        self.paid += request["input"]
+        return super().embeddings(request, fault)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The server, the database, and what starts daemons on it: `await daemons.start(**settings)`."""
+
+    server: CountingServer
+    url: str
+    daemons: Daemons
+    connection: asyncpg.Connection
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes a daemon use the server."""
+        return {
+            "embedder": "openai/test",
+            "embedding_dimensions": self.server.dimensions,
+            "openai_base_url": self.server.base_url,
+            "provider_timeout_seconds": 20,
+        }
+
+
+@asynccontextmanager
+async def remote_embedder(url: str, folder: Path) -> AsyncIterator[Remote]:
+    """A remote embedder of 8 dimensions, and the empty database at this URL made for it."""
+    with CountingServer() as server:
+        await apply(url, dimensions=server.dimensions, embedder="openai/test")
+        daemons = Daemons(url, folder)
+        try:
+            async with connected(url) as connection:
+                yield Remote(server, url, daemons, connection)
+        finally:
+            await daemons.kill_all()
