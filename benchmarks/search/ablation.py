@@ -58,7 +58,9 @@ class Part:
     """Whether a text is indexed as one passage."""
 
 
-NO_MORE_WORDS = Edit("rank_passages", "coalesce(0.3 * h.more / nullif(m.more, 0), 0)", "0::float8")
+NO_MORE_WORDS = Edit(
+    "rank_passages", "coalesce(0.3 * m.more / nullif(max(m.more) over (), 0), 0)", "0::float8"
+)
 
 PARTS = (
     Part("nothing"),
@@ -100,23 +102,22 @@ PARTS = (
         [
             Edit(
                 "rank_passages",
-                "case when t.speaker = any((p_question).speakers) or t.role = (p_question).role then 0.5\n"
-                "                    else 0 end",
+                "case when p.speaker = any(speakers) or p.role = asked_role then 0.5 else 0 end",
                 "0",
             )
         ],
     ),
-    Part("roles alone", [Edit("rank_passages", "or t.role = (p_question).role then 0.5", "then 0.5")]),
+    Part("roles alone", [Edit("rank_passages", "or p.role = asked_role then 0.5", "then 0.5")]),
     Part(
         "says little (prior)",
-        [Edit("rank_passages", "memoryd.prior(t.row_length, t.asks, t.near)", "0")],
+        [Edit("rank_passages", "memoryd.prior(p.row_length, p.asks, p.near)", "0::float8")],
     ),
     Part(
         "session",
         [
             Edit(
                 "rank_passages",
-                "0.23 * (max(s.total) over w - s.total) as more_of",
+                "0.23 * (max(b.total) over w - b.total) as more_of",
                 "0::float8 as more_of",
             )
         ],

@@ -84,7 +84,7 @@ grant execute on function
     memoryd.asks_unowned, memoryd.group_scope, memoryd.message_scope, memoryd.rows_in, memoryd.find,
     memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
-    memoryd.row_keyword_part, memoryd.association, memoryd.linked_rows, memoryd.best_rows, memoryd.search,
+    memoryd.keyword_parts, memoryd.association, memoryd.linked_rows, memoryd.best_rows, memoryd.search,
     memoryd.embed, memoryd.embeds_here, memoryd.recall_request, memoryd.recall_and_log,
     memoryd.shows_group, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets, memoryd.stood,
     memoryd.nearest_name, memoryd.options, memoryd.option_fits, memoryd.fault_of_options,

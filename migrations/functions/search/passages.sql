@@ -27,6 +27,10 @@ declare
     sought constant vector := p_request.embedding;
     groups constant bigint[] := p_request.groups;
 begin
+    if not exists (select from memoryd.unindexed u
+                   where (scopes is null or u.scope = any(scopes)) and u.source = any(sources)) then
+        return;
+    end if;
     return query
     with waiting as materialized (
         (select u.source, u.id, u.scope from memoryd.unindexed u

@@ -96,7 +96,7 @@ declare
     asked constant text[] := (p_question).asked;
     all_rows double precision;
 begin
-    if p_request.scopes is null or p_places is null then
+    if p_request.scopes is null or p_places = '{}' then
         return null;
     end if;
     all_rows := memoryd.count_all_rows(reader, counted);
@@ -138,7 +138,7 @@ $$;
 create or replace function memoryd.prior(p_length integer, p_asks boolean, p_near double precision)
 returns double precision
 language sql immutable parallel safe
-return -2.5 / (5 + p_length)
+return -2.5::double precision / (5 + p_length)
     * case when p_asks and p_near > 0.7 then 4 when p_asks or p_length <= 1 then 2 else 1 end;
 
 -- The candidates with the parts of the relevance of each: see the head of this file. A row is as good as its
@@ -152,6 +152,12 @@ as $$
 declare
     by_words_alone constant boolean := p_request.embedding is null;
     as_of constant timestamptz := (p_request.conditions).as_of;
+    sought constant sparsevec := (p_question).weights;
+    ideal constant double precision := nullif((p_question).ideal, 0);
+    average constant double precision := (p_question).average_length;
+    asks_when constant boolean := (p_question).asks_when;
+    speakers constant text[] := (p_question).speakers;
+    asked_role constant text := (p_question).role;
 begin
     return query
     with read as materialized (
@@ -160,63 +166,60 @@ begin
     ), lexical as (
         select l.*
         from (select array_agg(r.number) as numbers,
-                     array_agg(case when r.weights <#> a.weights < 0 then r.weights end) as weights,
+                     array_agg(case when r.weights <#> sought < 0 then r.weights end) as weights,
                      array_agg(r.length) as lengths, array_agg(r.row_length) as row_lengths,
                      array_agg(r.session_id) as sessions, array_agg(r.position) as positions
-              from read r cross join (select (p_question).weights) a) c
+              from read r) c
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
     ), scored as materialized (
         select r.*, coalesce(l.lexical, 0) as lexical
-        from read r left join lexical l using (number) where meets
-    ), highest as materialized (
+        from read r left join lexical l using (number) where r.meets
+    ), highest as (
         select nullif(max(s.lexical), 0) as lexical, nullif(max(s.near), 0) as near,
-               max(case when by_words_alone then f.lexical_fit
-                        else (coalesce(f.lexical_fit, 0) + s.near) / 2 end) as fit
-        from scored s
-        cross join lateral (select least(1, s.lexical / nullif((p_question).ideal, 0)) as lexical_fit) f
-    ), first as materialized (
+               coalesce(max(case when by_words_alone then f.lexical_fit
+                                 else (coalesce(f.lexical_fit, 0) + s.near) / 2 end), 0) as fit
+        from scored s cross join lateral (select least(1, s.lexical / ideal) as lexical_fit) f
+    ), parts as materialized (
         select s.*, coalesce(s.lexical / h.lexical, 0) as part,
-               coalesce(0.5 * s.near / h.near, 0) as dense_part
+               coalesce(0.5 * s.near / h.near, 0) as dense_part, h.fit
         from scored s cross join highest h
         where s.lexical > 0 or s.near > 0.2
-    ), more as materialized (
-        select memoryd.more_words(p_request, p_question, array_agg(t.place)) as words
-        from (select f.place from first f where f.session_id is null and f.lexical > 0
-              order by f.part + f.dense_part desc limit 3) t
-    ), hits as materialized (
-        select f.*, case when f.session_id is null then -(f.weights <#> m.words) end
-            / (0.5 + 0.5 * greatest(1, f.length) / (p_question).average_length) as more
-        from first f cross join more m
+    ), words as materialized (
+        select memoryd.more_words(p_request, p_question, array(
+            select p.place from parts p where p.session_id is null and p.lexical > 0
+            order by p.part + p.dense_part desc limit 3)) as words
+    ), passages as (
+        select p.*, p.part + coalesce(0.3 * m.more / nullif(max(m.more) over (), 0), 0) as lexical_part,
+               memoryd.prior(p.row_length, p.asks, p.near) as prior_part,
+               case when p.speaker = any(speakers) or p.role = asked_role then 0.5 else 0 end as named_part,
+               case when asks_when and p.says_when then 0.2 else 0 end as timed_part
+        from parts p cross join words w
+        cross join lateral (
+            select case when p.session_id is null then -(p.weights <#> w.words) end
+                   / (0.5 + 0.5 * greatest(1, p.length) / average) as more) m
     ), best as (
-        select distinct on (t.id, t.source)
-               t.*, bool_or(t.rare) over (partition by t.id, t.source) as has_rare,
-               memoryd.prior(t.row_length, t.asks, t.near) as prior_part,
-               case when t.speaker = any((p_question).speakers) or t.role = (p_question).role then 0.5
-                    else 0 end as named_part,
-               case when (p_question).asks_when and t.says_when then 0.2 else 0 end as timed_part
-        from (select h.*, h.part + coalesce(0.3 * h.more / nullif(m.more, 0), 0) as lexical_part
-              from hits h cross join (select max(o.more) as more from hits o) m) t
-        order by t.id, t.source, t.lexical_part + t.dense_part desc
-    ), sessions as materialized (
-        select s.*, 0.23 * (max(s.total) over w - s.total) as more_of
-        from (select b.*, lexical_part + dense_part + prior_part + named_part + timed_part as total
-              from best b) s window w as (partition by coalesce(s.session_id, s.id))
-    ), spans as (
-        -- least: sums may be below zero
-        select max(total + more_of) as highest, least(0, min(total + more_of)) as lowest from sessions
-    ), ranked as (
-        select s.*, s.weight * (1 - 0.5 * coalesce(t.part, 0)) as now_weight,
-               coalesce(h.fit, 0) * (0.5 + 0.5 * coalesce(
-                   (s.total + s.more_of - p.lowest) / nullif(p.highest - p.lowest, 0), 1)) as relevance
-        from sessions s cross join spans p cross join highest h
-        left join memoryd.replaced_parts(array(select m.id from sessions m where m.session_id is not null)) t
-            on t.id = s.id and as_of is null
+        select distinct on (p.id, p.source)
+               p.*, bool_or(p.rare) over (partition by p.id, p.source) as has_rare,
+               lexical_part + dense_part + prior_part + named_part + timed_part as total
+        from passages p
+        order by p.id, p.source, p.lexical_part + p.dense_part desc
+    ), sessions as (
+        select b.*, 0.23 * (max(b.total) over w - b.total) as more_of
+        from best b window w as (partition by coalesce(b.session_id, b.id))
+    ), spans as ( -- least: sums may be below zero
+        select s.*, s.total + s.more_of as sum, max(s.total + s.more_of) over () as highest,
+               least(0, min(s.total + s.more_of) over ()) as lowest
+        from sessions s
     )
     select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at, r.lexical_part,
-           r.dense_part, r.prior_part::float8, r.named_part::float8, r.timed_part::float8, r.more_of,
-           least(1, r.relevance), r.now_weight, 0::float8, 0::float8,
+           r.dense_part, r.prior_part, r.named_part::float8, r.timed_part::float8, r.more_of,
+           least(1, r.fit * (0.5 + 0.5 * coalesce(
+               (r.sum - r.lowest) / nullif(r.highest - r.lowest, 0), 1))),
+           r.weight * (1 - 0.5 * coalesce(t.part, 0)), 0::float8, 0::float8,
            case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end
-    from ranked r;
+    from spans r
+    left join memoryd.replaced_parts(array(select p.id from parts p where p.session_id is not null)) t
+        on t.id = r.id and as_of is null;
 end
 $$;

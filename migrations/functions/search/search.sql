@@ -182,18 +182,26 @@ begin atomic
     having count(*) > 0;
 end;
 
--- keyword_part() of a row. p_asked null: no row is read. The offset keeps the keywords of one row in a query
--- of their own.
-create or replace function memoryd.row_keyword_part(p_source text, p_id uuid, p_asked text[])
-returns table (part double precision)
-language sql stable
-begin atomic
-    select k.part
-    from (select t.keywords from memoryd.searchable_by_users t
-          where p_asked is not null and t.source = p_source and t.id = p_id
-          offset 0) r
+-- keyword_part() of these rows; of none where p_asked is null.
+create or replace function memoryd.keyword_parts(p_sources text[], p_ids uuid[], p_asked text[])
+returns table (source text, id uuid, part double precision)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_asked is null then
+        return;
+    end if;
+    return query
+    select r.source, r.id, k.part
+    from memoryd.by_source(p_sources, p_ids) c
+    cross join lateral (
+        select t.source, t.id, t.keywords from memoryd.searchable_by_users t
+        where t.source = c.source and t.id = any(c.ids)
+        offset 0) r
     cross join lateral memoryd.keyword_part(r.keywords, p_asked) k;
-end;
+end
+$$;
 
 -- Memories that are linked to the best results, among these ids: each belongs to the results because of its
 -- link, even if it has none of the question's words. p_asked: the question's keywords (null with an
@@ -255,11 +263,15 @@ begin
     -- Some of what is found falls behind what is linked.
     sought.count := greatest(100, 2 * p_request.count);
     return query
-    with ranked as materialized (
+    with found as materialized (
+        select * from memoryd.find(sought)
+    ), ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
                h.timed, h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares
-        from memoryd.find(sought) h
-        left join lateral memoryd.row_keyword_part(h.source, h.id, asked_keywords) k on true
+        from found h
+        left join memoryd.keyword_parts(
+            array(select f.source from found f), array(select f.id from found f), asked_keywords) k
+            using (source, id)
     ), best_memories as (
         select array_agg(t.id) as ids
         from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3

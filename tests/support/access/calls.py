@@ -239,9 +239,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.shown_metadata": (
             "select c, memoryd.shown_metadata('document', c, '{}') from unnest(<memory_chunks>) c order by 1",
         ),
-        "memoryd.row_keyword_part": tuple(
-            f"select i.id, k.part from unnest(<{table}>) as i(id) "
-            f"cross join lateral memoryd.row_keyword_part('{source}', i.id, '{{secret,recipe}}') k order by 1"
+        "memoryd.keyword_parts": tuple(
+            f"select * from memoryd.keyword_parts(array_fill('{source}'::text, array[cardinality(<{table}>)]), "
+            f"<{table}>, '{{secret,recipe}}') order by 1, 2"
             for source, table in SOURCES.items()
         ),
         "memoryd.linked_rows": tuple(
