@@ -30,9 +30,9 @@ insert into conversation_messages (id, session_id, user_id, message_index, role,
 select * from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
 """
 WRITE_MEMORIES = """
-insert into agent_memory (id, agent_id, user_id, content, kind, ttl_hours)
-select m.id, 'reader', m.user_id, m.content, 'fact', null
-from unnest($1::uuid[], $2::uuid[], $3::text[]) as m(id, user_id, content)
+insert into agent_memory (id, agent_id, user_id, content, created_at, kind, ttl_hours)
+select m.id, 'reader', m.user_id, m.content, coalesce(m.created_at, now()), 'fact', null
+from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[]) as m(id, user_id, content, created_at)
 """
 
 
@@ -73,10 +73,19 @@ def make_body(found: dict[str, Any]) -> tuple[Body, list[list[object]]]:
         asked,
     )
     if found["turns"][0]["session"] is None:
-        rows: list[tuple[object, ...]] = [(i, user, text) for i, text in body.texts.items()]
+        times = {ids[turn["id"]]: _time(turn) for turn in found["turns"]}
+        rows: list[tuple[object, ...]] = [(i, user, text, times[i]) for i, text in body.texts.items()]
     else:
         rows = _messages(found["turns"], ids, user)
     return body, [list(column) for column in zip(*rows, strict=True)]
+
+
+def _time(turn: dict[str, Any]) -> datetime | None:
+    """When it was written; UTC where the file does not say."""
+    if not turn["time"]:
+        return None
+    time = datetime.fromisoformat(turn["time"])
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _messages(
@@ -91,7 +100,7 @@ def _messages(
         places[turn["session"]] += 1
         speaker = turn["speaker"]
         role = speaker if speaker in ROLES else roles.setdefault(speaker, "assistant" if roles else "user")
-        said = datetime.fromisoformat(turn["time"]) if turn["time"] else datetime.now(UTC)
+        said = _time(turn) or datetime.now(UTC)
         rows.append(
             (
                 *(ids[turn["id"]], sessions[turn["session"]], user, place, role),
