@@ -122,6 +122,7 @@ class Sync:
         await self._add(state, new)
         await self._collections.run(state)
         await self._ignored.tell(state)
+        await self._index.make_room(state)
         state.release()
         await self._index.run(state)
         self._survey.leave(state)

@@ -16,7 +16,7 @@ from tests.support.access.isolation import index_world
 from tests.support.access.refusals import refused
 from tests.support.processes.commands import memoryd
 from tests.support.processes.daemons import Daemons
-from tests.support.rows import conclude, insert, remember
+from tests.support.rows import conclude, embedding, insert, remember
 from tests.support.waiting import ANSWERED, until
 
 CONTEXTS = (None, "family", "office", "board")
@@ -119,6 +119,33 @@ async def test_as_many_are_found_as_were_asked_for_however_many_others_are_bette
             best = f"select content from recall('lantern', match_count => 3, sources => '{{memory}}', {HERE})"
             assert len(await world.fetch(best, "office")) == 3
             assert texts(await world.fetch(best, "family")) == rows(shared=(), own=(None, "family"))
+
+
+async def test_as_many_are_found_however_many_of_other_contexts_are_nearer(world: asyncpg.Connection) -> None:
+    """By the embedding alone: no row has the word that is asked for."""
+    columns = await world.fetch(
+        "select attname from pg_attribute where attrelid = 'memoryd.entries'::regclass "
+        "and attnum > 0 and not attisdropped and attgenerated = ''",
+    )
+    near = f"{embedding(1.0, -0.2)!r}::vector"
+    changed = {"id": "gen_random_uuid()", "embedding": near}
+    names = [row[0] for row in columns]
+    copied = ", ".join(changed.get(name, name) for name in names)
+    await world.execute(
+        f"insert into memoryd.entries ({', '.join(names)}) select {copied} from memoryd.entries e, generate_series(1, 4100) "
+        "where e.source = 'memory' and e.grants_metadata ->> 'context' = 'office'"
+    )
+    async with acting_as(world, ANN):
+        found = await world.fetch(
+            f"select content from recall('xylophone', query_embedding => {near}, sources => '{{memory}}', {HERE})",
+            "family",
+        )
+        # Of which a context of a task takes its memories.
+        candidates = await world.fetchval(
+            f"select memoryd.candidate_memories('xylophone', null, {near}, 250, 'family')"
+        )
+    assert texts(found) == rows(shared=(), own=(None, "family"))
+    assert len(candidates) == len(found)
 
 
 @pytest.mark.parametrize(
