@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 _NUMBERED = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+_SOURCE = re.compile(r"^        \('(\w+)', '(\w+)', (?:true|false),", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,13 @@ def load_migrations() -> list[Migration]:
             text = entry.read_text(encoding="utf-8")
             found.append(Migration(int(match[1]), match[2], text, checksum_of(text)))
     return sorted(found, key=lambda m: m.version)
+
+
+@cache
+def load_sources() -> Mapping[str, str]:
+    """The sources that recall searches, each with its table, as memoryd.sources() declares them."""
+    declared = resources.files("migrations") / "functions" / "tables" / "sources.sql"
+    return dict(_SOURCE.findall(declared.read_text(encoding="utf-8")))
 
 
 def frozen_checksums() -> dict[str, str]:

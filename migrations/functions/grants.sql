@@ -72,14 +72,8 @@ grant execute on function
 
 -- The functions of recall that run with the caller's rights, and the few that do not and check who calls.
 grant execute on function
-    memoryd.searched_text(public.agent_memory), memoryd.searched_text(public.conversation_messages),
-    memoryd.searched_text(public.memory_chunks), memoryd.searched_text(public.shared_knowledge),
-    memoryd.searched_text(public.dream_insights),
-    memoryd.text_hash(public.agent_memory), memoryd.text_hash(public.conversation_messages),
-    memoryd.text_hash(public.memory_chunks), memoryd.text_hash(public.shared_knowledge),
-    memoryd.text_hash(public.dream_insights),
-    memoryd.sources, memoryd.states_of, memoryd.scope_of, memoryd.kind_weight,
-    memoryd.memory_weight, memoryd.recency,
+    memoryd.source_names, memoryd.source_names_for_users, memoryd.states_of, memoryd.scope_of,
+    memoryd.kind_weight, memoryd.memory_weight, memoryd.recency,
     memoryd.dimensions, memoryd.searched_dimensions, memoryd.comparable,
     memoryd.asks_unowned, memoryd.group_scope, memoryd.message_scope, memoryd.rows_in, memoryd.find,
     memoryd.linked_to, memoryd.is_asked_for,
@@ -124,7 +118,8 @@ grant execute on function
     to memoryd_service;
 
 -- What the policies and the view of the team's knowledge call.
-grant execute on function memoryd.caller_org, memoryd.corrected_by to memoryd_service, memoryd_admin;
+grant execute on function memoryd.caller_org, memoryd.corrected_by, memoryd.searched_text
+    to memoryd_service, memoryd_admin;
 
 -- The functions of knowledge that run with the caller's rights, and three that do not: these answer the
 -- service alone.

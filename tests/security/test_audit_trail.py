@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from daemon.db.migration_files import load_sources
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.database.logins import login
@@ -23,10 +24,7 @@ REQUEST = "memoryd.recall_request('recall', 'wombat', null, %s, null, 10, '{{%s}
 SEARCHES = (
     f"select id from memoryd.find({REQUEST % ('null', '')})",
     "select memoryd.rows_in(array[memoryd.scope_of('{one}', null)], 'memory')",
-    *(
-        f"select id from memoryd.find({REQUEST % (ONE, source)})"
-        for source in ("memory", "conversation", "document", "knowledge", "insight")
-    ),
+    *(f"select id from memoryd.find({REQUEST % (ONE, source)})" for source in load_sources()),
     "select * from recall('wombat')",
     "select * from recall('wombat', null, '{one}')",
     "select * from explain_recall('wombat', 'alice')",

@@ -130,7 +130,7 @@ begin
         return;
     end if;
     return query
-    select s.source, s.id, 0.5::float8, s.created_at, s.content, s.metadata
+    select 'knowledge', s.id, 0.5::float8, s.created_at, s.content, s.metadata
     from (select f.id, min(f.place) as place
           from ((select k.id, 1 as place from public.shared_knowledge k
                  where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_names

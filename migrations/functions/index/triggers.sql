@@ -1,5 +1,5 @@
 -- Which rows are indexed, and when, and from which on no stored text may show what they said: the triggers of
--- the searchable tables. Their argument is the source.
+-- the searchable tables. Their arguments are the source, and the columns that contexts and answers show.
 
 -- A changed text has another embedding: one that was given for the old text goes, unless the writer gives
 -- the new one too. The argument names the column.
@@ -99,13 +99,6 @@ declare
     scopes bigint[];
     reworded uuid[];
     indexed uuid[];
-    -- What contexts and answers show of a row.
-    shown constant text := case tg_argv[0]
-        when 'memory' then 'content'
-        when 'conversation' then 'content, speaker, created_at'
-        when 'document' then 'chunk_text, context'
-        when 'knowledge' then 'title, content, tags, outcome'
-        when 'insight' then 'insight' end;
 begin
     if tg_argv[0] = 'conversation' then
         select array_agg(o.id),
@@ -149,7 +142,7 @@ begin
          from new_rows n
          where (n.id, hashtextextended(row(%1$s)::text, 0)) not in (
              select o.id, hashtextextended(row(%1$s)::text, 0) from old_rows o)
-         having count(*) > 0', shown);
+         having count(*) > 0', tg_argv[1]);
     if reworded is not null then
         perform memoryd.delete_entries(tg_argv[0], array_agg(r.id), array_agg(r.scope))
         from unnest(ids, scopes) as r(id, scope) where r.id = any(reworded);

@@ -40,9 +40,7 @@ create or replace function memoryd.existing_rows(p_ids uuid[]) returns table (id
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select s.id from memoryd.searchable_by_users s where s.id = any(p_ids)
-    union all
-    select k.id from public.shared_knowledge k where k.id = any(p_ids)
+    select s.id from memoryd.searchable s where s.id = any(p_ids)
 $$;
 
 -- Notes that no stored text is to show any more what these rows said until now. It does not look for the

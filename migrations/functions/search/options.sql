@@ -125,7 +125,7 @@ begin
         return;
     end if;
     select l.kind, s.name, l.names into wrong
-    from (values ('source', memoryd.sources()), ('role', array['user', 'assistant', 'system', 'tool']))
+    from (values ('source', memoryd.source_names()), ('role', array['user', 'assistant', 'system', 'tool']))
          as l(kind, names)
     cross join lateral jsonb_array_elements_text(nullif(p_options -> (l.kind || 's'), 'null')) as s(name)
     where s.name <> all (l.names)

@@ -1,12 +1,17 @@
 -- What a caller may search: which sources, and of them which scopes.
 
--- The sources that a question goes to (p_sources null: all). Only agents and support search the agents'
--- knowledge. Inlined.
+-- The sources that a question goes to (p_sources null: all), of those that the caller may search.
 create or replace function memoryd.sources_asked(p_caller memoryd.caller, p_sources text[]) returns text[]
-language sql immutable parallel safe
-return array_remove(
-    coalesce(p_sources, memoryd.sources()),
-    case when not (p_caller).privileged then 'knowledge' end);
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return case
+        when p_caller.privileged then coalesce(p_sources, memoryd.source_names())
+        when p_sources is null then memoryd.source_names_for_users()
+        else array(select s from unnest(p_sources) s where s = any(memoryd.source_names_for_users())) end;
+end
+$$;
 
 -- Whether the user may find anything in scope 0 (what is shared): something that is granted to them, or
 -- that they share with others. For all other users the scope is closed, so that not even the time that a
@@ -18,10 +23,8 @@ as $$
 begin
     return exists (select from public.user_memory_access a
                    where a.user_id = p_user and a.visibility_scope <> 'own')
-        or exists (select from public.conversation_messages m
-                   where m.user_id = p_user and m.access_level is not null)
-        or exists (select from public.memory_chunks c
-                   where c.user_id = p_user and c.access_level is not null);
+        or exists (select from memoryd.searchable_by_users s
+                   where s.owner_id = p_user and s.access_level is not null);
 end
 $$;
 

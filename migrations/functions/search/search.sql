@@ -6,7 +6,7 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    known constant text[] := memoryd.sources();
+    known constant text[] := memoryd.source_names();
     fault text;
     advice text;
 begin
@@ -218,7 +218,7 @@ declare
     conditions constant memoryd.conditions := p_request.conditions;
 begin
     return query
-    select m.source, m.id, null::double precision, m.created_at, coalesce(k.part, 0), m.weight
+    select 'memory', m.id, null::double precision, m.created_at, coalesce(k.part, 0), m.weight
     from memoryd.source_memory m
     left join lateral memoryd.keyword_part(m.keywords, p_asked) k on true
     where m.id = any(p_ids)
@@ -229,7 +229,7 @@ begin
       and memoryd.in_context(m.row_metadata, conditions.context)
       and memoryd.meets(conditions, m.created_at, null, null, null, null)
       and (conditions.as_of is null
-           or memoryd.stood(conditions, m.source, m.id, true, m.created_at, null));
+           or memoryd.stood(conditions, 'memory', m.id, true, m.created_at, null));
 end
 $$;
 

@@ -4,30 +4,23 @@
 
 -- Those of these users about whom anything is kept.
 create or replace function memoryd.known_users(p_users uuid[]) returns setof uuid
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select u.id from unnest(p_users) as u(id)
-    where exists (select from public.agent_memory t where t.user_id = u.id)
-       or exists (select from public.conversation_sessions t where t.user_id = u.id)
-       or exists (select from public.conversation_messages t where t.user_id = u.id)
-       or exists (select from public.agent_execution_logs t where t.user_id = u.id)
-       or exists (select from public.memory_queries t where t.user_id = u.id)
-       or exists (select from public.memory_requests t where t.user_id = u.id)
-       or exists (select from public.memory_settings t where t.user_id = u.id)
-       or exists (select from public.agent_commands t where t.user_id = u.id)
-       or exists (select from public.agent_sessions t where t.user_id = u.id)
-       or exists (select from public.dream_insights t where t.user_id = u.id)
-       or exists (select from public.documents t where t.user_id = u.id)
-       or exists (select from public.memory_chunks t where t.user_id = u.id)
-       or exists (select from public.user_memory_access t where t.user_id = u.id)
-       or exists (select from public.chat_group_members t where t.user_id = u.id)
-       or exists (select from public.shared_knowledge t where t.created_by = u.id::text)
-       or exists (select from memoryd.trail_leaves t where t.user_id = u.id)
-       or exists (select from memoryd.replica_collections t where t.user_id = u.id)
-       or exists (select from memoryd.replica_buried t where t.user_id = u.id)
-       or exists (select from memoryd.replica_left_out t where t.user_id = u.id)
-       or exists (select from memoryd.replica_section_conflicts t where t.user_id = u.id)
+begin
+    return query execute (
+        select 'select u.id from unnest($1) as u(id) where '
+            || string_agg(format('exists (select from %s t where %s)', k.name, k.is_users), ' or ')
+        from (select 'public.' || quote_ident(n.name), replace(n.exported, '$1', 'u.id')
+              from memoryd.user_tables() n
+              -- They go with memories and leaves.
+              where n.name not in ('memory_associations', 'memory_anchors')
+              union all
+              select 'memoryd.' || n.name, 't.user_id = u.id'
+              from unnest('{trail_leaves,replica_collections,replica_buried,replica_left_out,
+                            replica_section_conflicts}'::text[]) as n(name)) as k(name, is_users))
+        using p_users;
+end
 $$;
 
 -- Erases one user now, and returns whether it did. It waits for nobody longer than two seconds: what is in

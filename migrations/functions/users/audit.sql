@@ -68,9 +68,10 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select exists (select from memoryd.settings s where s.key = 'audit' and s.value = 'true') $$;
 
--- After a statement on agent_memory, conversation_messages or documents: notes for each user and agent how
--- many rows it wrote, not their content. Transition tables: changed, and for an update also were, the rows
--- as they were before.
+-- After a statement on a table whose writes are noted (memoryd.user_tables): notes for each user and agent
+-- how many rows it wrote, not their content. Arguments: whether rows name an agent, and the columns whose
+-- change counts: not where memoryd wrote its index or a status. Transition tables: changed, and for an update
+-- also were, the rows as they were before.
 create or replace function memoryd.note_write() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -78,57 +79,29 @@ set enable_nestloop = off
 as $$
 declare
     operation constant text := lower(tg_op);
+    has_agent constant boolean := tg_argv[0];
     written jsonb;
 begin
     if not exists (select from changed where user_id is not null)
        or not memoryd.audit_is_on() or memoryd.importing() then
         return null;
     end if;
-    -- An update counts only where what is remembered changed, not where memoryd wrote its index or a
-    -- status. Documents have no agent.
-    if tg_op <> 'UPDATE' and tg_table_name = 'documents' then
-        select jsonb_agg(w) into written
-        from (select c.user_id, count(*) from changed c where c.user_id is not null group by c.user_id) w;
-    elsif tg_op <> 'UPDATE' then
+    if tg_op = 'INSERT' and has_agent then
         select jsonb_agg(w) into written
         from (select c.user_id, c.agent_id, count(*) from changed c where c.user_id is not null
               group by c.user_id, c.agent_id) w;
-    elsif tg_table_name = 'agent_memory' then
-        select jsonb_agg(w) into written
-        from (
-            select n.user_id, n.agent_id, count(*)
-            from changed n join were o using (id)
-            where n.user_id is not null
-              and (n.agent_id, n.user_id, n.session_id, n.kind, n.memory_type, n.content, n.metadata,
-                   n.source, n.ttl_hours, n.expires_at, n.valid_from, n.valid_to, n.superseded_by)
-                  is distinct from
-                  (o.agent_id, o.user_id, o.session_id, o.kind, o.memory_type, o.content, o.metadata,
-                   o.source, o.ttl_hours, o.expires_at, o.valid_from, o.valid_to, o.superseded_by)
-            group by n.user_id, n.agent_id
-        ) w;
-    elsif tg_table_name = 'conversation_messages' then
-        select jsonb_agg(w) into written
-        from (
-            select n.user_id, n.agent_id, count(*)
-            from changed n join were o using (id)
-            where n.user_id is not null
-              and (n.user_id, n.session_id, n.role, n.speaker, n.content, n.metadata, n.access_level,
-                   n.visibility_tags)
-                  is distinct from
-                  (o.user_id, o.session_id, o.role, o.speaker, o.content, o.metadata, o.access_level,
-                   o.visibility_tags)
-            group by n.user_id, n.agent_id
-        ) w;
     else
-        select jsonb_agg(w) into written
-        from (
-            select n.user_id, count(*)
-            from changed n join were o using (id)
-            where n.user_id is not null
-              and (n.user_id, n.title, n.source, n.document_type, n.content, n.metadata)
-                  is distinct from (o.user_id, o.title, o.source, o.document_type, o.content, o.metadata)
-            group by n.user_id
-        ) w;
+        execute format(
+            'select jsonb_agg(w) from (
+                 select c.user_id, %s as agent_id, count(*) from changed c %s
+                 where c.user_id is not null
+                 group by 1, 2) w',
+            case when has_agent then 'c.agent_id' else 'null::text' end,
+            case when tg_op = 'UPDATE' then (
+                select format('join were o on o.id = c.id and (%s) is distinct from (%s)',
+                              string_agg('c.' || n, ', '), string_agg('o.' || n, ', '))
+                from string_to_table(tg_argv[1], ',') n) end)
+        into written;
     end if;
     if written is not null then
         insert into public.agent_execution_logs (user_id, agent_id, step_name, action_type, input_data)

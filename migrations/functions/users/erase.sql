@@ -1,27 +1,16 @@
 -- Erasure: deletes everything that is stored about a user, in one transaction. The order of the steps
 -- matters: the comments say why. The order of locks is described in users/jobs.sql.
 
--- Texts of a user that were embedded or will be, each as the daemon embeds it. Messages and shared
--- knowledge are selected by id, because their views do not name the user of all of them.
+-- Texts of a user that were embedded or will be, each as the daemon embeds it.
 create or replace function memoryd.texts_of(p_user uuid) returns setof text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select s.searched_text from memoryd.source_memory s where s.owner_id = p_user
+    select r.searched_text from memoryd.searched_rows_of(p_user, true) r
     union all
     select c.message from public.agent_commands c where c.user_id = p_user
     union all
     select r.query from public.memory_requests r where r.user_id = p_user
-    union all
-    select s.searched_text from memoryd.source_insight s where s.owner_id = p_user
-    union all
-    select s.searched_text from memoryd.source_conversation s
-    where s.id in (select memoryd.messages_of(p_user))
-    union all
-    select s.searched_text from memoryd.source_document s where s.owner_id = p_user
-    union all
-    select s.searched_text from memoryd.source_knowledge s
-    where s.id in (select k.id from public.shared_knowledge k where k.created_by = p_user::text)
 $$;
 
 -- Removes a user's rows from the records of others' searches, which have no foreign key to them, and erases
@@ -89,18 +78,8 @@ begin
         select u.name, u.erased,
                case when u.name = 'memory_requests' then 'true' else u.exported end as counted,
                case when 'id' = any(memoryd.own_columns(u.name)) then 't.id' else 'null::uuid' end as id
-        -- Commands before memories, links and messages, which are made of the commands' outcomes: if a
-        -- command was inserted meanwhile and a daemon has locked it, it is waited for here. Queries come
-        -- before the commands, since some are found by their command, and once more after the commands, for
-        -- those that were written until then. Requests come last, when no daemon is writing an answer.
-        from unnest(array[
-                'agent_execution_logs', 'memory_queries', 'agent_commands', 'memory_queries',
-                'memory_associations', 'dream_insights', 'agent_memory', 'conversation_messages',
-                'memory_chunks', 'documents', 'shared_knowledge', 'agent_sessions', 'user_memory_access',
-                'chat_group_members', 'memory_settings', 'memory_requests'])
-             with ordinality as o(name, place)
-        join memoryd.user_tables() u using (name)
-        order by o.place
+        from memoryd.user_tables() u cross join lateral unnest(u.turns) as o(turn)
+        order by o.turn, u.name
     loop
         if each.name = 'memory_requests' then
             -- Waits for daemons that are writing copies of texts (memoryd.block_erasures), and prevents

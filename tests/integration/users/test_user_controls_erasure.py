@@ -56,6 +56,25 @@ async def live_a_life(connection: asyncpg.Connection, user: UUID, word: str) -> 
     await until(connection, IDLE)
 
 
+async def test_one_row_in_any_table_of_users_is_enough_to_know_somebody(scratch: asyncpg.Connection) -> None:
+    """Of an account that is deleted: then it is erased. Links and anchors go with memories and leaves."""
+    await whole_user(scratch, ANN, "wombat")
+    known = "select memoryd.known_users($1)"
+    gone = "memory_associations", "memory_anchors"
+    tables = await column(
+        scratch, "select name from memoryd.user_tables() where name <> all ($1)", list(gone)
+    )
+    await scratch.execute("set session_replication_role = replica")
+    for table in tables:
+        await scratch.execute("savepoint all_of_them")
+        for other in ("memoryd.trail_leaves", *gone, *(t for t in tables if t != table)):
+            await scratch.execute(f"delete from {other}")
+        assert await column(scratch, known, [ANN, BOB]) == [ANN], table
+        await scratch.execute(f"delete from {table}")
+        assert await column(scratch, known, [ANN, BOB]) == []
+        await scratch.execute("rollback to all_of_them")
+
+
 async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from daemon.db.migration_files import load_sources
 from tests.support.access.search_calls import CONTEXT_OPTIONS, SEARCH_CALLS, USERS, YES_NO, asked, request
 
 EXECUTABLE = """
@@ -19,15 +20,7 @@ where n.nspname in ('public', 'memoryd') and has_function_privilege($1, p.oid, '
 """
 
 WORDS = "When did Speaker markann, markbob, markagents have the secret recipe, message, chunk, pregnancy"
-SOURCES: Mapping[str, str] = MappingProxyType(
-    {
-        "memory": "agent_memory",
-        "conversation": "conversation_messages",
-        "document": "memory_chunks",
-        "knowledge": "shared_knowledge",
-        "insight": "dream_insights",
-    }
-)
+SOURCES = load_sources()
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
@@ -37,7 +30,8 @@ PURE = frozenset(
         "keyword_part", "kind_weight", "memory_weight",
         "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "recency", "styled_letters",
         "refuse",
-        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
+        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "source_names",
+        "source_names_for_users", "text_fits",
         "time_fits", "unseen", "meets", "nearest_name", "options", "option_fits", "fault_of_options", "shows_group",
         "line_of_message", "quote_hash", "refuse_ownerless",
         "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
@@ -295,8 +289,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for source in SOURCES
         ),
         "memoryd.found_passages": tuple(
-            f"select * from memoryd.found_passages('alice', '<words>', {user}, <vector>, "
-            "'{memory,conversation,document,knowledge,insight}')"
+            f"select * from memoryd.found_passages('alice', '<words>', {user}, <vector>, '{{{','.join(SOURCES)}}}')"
             for user in USERS
         ),
         "memoryd.named_knowledge": ("select * from memoryd.named_knowledge('{secret,recipe}')",),

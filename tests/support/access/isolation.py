@@ -15,8 +15,10 @@ from uuid import UUID
 
 import asyncpg
 
+from daemon.db.migration_files import load_sources
 from tests.support.access.acting import ANN, BOB, DAN
 from tests.support.content.index import UNINDEXED, index_rows
+from tests.support.content.sources import own_rows
 from tests.support.rows import column, embedding, insert
 
 OWNERS: tuple[UUID | None, ...] = (ANN, BOB, None)
@@ -152,6 +154,7 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 
 READS: Mapping[str, Callable[[World, UUID | None, Row], bool]] = MappingProxyType(
     {
+        **dict.fromkeys(load_sources().values(), _own),
         "agent_commands": _own,
         "agent_execution_logs": _own,
         "agent_memory": _own,
@@ -289,12 +292,14 @@ async def _rows_of(connection: asyncpg.Connection, owner: UUID | None) -> UUID:
     if owner == BOB:
         for member in (BOB, DAN):
             await insert(connection, "chat_group_members", {"chat_id": chat, "user_id": member})
+    others = ("agent_memory", "conversation_messages", "memory_chunks", "dream_insights", "shared_knowledge")
+    await own_rows(connection, owner, text, but=others)
     return one
 
 
 async def index_world(connection: asyncpg.Connection) -> None:
     """Indexes all rows, as a daemon would; of embeddings it is enough that they are near."""
-    for source in await column(connection, "select unnest(memoryd.sources())"):
+    for source in await column(connection, "select name from memoryd.sources()"):
         await index_rows(connection, str(source), embedding=embedding(0.6, 0.8))
     assert await column(connection, UNINDEXED, None) == []
     while await connection.fetchval("select memoryd.fold_lexeme_changes()"):
