@@ -105,7 +105,7 @@ $$;
 
 -- The nearest passages by code, as keys: codes and keys of a scope are read from an index, without the table.
 -- Of what is shared (scope 0) an end user gets only what they are granted, and this is asked of the table, as
--- are conditions (but for the context: it is asked of the passages that are read).
+-- are conditions (but for the project: it is asked of the passages that are read).
 create or replace function memoryd.nearest_by_code(
     p_request memoryd.search_request, p_code bit varying, p_count integer)
 returns table (scope bigint, id uuid, source text, passage smallint)
@@ -123,7 +123,7 @@ declare
     of_all_sources constant boolean := memoryd.sources_asked(p_request.reader, null) <@ sources;
     conditions memoryd.conditions := p_request.conditions;
 begin
-    conditions.context := null;
+    conditions.project := null;
     if p_request.scopes is null then
         return query
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
@@ -322,7 +322,7 @@ $$;
 -- Memories in these scopes, as far as they are open to the caller, that may answer a question, in no order:
 -- for contexts, which score them by rules of their own.
 create or replace function memoryd.candidate_memories(
-    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer, p_context text) returns uuid[]
+    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer, p_project text) returns uuid[]
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -336,12 +336,12 @@ declare
     request memoryd.search_request;
     found tid[];
 begin
-    conditions.context := p_context;
+    conditions.project := p_project;
     request.conditions := conditions;
     request.reader := caller;
-    request.access := case when not caller.privileged then memoryd.access_of(caller.user_id, p_context) end;
+    request.access := case when not caller.privileged then memoryd.access_of(caller.user_id, p_project) end;
     request.sources := '{memory}';
-    request.scopes := memoryd.open_scopes(caller, p_scopes, p_context);
+    request.scopes := memoryd.open_scopes(caller, p_scopes, p_project);
     request.embedding := p_embedding;
     request.reach := p_reach;
     found := memoryd.candidates(request, memoryd.question(caller, p_query, request.scopes, null));
