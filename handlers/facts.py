@@ -31,7 +31,7 @@ SUBJECT = "The user"
 
 # In a conversation of several users, user_id says who speaks. In a conversation of one user, a name may be somebody else's.
 READ = """
-select m.id, m.session_id, m.message_index, m.user_id, m.content, m.created_at, m.metadata ->> 'context' as context, m.role,
+select m.id, m.session_id, m.message_index, m.user_id, m.content, m.created_at, m.metadata ->> 'project' as project, m.role,
        coalesce(m.agent_id, s.agent_id, '_shared') as agent_id,
        case when s.user_id is not null and m.chat_id is null then m.speaker end as speaker
 from public.conversation_messages m
@@ -80,7 +80,7 @@ with newest as materialized (
           where m.superseded_by is null and m.user_id = f.user_id) r
     where r.place <= 500
 )
-select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'context' as context,
+select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'project' as project,
        m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content,
        coalesce(m.valid_from, m.created_at) as since,
        -- Messages of one statement have one time.
@@ -153,8 +153,8 @@ set superseded_by = n.newer,
         join memoryd.facts o on o.user_id = f.user_id and o.family = f.family and o.slot = f.slot
         join public.agent_memory e on e.id = o.memory_id and e.valid_from > m.valid_from
         where f.memory_id = m.id
-          and (e.metadata ->> 'context', e.metadata ->> 'speaker')
-              is not distinct from (m.metadata ->> 'context', m.metadata ->> 'speaker'))))
+          and (e.metadata ->> 'project', e.metadata ->> 'speaker')
+              is not distinct from (m.metadata ->> 'project', m.metadata ->> 'speaker'))))
 from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) as n(older, newer, ended)
 where m.id = n.older and m.superseded_by is null and exists (select from public.agent_memory e where e.id = n.newer)
 """
@@ -314,8 +314,8 @@ def _metadata(source: Source, fact: Fact) -> dict[str, object]:
     }
     if fact.ends is not None:
         metadata["date"] = fact.ends.isoformat()
-    if source.context is not None:
-        metadata["context"] = source.context
+    if source.project is not None:
+        metadata["project"] = source.project
     if source.speaker is not None:
         metadata["speaker"] = source.speaker
     return metadata
@@ -328,7 +328,7 @@ def _source(row: Any) -> Source:
         place=row["message_index"],
         user_id=row["user_id"],
         agent_id=row["agent_id"],
-        context=row["context"],
+        project=row["project"],
         speaker=row["speaker"],
         said_at=row["created_at"],
     )

@@ -64,7 +64,7 @@ class Ownership:
     level: int | None = None
     """The access_level; None: for the user alone, or for the agents alone where there is no user."""
     tags: tuple[str, ...] = ()
-    context: str | None = None
+    project: str | None = None
     root: str | None = None
     """The drop folder: a file's folder is told from there on."""
 
@@ -118,8 +118,8 @@ async def write(database: Database, files: Sequence[ReadFile], owned: Ownership)
     # In one order, so that two who take the same files at once do not wait for each other.
     files = sorted(files, key=lambda f: f.file.name)
     metadata = [dict(f.parsed.metadata) | owned.place_of(f.file.name) for f in files]
-    if owned.context is not None:
-        metadata = [m | {"context": owned.context} for m in metadata]
+    if owned.project is not None:
+        metadata = [m | {"project": owned.project} for m in metadata]
     try:
         rows = await database.fetch(
             WRITE,

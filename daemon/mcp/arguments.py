@@ -78,13 +78,13 @@ class Remember(Arguments):
             description="Forget it after this number of hours. Leave it out for the kind's own.",
         ),
     ] = None
-    context: Within = None
+    project: Within = None
 
 
 class ContextOptions(Arguments):
     """The options of build_context() and explain_context(): memoryd.options()."""
 
-    context: Within = None
+    project: Within = None
     exclude_session: Annotated[
         UUID | None, Field(description="Leave out this conversation: the one that is going on.")
     ] = None
@@ -193,7 +193,7 @@ class Explain(Arguments):
 
     of: Annotated[Literal["recall", "context"], Field(description="Which of the two to explain.")]
     text: Annotated[Text, Field(description="The query of the recall, or the message of the context.")]
-    context: Within = None
+    project: Within = None
 
 
 Model = TypeVar("Model", bound=Arguments)

@@ -61,7 +61,7 @@ grant execute on function
     memoryd.one_line, memoryd.nfkc, memoryd.looks_like, memoryd.styled_letters,
     memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_is_privileged,
     memoryd.current_caller, memoryd.memory_is_off, memoryd.note_read, memoryd.ms_since,
-    memoryd.current_context, memoryd.in_context, memoryd.drawn_in_context, memoryd.is_current
+    memoryd.current_project, memoryd.in_project, memoryd.drawn_in_project, memoryd.is_current
     to memoryd_service, memoryd_user, memoryd_admin;
 
 -- What the policies for end users call.

@@ -55,7 +55,7 @@ create table public.memory_chunks (
 );
 comment on table public.memory_chunks is 'Chunks of documents, in order of chunk_index.';
 comment on column public.memory_chunks.context is
-    'What the chunk is about within its document: searched with it.';
+    'What the chunk is about within its document (its heading): searched with it.';
 comment on column public.memory_chunks.user_id is
     'The document''s user; taken from the document, whatever is written here.';
 comment on column public.memory_chunks.visibility_tags is
@@ -94,4 +94,4 @@ comment on column public.user_memory_access.allowed_tags is 'Of tagged rows, tho
 comment on column public.user_memory_access.visibility_scope is
     'own: nothing shared; tags: what is untagged or carries an allowed tag; all: whatever the tags.';
 comment on column public.user_memory_access.allowed_contexts is
-    'Of rows whose metadata name a context, only these; null: any.';
+    'Of rows whose metadata name a project, only these; null: any.';

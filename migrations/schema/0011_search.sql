@@ -90,7 +90,7 @@ alter table public.dream_insights
 comment on column public.conversation_messages.embedding is
     'Of the message with those around it in its session; written by memoryd.';
 comment on column public.memory_chunks.dense_embedding is
-    'Of the chunk with its context; written by memoryd.';
+    'Of the chunk with its heading; written by memoryd.';
 comment on column public.shared_knowledge.embedding is 'Of title, content and tags; written by memoryd.';
 
 -- What the five tables share: comments of the columns, four indexes, and room for long rows.

@@ -73,7 +73,7 @@ comment on column memoryd.entries.row_length is 'The same of the whole row.';
 comment on column memoryd.entries.says_when is 'Whether it names a time.';
 comment on column memoryd.entries.asks is 'Whether it ends as a question.';
 comment on column memoryd.entries.grants_metadata is
-    'Of the row''s metadata the context that it names, by which it is granted and found.';
+    'Of the row''s metadata the project that it names, by which it is granted and found.';
 comment on column memoryd.entries.weight is 'How much the row''s kind counts.';
 comment on column memoryd.entries.text_hash is
     'A hash of the text that was indexed: tells whether the row has another text now.';
@@ -221,7 +221,7 @@ comment on column public.agent_memory.embedding is
 comment on column public.conversation_messages.embedding is
     'Given by the writer, or null: then memoryd embeds the message, in memoryd.entries.';
 comment on column public.memory_chunks.dense_embedding is
-    'Given by the writer, or null: then memoryd embeds the chunk with its context, in memoryd.entries.';
+    'Given by the writer, or null: then memoryd embeds the chunk with its heading, in memoryd.entries.';
 comment on column public.memory_chunks.sparse_embedding is
     'Free for the writer. memoryd''s own weights of the words are in memoryd.entries.';
 comment on column public.shared_knowledge.embedding is

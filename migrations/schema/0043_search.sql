@@ -1,7 +1,7 @@
 -- What a search is for, and what it brings: two types, so that functions/search hands each down as one value.
 
--- The conditions of the options, beside the filter on metadata. context: where the question is asked.
-alter type memoryd.conditions add attribute context text;
+-- The conditions of the options, beside the filter on metadata. project: where the question is asked.
+alter type memoryd.conditions add attribute project text;
 
 -- What is asked (memoryd.recall_request makes it), and what the caller may search of it (memoryd.find sets
 -- these: it runs with the owner's rights, and overwrites what a client has put there).
@@ -73,7 +73,7 @@ begin
                             'candidate_memories', 'best_memories', 'score_memories', 'insight_lines',
                             'memory_lines', 'older_memories', 'linked_rows', 'show_pieces', 'log_recall',
                             'check_options', 'option_fits', 'fault_of_options', 'check_search', 'access_of',
-                            'in_context', 'drawn_in_context', 'may_find')
+                            'in_project', 'drawn_in_project', 'may_find')
           and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
     loop
         execute 'drop function ' || each.name || case when each.inner_one then ' cascade' else '' end;

@@ -38,7 +38,7 @@ def ingest(
         None, min=0, help="The access_level: others may read the documents from that level on."
     ),
     tag: list[str] = typer.Option([], help="A visibility tag; can be given several times."),
-    context: str | None = typer.Option(None, help="The project, channel or group that they belong to."),
+    project: str | None = typer.Option(None, help="The project, channel or group that they belong to."),
     source: str = typer.Option("file", help="Where they come from, as it is shown with results."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -55,7 +55,7 @@ def ingest(
     async def take(_settings: Settings, database: Database) -> list[Outcome]:
         from daemon.ingest.store import Ownership
 
-        owned = Ownership(source=source, user=user, level=level, tags=tuple(tag), context=context)
+        owned = Ownership(source=source, user=user, level=level, tags=tuple(tag), project=project)
         return await _take(database, paths, owned, quiet=json)
 
     outcomes = with_database(take)

@@ -27,8 +27,8 @@ def mcp(
     org: UUID | None = typer.Option(
         None, help="The organisation whose knowledge it is. Without: what belongs to none."
     ),
-    context: str | None = typer.Option(
-        None, help="The project or channel in which calls are made that name no context of their own."
+    project: str | None = typer.Option(
+        None, help="The project or channel in which calls are made that name none."
     ),
     http: bool = typer.Option(
         False,
@@ -54,14 +54,14 @@ def mcp(
             ) from None
         if not agent.strip() or len(agent) > 200:
             raise Misuse("--agent needs the agent's id, of at most 200 characters.")
-        if context is not None and not 0 < len(context.strip()) <= len(context) <= 200:
-            raise Misuse("--context needs a name of at most 200 characters, or leave it out.")
+        if project is not None and not 0 < len(project.strip()) <= len(project) <= 200:
+            raise Misuse("--project needs a name of at most 200 characters, or leave it out.")
     settings = settings_or_exit()
     # The SDK's warnings quote what clients send.
     logging.getLogger("mcp").setLevel(logging.ERROR)
     from daemon.mcp.identity import Identity
 
-    who = Identity(agent, user, org, context)
+    who = Identity(agent, user, org, project)
     with sentences():
         door = _door(settings, port) if http else None
     with sentences(), postgres(settings, existing=True) as (url, _server):

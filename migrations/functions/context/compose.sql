@@ -144,7 +144,7 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     asked constant text[] := public.extract_keywords(p_message);
-    here constant text := (p_conditions).context;
+    here constant text := (p_conditions).project;
     insights constant memoryd.context_line[] := array(
         select l from memoryd.insight_lines(p_agent, p_user, p_only_user, asked, p_embedding, here) l);
     memories constant memoryd.context_line[] := array(

@@ -1,9 +1,9 @@
 -- Writing memoryd.entries: the daemon writes the passages of rows, triggers what else a row says.
 
--- Of a row's metadata what decides who may find it: the context that it names. Inlined.
+-- Of a row's metadata what decides who may find it: the project that it names. Inlined.
 create or replace function memoryd.grants_metadata(p_metadata jsonb) returns jsonb
 language sql immutable parallel safe
-return case when p_metadata ? 'context' then jsonb_build_object('context', p_metadata -> 'context')
+return case when p_metadata ? 'project' then jsonb_build_object('project', p_metadata -> 'project')
             else '{}' end;
 
 -- The scopes of the groups of these rows, in their order: null where a row is in none. Knowledge has the

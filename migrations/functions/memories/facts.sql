@@ -48,9 +48,9 @@ begin
     where n.user_id is not null
       -- `not in` is looked up by a hash: see memoryd.memories_updated().
       and (n.id, n.content, n.role, n.user_id::text, coalesce(n.speaker, ''),
-           coalesce(n.metadata ->> 'context', ''))
+           coalesce(n.metadata ->> 'project', ''))
           not in (select o.id, o.content, o.role, coalesce(o.user_id::text, ''), coalesce(o.speaker, ''),
-                         coalesce(o.metadata ->> 'context', '')
+                         coalesce(o.metadata ->> 'project', '')
                   from old_rows o);
     return null;
 end
@@ -310,7 +310,7 @@ begin
       and (m.valid_to is null or m.valid_to > memory_as_of.as_of)
       -- What has expired is shown of no time, whether it is deleted yet or not.
       and (m.expires_at is null or m.expires_at > greatest(now(), memory_as_of.as_of))
-      and memoryd.in_context(m.metadata, memoryd.current_context())
+      and memoryd.in_project(m.metadata, memoryd.current_project())
     order by coalesce(m.valid_from, m.created_at) desc, m.id
     limit memory_as_of.max_rows;
     get diagnostics found_rows = row_count;

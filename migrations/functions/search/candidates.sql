@@ -129,7 +129,7 @@ begin
         where e.code is not null and (of_all_sources or e.source = any(sources))
           and (conditions is null
                or memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
-                  and memoryd.in_context(e.grants_metadata, conditions.context))
+                  and memoryd.in_project(e.grants_metadata, conditions.project))
         order by e.code <~> p_code limit p_count;
         return;
     end if;
@@ -143,7 +143,7 @@ begin
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
         where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(sources))
           and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
-          and memoryd.in_context(e.grants_metadata, conditions.context)
+          and memoryd.in_project(e.grants_metadata, conditions.project)
         order by e.code <~> p_code limit p_count;
     end if;
     if partly then
@@ -161,7 +161,7 @@ $$;
 -- The nearest passages by embedding. In small scopes the codes of all passages are compared, then the
 -- embeddings of those nearest by code. In big scopes the lists of an index are faster.
 --
--- A context is read from the table: so it is asked of the passages nearest by code, and of all codes only
+-- A project is read from the table: so it is asked of the passages nearest by code, and of all codes only
 -- where too few of those are in it.
 create or replace function memoryd.nearest_passages(p_request memoryd.search_request) returns tid[]
 language plpgsql stable
@@ -170,7 +170,7 @@ as $$
 declare
     probes constant integer := memoryd.lists_to_probe(p_request);
     scopes constant bigint[] := p_request.scopes;
-    context constant text := (p_request.conditions).context;
+    project constant text := (p_request.conditions).project;
     -- Computed once: under a generic plan an expression of a parameter is computed for each passage.
     sought constant halfvec := l2_normalize(p_request.embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
@@ -186,7 +186,7 @@ begin
     if probes is not null then
         return memoryd.nearest_by_lists(p_request, probes, sought, greatest(keep, 1000));
     end if;
-    asked.conditions.context := null;
+    asked.conditions.project := null;
     loop
         select (array_agg(t.place order by t.distance) filter (where t.is_here))[:keep], count(*)
         into nearest, compared
@@ -194,13 +194,13 @@ begin
         cross join lateral (
             select e.ctid as place, e.embedding <=> sought as distance,
                    memoryd.is_found_here(e.scope, e.group_scope, scopes)
-                   and memoryd.in_context(e.grants_metadata, context) as is_here
+                   and memoryd.in_project(e.grants_metadata, project) as is_here
             from memoryd.entries e
             where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
             offset 0) t;
-        exit when context is null or compared < by_code or cardinality(nearest) >= enough
-            or (asked.conditions).context is not null;
-        asked.conditions.context := context;
+        exit when project is null or compared < by_code or cardinality(nearest) >= enough
+            or (asked.conditions).project is not null;
+        asked.conditions.project := project;
     end loop;
     return coalesce(nearest, '{}');
 end
@@ -338,7 +338,7 @@ $$;
 -- Memories in these scopes, as far as they are open to the caller, that may answer a question, in no order:
 -- for contexts, which score them by rules of their own.
 create or replace function memoryd.candidate_memories(
-    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer, p_context text) returns uuid[]
+    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer, p_project text) returns uuid[]
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -352,12 +352,12 @@ declare
     request memoryd.search_request;
     found tid[];
 begin
-    conditions.context := p_context;
+    conditions.project := p_project;
     request.conditions := conditions;
     request.reader := caller;
-    request.access := case when not caller.privileged then memoryd.access_of(caller.user_id, p_context) end;
+    request.access := case when not caller.privileged then memoryd.access_of(caller.user_id, p_project) end;
     request.sources := '{memory}';
-    request.scopes := memoryd.open_scopes(caller, p_scopes, p_context);
+    request.scopes := memoryd.open_scopes(caller, p_scopes, p_project);
     request.embedding := p_embedding;
     request.reach := p_reach;
     found := memoryd.candidates(request, memoryd.question(caller, p_query, request.scopes, null));

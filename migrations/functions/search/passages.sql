@@ -95,7 +95,7 @@ end
 $$;
 
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
--- any), of these groups, or shared with this user; for this agent, with these metadata, in this context; and
+-- any), of these groups, or shared with this user; for this agent, with these metadata, in this project; and
 -- of what others say in groups or share nothing of users who have switched memory off. meets: whether it
 -- meets the conditions. A message that does not is no result, but its words count for the messages beside it.
 -- rare: it has a word asked for that hardly any row has. Of such passages of memories the kind says only
@@ -119,7 +119,7 @@ declare
         case when about is distinct from (p_request.reader).user_id then about end;
     wanted constant jsonb := p_request.filter;
     conditions constant memoryd.conditions := p_request.conditions;
-    context constant text := conditions.context;
+    project constant text := conditions.project;
 begin
     return query
     select row_number() over (), r.place, r.source, r.id, r.weights, h.rare,
@@ -150,9 +150,9 @@ begin
               case when r.scope = any(groups) then null when r.scope = 0 then about_shared else about end,
               p_request.unowned, p_request.agent)
       and ((r.scope <> 0 and r.scope <> all (groups)) or not memoryd.memory_is_off(r.owner_id))
-      and memoryd.in_context(r.grants_metadata, context)
-      and (context is null or r.source <> 'insight' or memoryd.drawn_in_context(
-          (select i.source_memories from public.dream_insights i where i.id = r.id), context))
+      and memoryd.in_project(r.grants_metadata, project)
+      and (project is null or r.source <> 'insight' or memoryd.drawn_in_project(
+          (select i.source_memories from public.dream_insights i where i.id = r.id), project))
       and (wanted = '{}' or exists (
           select from memoryd.searchable s
           where s.source = r.source and s.id = r.id and s.metadata @> wanted));

@@ -79,10 +79,10 @@ $$;
 
 -- The text of each piece of pieces_of(), and the ids of its messages. All but the best are cut at 1,000
 -- characters. The messages beside those found are those that the caller may read and that recall would find:
--- in the current context, under the conditions on times and sessions, of the same user or of the same group,
+-- in the current project, under the conditions on times and sessions, of the same user or of the same group,
 -- and of nobody else who has switched memory off. Of a group only where it was searched: for this user
 -- (about) if they are a member; for an agent never; in a search of everything if whoever said the best
--- message is still a member; and the current context is no other group (memoryd.shows_group).
+-- message is still a member; and the current project is no other group (memoryd.shows_group).
 create or replace function memoryd.show_pieces(p_request memoryd.search_request, p_ids uuid[])
 returns table (number integer, content text, message_ids uuid[])
 language plpgsql stable
@@ -92,7 +92,7 @@ as $$
 declare
     -- Those on role and speaker are for the messages found.
     conditions memoryd.conditions := p_request.conditions;
-    context constant text := conditions.context;
+    project constant text := conditions.project;
     about constant uuid := p_request.about;
     agent constant text := p_request.agent;
     -- What end users read of a group, row-level security decides.
@@ -111,7 +111,7 @@ begin
     join public.conversation_messages best on best.id = p_ids[p.number]
     cross join lateral (
         select best.chat_id is not null
-               and memoryd.shows_group(context, best.chat_id)
+               and memoryd.shows_group(project, best.chat_id)
                and (not serves
                     or (about is not null or agent is null)
                        and (coalesce(about, best.user_id) is null
@@ -135,7 +135,7 @@ begin
                         or (g.is_open and t.chat_id = best.chat_id))
                    and not case when serves then memoryd.memory_is_off(t.user_id)
                                 else memoryd.is_withheld(t.id) end
-                   and memoryd.in_context(t.metadata, context)
+                   and memoryd.in_project(t.metadata, project)
                    and memoryd.meets(conditions, t.created_at, t.session_id, t.message_index, null, null)))
         -- So that each piece is read by the index. Otherwise it may be joined with all of its session.
         offset 0

@@ -28,15 +28,15 @@ begin
 end
 $$;
 
--- Whether a context may show what is said in a group chat: where it is a group chat itself (its id), that one
+-- Whether a project may show what is said in a group chat: where it is a group chat itself (its id), that one
 -- alone. What others say in one group does not come up in another. Inlined.
-create or replace function memoryd.shows_group(p_context text, p_chat uuid) returns boolean
+create or replace function memoryd.shows_group(p_project text, p_chat uuid) returns boolean
 language sql immutable parallel safe
-return p_context is null or p_context !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-    or p_chat::text = lower(p_context);
+return p_project is null or p_project !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    or p_chat::text = lower(p_project);
 
--- The scopes of the group chats that a user is a member of, as far as this context may show them.
-create or replace function memoryd.group_scopes(p_user uuid, p_context text) returns bigint[]
+-- The scopes of the group chats that a user is a member of, as far as this project may show them.
+create or replace function memoryd.group_scopes(p_user uuid, p_project text) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -44,7 +44,7 @@ begin
     return array(
         select memoryd.group_scope(m.chat_id, 'user')
         from public.chat_group_members m
-        where m.user_id = p_user and memoryd.shows_group(p_context, m.chat_id));
+        where m.user_id = p_user and memoryd.shows_group(p_project, m.chat_id));
 end
 $$;
 
@@ -63,7 +63,7 @@ return p_group_scope is null
 -- shared. All but the last are theirs as a whole. A privileged caller may search all, and p_scopes null means
 -- all. A search by support is put on record before anything is looked up.
 create or replace function memoryd.open_scopes(
-    p_caller memoryd.caller, p_scopes bigint[], p_context text default null) returns bigint[]
+    p_caller memoryd.caller, p_scopes bigint[], p_project text default null) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -81,9 +81,9 @@ begin
     end if;
     return case when p_scopes is null or mine = any(p_scopes)
                 then array[mine] else '{}' end
-        || case when p_scopes is null then memoryd.group_scopes((p_caller).user_id, p_context)
+        || case when p_scopes is null then memoryd.group_scopes((p_caller).user_id, p_project)
                 when p_scopes <@ array[mine, 0] then '{}'
-                else array(select g from unnest(memoryd.group_scopes((p_caller).user_id, p_context)) g
+                else array(select g from unnest(memoryd.group_scopes((p_caller).user_id, p_project)) g
                            where g = any(p_scopes)) end
         || case when (p_scopes is null or 0 = any(p_scopes)) and memoryd.has_shared((p_caller).user_id)
                 then array[0::bigint] else '{}' end;
@@ -101,7 +101,7 @@ return (p_caller).privileged and p_user is null and p_agent is not null;
 -- group's.
 create or replace function memoryd.scopes_asked(
     p_caller memoryd.caller, p_agent text, p_user uuid, p_sources text[] default null,
-    p_context text default null, out scopes bigint[], out groups bigint[])
+    p_project text default null, out scopes bigint[], out groups bigint[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -109,7 +109,7 @@ begin
     groups := case
         when (p_caller).privileged or coalesce(p_user = (p_caller).user_id, true)
             then memoryd.group_scopes(coalesce(p_user, case when not (p_caller).privileged
-                                                            then (p_caller).user_id end), p_context)
+                                                            then (p_caller).user_id end), p_project)
         else '{}' end
         || case when (p_caller).privileged and p_user is not null and 'knowledge' = any(p_sources)
                 then array[memoryd.org_scope(memoryd.caller_org())] else '{}' end;

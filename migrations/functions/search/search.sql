@@ -48,7 +48,7 @@ as $$
 declare
     opened memoryd.search_request := p_request;
     caller memoryd.caller := memoryd.current_caller();
-    here constant text := (p_request.conditions).context;
+    here constant text := (p_request.conditions).project;
     asked record;
 begin
     if p_request.on_behalf is not null and caller.is_service then
@@ -72,7 +72,7 @@ begin
     end if;
     opened.access := case when not (opened.reader).privileged
                           then memoryd.access_of((opened.reader).user_id, here) end;
-    -- A filter, or a context, may exclude many of the nearest. Without one, 100 find no more among the best
+    -- A filter, or a project, may exclude many of the nearest. Without one, 100 find no more among the best
     -- twenty than 60 do (`python -m benchmarks.search.evidence`). The count is twice what is shown.
     opened.reach := case when p_request.filter = '{}' and here is null
                          then least(4000, greatest(60, p_request.count / 2)) else 4000 end;
@@ -226,7 +226,7 @@ begin
           m.owner_id, m.agent_id, m.is_current, p_request.about, p_unowned, p_request.agent)
       and (m.expires_at is null or m.expires_at > now())
       and (wanted = '{}' or m.metadata @> wanted)
-      and memoryd.in_context(m.row_metadata, conditions.context)
+      and memoryd.in_project(m.row_metadata, conditions.project)
       and memoryd.meets(conditions, m.created_at, null, null, null, null)
       and (conditions.as_of is null
            or memoryd.stood(conditions, 'memory', m.id, true, m.created_at, null));

@@ -162,7 +162,7 @@ async def test_shared_chunks_are_visible_by_level_tags_and_context(
         ("public", {"access_level": 0}),
         ("staff", {"access_level": 1}),
         ("tagged hr", {"access_level": 1, "visibility_tags": ["hr"]}),
-        ("clients' garden", {"access_level": 1, "metadata": '{"context": "garden"}'}),
+        ("clients' garden", {"access_level": 1, "metadata": '{"project": "garden"}'}),
         ("board only", {"access_level": 2, "visibility_tags": ["board"]}),
     ):
         await cut(scratch, document, text, **columns)

@@ -190,7 +190,7 @@ async def test_what_is_shared_and_what_is_not_counts_at_once(
         daemon = await daemons.start()
         await all_indexed(connection)
         await daemon.stop()
-    for level, tags, context, granted in (
+    for level, tags, project, granted in (
         (None, ["red"], "work", False),
         (1, ["red"], "work", True),
         (1, ["blue"], "home", False),
@@ -201,8 +201,8 @@ async def test_what_is_shared_and_what_is_not_counts_at_once(
     ):
         await connection.execute(
             "update conversation_messages set access_level = $1, visibility_tags = $2, "
-            "metadata = jsonb_build_object('context', $3::text)",
-            level, tags, context,
+            "metadata = jsonb_build_object('project', $3::text)",
+            level, tags, project,
         )  # fmt: skip
         async with acting_as(connection, BOB):
             readable = await column(connection, "select id from conversation_messages")

@@ -358,15 +358,15 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in USERS
             for only in YES_NO
         ),
-        "memoryd.current_context": ("select memoryd.current_context()",),
-        "memoryd.drawn_in_context": tuple(
-            f"select i.id, memoryd.drawn_in_context(array[i.id], '{context}') "
+        "memoryd.current_project": ("select memoryd.current_project()",),
+        "memoryd.drawn_in_project": tuple(
+            f"select i.id, memoryd.drawn_in_project(array[i.id], '{project}') "
             "from unnest(<agent_memory>) as i(id) order by 1"
-            for context in ("work", "home")
+            for project in ("work", "home")
         ),
         "memoryd.caller_org": ("select memoryd.caller_org()",),
         "memoryd.corrected_by": ("select memoryd.corrected_by(null)",),
-        "memoryd.in_context": ("select memoryd.in_context('{\"context\": \"work\"}', 'home')",),
+        "memoryd.in_project": ("select memoryd.in_project('{\"project\": \"work\"}', 'home')",),
         "memoryd.conditions_of": _each(
             "memoryd.conditions_of(jsonb_build_object('exclude_session', i.id, 'exclude_last', 1))",
             "conversation_sessions",

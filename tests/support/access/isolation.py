@@ -94,11 +94,11 @@ def grants(access: Row | None, row: Row) -> bool:
     if allowed is None:
         return True
     if isinstance(metadata, dict):
-        if "context" not in metadata:
+        if "project" not in metadata:
             return True
-        named = metadata["context"]
+        named = metadata["project"]
         return named is not None and (named if isinstance(named, str) else json.dumps(named)) in allowed
-    return "context" not in (metadata if isinstance(metadata, list) else [metadata])
+    return "project" not in (metadata if isinstance(metadata, list) else [metadata])
 
 
 def _own(_: World, user: UUID | None, row: Row) -> bool:
@@ -231,10 +231,10 @@ def _link(one: UUID, other: UUID) -> dict[str, object]:
 SHARED: tuple[tuple[int | None, list[str], dict[str, str]], ...] = (
     (None, [], {}),
     (0, [], {}),
-    (1, ["red"], {"context": "work"}),
+    (1, ["red"], {"project": "work"}),
     (1, ["blue"], {}),
     (2, [], {}),
-    (1, [], {"context": "home"}),
+    (1, [], {"project": "home"}),
 )
 """Levels, tags and metadata of each owner's messages and chunks; the first is private."""
 

@@ -85,18 +85,18 @@ class Memory(Connected):
         *,
         kind: Kind = "fact",
         ttl_hours: int | Literal["default"] | None = DEFAULT,
-        context: str | None = None,
+        project: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Remembered:
         """Stores a memory.
 
-        `ttl_hours`: hours until it is forgotten, at most 876,000; None for never; left out, what its kind has. `context` is the
+        `ttl_hours`: hours until it is forgotten, at most 876,000; None for never; left out, what its kind has. `project` is the
         project or channel that it belongs to. Raises MemorydError; Refused also if the user has switched memory off.
         """
         values.plain("text", text)
         given = values.mapping("metadata", metadata)
-        if context is not None:
-            given["context"] = values.plain("context", context, longest=10_000)
+        if project is not None:
+            given["project"] = values.plain("project", project, longest=10_000)
         arguments: list[object] = [
             self._who.agent,
             self._who.named_user,
@@ -137,7 +137,7 @@ class Memory(Connected):
         around: int | None = None,
         exclude_session: UUID | str | None = None,
         exclude_last: int | None = None,
-        context: str | None = None,
+        project: str | None = None,
     ) -> Recall:
         """Searches what is remembered; at most `count` results, the best first.
 
@@ -158,7 +158,7 @@ class Memory(Connected):
             around=around,
             exclude_session=exclude_session,
             exclude_last=exclude_last,
-            context=context,
+            project=project,
         )
         return await self._database.read(self._who, lambda c: recalled(c, call), payload=values.strings(call))
 
@@ -166,13 +166,13 @@ class Memory(Connected):
         self,
         message: str,
         *,
-        context: str | None = None,
+        project: str | None = None,
         exclude_session: UUID | str | None = None,
         exclude_last: int | None = None,
     ) -> str:
         """What to know before a task, as one block of text; empty where nothing fits, and for small talk."""
         options = values.options(
-            context=None if context is None else values.plain("context", context),
+            project=None if project is None else values.plain("project", project),
             exclude_session=None if exclude_session is None else str(id_of(exclude_session)),
             exclude_last=None if exclude_last is None else values.number("exclude_last", exclude_last, 1),
         )
