@@ -129,13 +129,13 @@ async def test_any_listed_text_is_answered_without_an_error(asked: asyncpg.Conne
     await ask(asked, TEXTS[number])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(codec="utf-8", exclude_characters="\0")))
 async def test_any_generated_text_is_answered_without_an_error(asked: asyncpg.Connection, text: str) -> None:
     await ask(asked, text)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.text("ab .*+?()[]{}\\|^$'\"%_-&!<>:😀é", min_size=1, max_size=12).filter(
         lambda n: n.strip() != ""
