@@ -1,6 +1,6 @@
 """The SQL files of package `migrations`: numbered ones, and those of functions.
 
-schema/NNNN_name.sql     tables, columns, indexes, roles: each applied once, frozen by schema/checksums.txt
+schema/NNNN_name.sql     tables, columns, indexes, roles: each applied once
 functions/**/*.sql       functions, views, triggers, policies: in the order of functions/order.txt, applied again when changed
 """
 
@@ -81,11 +81,6 @@ def load_sources() -> Mapping[str, str]:
     return dict(_SOURCE.findall(declared.read_text(encoding="utf-8")))
 
 
-def frozen_checksums() -> dict[str, str]:
-    """What schema/checksums.txt says of the numbered files that may not change any more, by name."""
-    return dict(_pairs(resources.files("migrations") / "schema" / "checksums.txt"))
-
-
 def checksum_of(text: str) -> str:
     """SHA-256 in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
@@ -97,10 +92,6 @@ def _function_files(folder: Traversable) -> list[FunctionFile]:
         text = folder.joinpath(line).read_text(encoding="utf-8")
         files.append(FunctionFile(line.removesuffix(".sql"), text, checksum_of(text)))
     return files
-
-
-def _pairs(file: Traversable) -> list[tuple[str, str]]:
-    return [(line.split()[0], line.split()[1]) for line in _lines(file)]
 
 
 def _lines(file: Traversable) -> list[str]:

@@ -1,6 +1,5 @@
--- Runs of agents (agent_sessions), the trail of what was done and of who read whose memory
--- (agent_execution_logs), and anchors: chains of hashes that show later whether a memory was changed
--- (memory_anchors).
+-- Runs of agents (agent_sessions), and the trail of what was done and of who read whose memory
+-- (agent_execution_logs).
 
 create table public.agent_sessions (
     id uuid primary key default gen_random_uuid(),
@@ -26,7 +25,15 @@ create table public.agent_sessions (
     started_at timestamptz not null default now(),
     completed_at timestamptz,
     created_at timestamptz not null default now(),
-    updated_at timestamptz not null default now()
+    updated_at timestamptz not null default now(),
+    constraint agent_sessions_agent_id_size check (memoryd.text_fits('agent_id', agent_id, 200)),
+    constraint agent_sessions_current_step_size
+        check (memoryd.text_fits('current_step', current_step, 10000)),
+    constraint agent_sessions_error_message_size
+        check (memoryd.text_fits('error_message', error_message, 10000)),
+    constraint agent_sessions_session_data_size check (memoryd.json_fits('session_data', session_data)),
+    constraint agent_sessions_completed_steps_size
+        check (memoryd.list_fits('completed_steps', completed_steps))
 );
 comment on table public.agent_sessions is 'Runs of agents for a user, with their progress.';
 comment on column public.agent_sessions.current_step is 'What is being done now, in words to show.';
@@ -64,7 +71,16 @@ create table public.agent_execution_logs (
         or memoryd.refuse('unknown status ' || quote_literal(status),
                           'Statuses: pending, running, success, error.')),
     error_message text,
-    created_at timestamptz not null default now()
+    created_at timestamptz not null default now(),
+    constraint agent_execution_logs_agent_id_size check (memoryd.text_fits('agent_id', agent_id, 200)),
+    constraint agent_execution_logs_step_name_size check (memoryd.text_fits('step_name', step_name, 10000)),
+    constraint agent_execution_logs_tool_name_size check (memoryd.text_fits('tool_name', tool_name, 10000)),
+    constraint agent_execution_logs_reasoning_size
+        check (memoryd.text_fits('reasoning', reasoning, 1000000)),
+    constraint agent_execution_logs_error_message_size
+        check (memoryd.text_fits('error_message', error_message, 1000000)),
+    constraint agent_execution_logs_input_data_size check (memoryd.json_fits('input_data', input_data)),
+    constraint agent_execution_logs_output_data_size check (memoryd.json_fits('output_data', output_data))
 );
 comment on table public.agent_execution_logs is
     'What agents did, step by step; also the audit trail of who read and wrote a user''s memory.';
@@ -81,28 +97,3 @@ create index agent_execution_logs_created on public.agent_execution_logs (create
 -- Support's reads: a second read of the same user's table within a transaction is not noted again.
 create index agent_execution_logs_admin on public.agent_execution_logs
     ((input_data ->> 'transaction'), (input_data ->> 'table'), user_id) where action_type = 'admin_read';
-
-create table public.memory_anchors (
-    id uuid primary key default gen_random_uuid(),
-    memory_id uuid references public.agent_memory (id) on delete set null,
-    agent_id text not null check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
-    category text not null check (
-        category in ('milestone', 'decision', 'incident')
-        or memoryd.refuse('unknown category ' || quote_literal(category),
-                          'Categories: milestone, decision, incident.')),
-    payload jsonb not null,
-    cid text,
-    content_hash bytea not null,
-    previous_hash bytea,
-    chain_tx text,
-    created_at timestamptz not null default now()
-);
-comment on table public.memory_anchors is
-    'Anchors of memories whose change must not go unnoticed: the anchors of an agent are a chain of hashes.';
-comment on column public.memory_anchors.cid is 'Where the payload was pinned; null until then.';
-comment on column public.memory_anchors.previous_hash is
-    'content_hash of the agent''s anchor before; null for its first.';
-comment on column public.memory_anchors.chain_tx is
-    'The transaction that contains the hash, where there is a chain; null elsewhere.';
-create index memory_anchors_chain on public.memory_anchors (agent_id, created_at, id);
-create index memory_anchors_memory on public.memory_anchors (memory_id) where memory_id is not null;

@@ -1,6 +1,42 @@
--- The trail: memory_anchors is a Merkle log. Each anchor has a leaf, written in the anchor's own transaction;
--- the daemon gives the leaves their places, one after the other, and signs checkpoints (docs/trail.md).
+-- Anchors (memory_anchors) show later whether a memory was changed. They are a Merkle log, the trail: each
+-- anchor has a leaf, written in the anchor's own transaction; the daemon gives the leaves their positions,
+-- one after the other, and signs checkpoints (docs/trail.md).
 
+-- Of an erased anchor the row shows {"erased": true}, and nothing that its leaf does not protect any more
+-- (docs/trail.md). It keeps its id, and the agent and the hashes that hold the agent's chain together.
+create function memoryd.is_whole(p_payload jsonb, p_category text, p_created_at timestamptz)
+returns boolean
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select p_payload = '{"erased": true}' or p_category is not null and p_created_at is not null
+           or memoryd.refuse('category or created_at of the anchor is null',
+                             'Categories: milestone, decision, incident. Leave created_at out.')
+$$;
+
+create table public.memory_anchors (
+    id uuid primary key default gen_random_uuid(),
+    memory_id uuid references public.agent_memory (id) on delete set null,
+    agent_id text not null check (memoryd.is_plain(agent_id) or memoryd.refuse_unseen(agent_id)),
+    category text check (
+        category in ('milestone', 'decision', 'incident')
+        or memoryd.refuse('unknown category ' || quote_literal(category),
+                          'Categories: milestone, decision, incident.')),
+    payload jsonb not null,
+    cid text,
+    content_hash bytea not null,
+    previous_hash bytea,
+    chain_tx text,
+    created_at timestamptz default now(),
+    constraint memory_anchors_agent_id_size check (memoryd.text_fits('agent_id', agent_id, 200)),
+    constraint memory_anchors_cid_size check (memoryd.text_fits('cid', cid, 10000)),
+    constraint memory_anchors_chain_tx_size check (memoryd.text_fits('chain_tx', chain_tx, 10000)),
+    constraint memory_anchors_payload_size check (memoryd.json_fits('payload', payload)),
+    constraint memory_anchors_whole check (memoryd.is_whole(payload, category, created_at))
+);
+comment on table public.memory_anchors is
+    'Anchors of memories whose change must not go unnoticed: the anchors of an agent are a chain of hashes.';
+comment on column public.memory_anchors.category is 'Null: it was erased.';
 comment on column public.memory_anchors.payload is
     'What was anchored, as it was then. Left out: the memory, by memoryd. {"erased": true}: it was erased.';
 comment on column public.memory_anchors.cid is
@@ -10,6 +46,11 @@ comment on column public.memory_anchors.content_hash is
 comment on column public.memory_anchors.previous_hash is
     'content_hash of the agent''s anchor before, written when the anchor gets its place in the log; '
     'null for its first.';
+comment on column public.memory_anchors.chain_tx is
+    'The transaction that contains the hash, where there is a chain; null elsewhere.';
+comment on column public.memory_anchors.created_at is 'Null: it was erased.';
+create index memory_anchors_chain on public.memory_anchors (agent_id, created_at, id);
+create index memory_anchors_memory on public.memory_anchors (memory_id) where memory_id is not null;
 
 create table memoryd.trail (
     only_one boolean primary key default true check (only_one),
@@ -20,6 +61,7 @@ create table memoryd.trail (
 comment on table memoryd.trail is
     'The log of this database: a random id, which its checkpoints name, and how many leaves have a place. '
     'carried: the anchors that were there before the log have leaves. Whoever gives places locks the row.';
+
 insert into memoryd.trail default values;
 
 create table memoryd.trail_leaves (
@@ -59,12 +101,10 @@ comment on table memoryd.trail_tiles is
 create table memoryd.trail_agents (
     agent_id text primary key,
     anchors bigint not null,
-    last_hash bytea not null,
-    last_category text not null,
-    last_at timestamptz not null
+    last_hash bytea not null
 );
 comment on table memoryd.trail_agents is
-    'How many anchors of an agent have a place in the log, and the last of them.';
+    'How many anchors of an agent have a place in the log, and the hash of the last of them.';
 
 create table memoryd.trail_keys (
     key_id bytea primary key,
