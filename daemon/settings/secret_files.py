@@ -1,4 +1,4 @@
-"""Secrets of ledgers: from the environment, or from a file that nobody else can read.
+"""Secrets: from the environment, or from a file that nobody else can read.
 
 Promise: no message contains a secret, or a part of one.
 """
@@ -6,22 +6,15 @@ Promise: no message contains a secret, or a part of one.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+
+from pydantic import SecretStr
 
 from providers.private_files import read_private
 
 MAX_BYTES = 10_000
 
 
-class Secret(Protocol):
-    """A setting that is not shown."""
-
-    def get_secret_value(self) -> str:
-        """The value."""
-        ...
-
-
-def read_secret(value: Secret | None, path: Path | None, *, setting: str) -> str | None:
+def read_secret(value: SecretStr | None, path: Path | None, *, setting: str) -> str | None:
     """The value, or what stands in the file; None if there is neither.
 
     `setting` names the variable of the value; that of the file is the same with _FILE. Raises ValueError.
