@@ -23,7 +23,7 @@ def read_secret(value: SecretStr | None, path: Path | None, *, setting: str) -> 
         raise ValueError(f"both {setting} and {setting}_FILE are set: unset one of them")
     if value is not None:
         return value.get_secret_value().strip() or None
-    return None if path is None else _read(path, f"{setting}_FILE")
+    return None if path is None else _read(path.expanduser(), f"{setting}_FILE")
 
 
 def _read(path: Path, setting: str) -> str:

@@ -151,14 +151,14 @@ def _evm_account(settings: Settings) -> Account:
     key = read_secret(settings.evm_key, settings.evm_key_file, setting="MEMORYD_EVM_KEY")
     if key is None:
         raise _Missing("neither MEMORYD_EVM_KEY nor MEMORYD_EVM_KEY_FILE is set")
-    from providers.ledgers.evm.account import Account, Limits
+    from providers.ledgers.evm.account import Account
 
     assert settings.evm_rpc_url is not None
     return Account(
         key,
         url=_address("MEMORYD_EVM_RPC_URL", settings.evm_rpc_url.get_secret_value()),
         chain_id=settings.evm_chain_id or 0,
-        limits=Limits(max_fee_gwei=settings.evm_max_fee_gwei, max_tip_gwei=settings.evm_max_tip_gwei),
+        max_fee_gwei=settings.evm_max_fee_gwei,
         timeout_seconds=settings.provider_timeout_seconds,
     )
 

@@ -71,8 +71,7 @@ def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
     from daemon.mcp.http import listen
     from daemon.mcp.token import read_token
 
-    given = settings.mcp_token
-    token = read_token(None if given is None else given.get_secret_value(), settings.mcp_token_file)
+    token = read_token(settings.mcp_token, settings.mcp_token_file)
     try:
         return token, listen(port)
     except OSError as error:

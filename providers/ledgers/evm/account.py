@@ -29,18 +29,12 @@ class Fees:
     tip: int
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What may be spent."""
-
-    max_fee_gwei: float
-    max_tip_gwei: float
-
-
 class Account:
     """A key, and a node of its chain. Raises Unavailable, and Rejected where a contract refuses a call."""
 
-    def __init__(self, key: str, *, url: str, chain_id: int, limits: Limits, timeout_seconds: float) -> None:
+    def __init__(
+        self, key: str, *, url: str, chain_id: int, max_fee_gwei: float, timeout_seconds: float
+    ) -> None:
         """`key`: in hex. Raises ValueError with the setting to change, which does not quote the key."""
         try:
             self._signer: LocalAccount = Accounts.from_key(key)
@@ -49,7 +43,7 @@ class Account:
         self.address = str(self._signer.address)
         self.chain_id = chain_id
         self.w3, self._provider = connect(url, timeout_seconds=timeout_seconds)
-        self._limits = limits
+        self._most = int(max_fee_gwei * GWEI)
 
     async def check_chain(self) -> None:
         """Raises Unavailable where the node is on another chain."""
@@ -71,11 +65,11 @@ class Account:
         return int(base)
 
     async def fees(self) -> Fees:
-        """What a transaction may cost now. Raises Unavailable where that is above the limits."""
+        """What a transaction may cost now. Raises Unavailable where that is above the limit."""
         base = await self.base_fee()
         async with translated():
-            tip = min(int(await self.w3.eth.max_priority_fee), int(self._limits.max_tip_gwei * GWEI))
-        most = min(2 * base + tip, int(self._limits.max_fee_gwei * GWEI))
+            tip = int(await self.w3.eth.max_priority_fee)
+        most = min(2 * base + tip, self._most)
         if most < base:
             raise unavailable(
                 f"gas costs {base / GWEI:.3g} gwei, above MEMORYD_EVM_MAX_FEE_GWEI", retry_in=FEE_WAIT_SECONDS

@@ -11,7 +11,7 @@ import pytest
 from eth_abi.abi import encode
 from web3 import Web3
 
-from providers.ledgers.evm.account import Account, Limits
+from providers.ledgers.evm.account import Account
 from providers.ledgers.evm.chain import Chain
 from providers.ledgers.evm.ledger import MAX_REVERTED, EvmLedger, content_of
 from providers.ports import Entrusted, Rejected, Unavailable
@@ -27,8 +27,7 @@ ITEM = entrusted(b"one", payload=False)
 def make(deployed: Deployed, *, key: str = KEY, max_fee: float = 100.0, **others: Any) -> EvmLedger:
     given = {"url": deployed.node.url, "chain_id": CHAIN_ID, "contract": deployed.contract.address, **others}
     contract = given.pop("contract")
-    limits = Limits(max_fee_gwei=max_fee, max_tip_gwei=1.0)
-    chain = Chain(Account(key, limits=limits, timeout_seconds=10.0, **given), contract=contract)
+    chain = Chain(Account(key, max_fee_gwei=max_fee, timeout_seconds=10.0, **given), contract=contract)
     return EvmLedger(chain, agent_id=AGENT, confirmations=3)
 
 
