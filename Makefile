@@ -59,7 +59,7 @@ clean: ## remove the virtual environment and all caches; data stay
 
 $(RUN_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)
 	@echo "Installing memoryd into $(VENV) ..." >&2
-	@$(INSTALL) .
+	@$(INSTALL) '.[documents]'
 	@echo "$(CURDIR)" > $@
 
 $(TEST_READY): $(VENV)/pyvenv.cfg $(DESCRIBED) $(OLDEST)/.ready

@@ -35,8 +35,7 @@ from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from handlers.shared.thinking import Budget, Thinker
 from memory.trail.significance import Significance
-from providers.build import build_word_embedder
-from providers.parsing.parser import ChildParser
+from providers.build import build_parser, build_word_embedder
 from providers.ports import LanguageModel, Ledger
 
 OVERDUE_EVERY_SECONDS = 60.0
@@ -210,7 +209,7 @@ def build_drop_folder(
         return DriveDrop(
             DriveFiles(open_drive(settings)[0], folder_id, leave_out=replica),
             database=database,
-            parser=ChildParser(),
+            parser=build_parser(),
             daemon_id=daemon_id,
             settle_seconds=settings.drop_settle_seconds,
             poll_seconds=settings.gdrive_poll_seconds,
@@ -219,7 +218,7 @@ def build_drop_folder(
     return DropFolder(
         settings.drop,
         database=database,
-        parser=ChildParser(),
+        parser=build_parser(),
         settle_seconds=settings.drop_settle_seconds,
         scan_seconds=settings.drop_scan_seconds,
         keep_days=settings.drop_keep_days,

@@ -10,7 +10,7 @@ import time
 from random import Random
 
 from providers.circuit import CircuitEmbedder, CircuitLanguageModel, OnChange
-from providers.ports import Embedder, LanguageModel, WordEmbedder
+from providers.ports import Embedder, LanguageModel, Parser, WordEmbedder
 
 LOCAL = "local/wordllama-256"
 ALLOWED_EMBEDDERS = (
@@ -71,6 +71,13 @@ def build_embedder(
         rng=Random(),
         on_change=on_circuit_change,
     )
+
+
+def build_parser() -> Parser:
+    """What reads files of strangers, each in a child process or a thread."""
+    from providers.parsing.parser import ChildParser
+
+    return ChildParser()
 
 
 def build_word_embedder(embedder: Embedder) -> WordEmbedder:

@@ -11,11 +11,11 @@ from functools import partial
 
 from daemon.db.pool import Database
 from daemon.settings import Settings
+from daemon.trail.build import LeftOut, build_ledgers
 from daemon.trail.items import Item, read_items
 from daemon.trail.proving import consistency
 from memory.text import one_line
 from memory.trail.audit import Break
-from providers.ledgers.build import LeftOut, build_ledgers
 from providers.ports import Ledger, Rejected, Unavailable
 
 RECEIPTS = 100

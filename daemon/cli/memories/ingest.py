@@ -42,10 +42,10 @@ def ingest(
     source: str = typer.Option("file", help="Where they come from, as it is shown with results."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Take files in as documents: Markdown, text, HTML, PDF, CSV, JSON and e-mail; with memoryd[office] also DOCX, PPTX, XLSX.
+    """Take files in as documents: text, CSV and JSON; Markdown, HTML, PDF, e-mail, DOCX, PPTX and XLSX with extras.
 
     A file that was taken in before is looked at by its content: unchanged, it costs nothing; changed, the document follows.
-    The daemon cuts and indexes them. Exit code 1: some files were rejected.
+    docs/documents.md says which extras. The daemon cuts and indexes them. Exit code 1: some files were rejected.
     """
     with sentences():
         for path in paths:
@@ -67,10 +67,10 @@ def ingest(
 async def _take(database: Database, paths: Sequence[Path], owned: Ownership, *, quiet: bool) -> list[Outcome]:
     from daemon.ingest.files import walk
     from daemon.ingest.ingest import Ingest, ParserUnavailable
-    from providers.parsing.parser import ChildParser
+    from providers.build import build_parser
 
     files = list(walk(paths))
-    parser = ChildParser()
+    parser = build_parser()
     outcomes: list[Outcome] = []
     try:
         with progress(quiet=quiet) as shown:

@@ -48,10 +48,9 @@ def mcp(
         try:
             import mcp.server  # noqa: F401 - is it installed?
         except ImportError:
-            raise Failure(
-                "memoryd mcp needs a further package. Install memoryd with its extra. In the folder of a checkout: "
-                "pipx install --force '.[mcp]' (or, in its own environment, .venv/bin/pip install -e '.[mcp]')"
-            ) from None
+            from providers.extras import missing
+
+            raise Failure(missing("memoryd mcp", "mcp")) from None
         if not agent.strip() or len(agent) > 200:
             raise Misuse("--agent needs the agent's id, of at most 200 characters.")
         if project is not None and not 0 < len(project.strip()) <= len(project) <= 200:
@@ -72,8 +71,7 @@ def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
     from daemon.mcp.http import listen
     from daemon.mcp.token import read_token
 
-    given = settings.mcp_token
-    token = read_token(None if given is None else given.get_secret_value(), settings.mcp_token_file)
+    token = read_token(settings.mcp_token, settings.mcp_token_file)
     try:
         return token, listen(port)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""memoryd anchors: lists anchors, checkpoints, ledgers and public keys; makes the key that signs."""
+"""memoryd anchors: lists anchors, checkpoints, ledgers and public keys; makes the key that signs; `deploy` is in deploy.py."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import typer
 from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import age, as_json, number, say, table
+from daemon.cli.trail.deploy import deploy
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
 
 anchors = typer.Typer(invoke_without_command=True)
+anchors.command()(deploy)
 
 LIST = """
 select a.id, a.category, a.agent_id, a.memory_id, l.position, a.cid, a.chain_tx, a.created_at,

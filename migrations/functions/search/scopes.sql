@@ -23,8 +23,7 @@ as $$
 begin
     return exists (select from public.user_memory_access a
                    where a.user_id = p_user and a.visibility_scope <> 'own')
-        or exists (select from memoryd.searchable_by_users s
-                   where s.owner_id = p_user and s.access_level is not null);
+        or memoryd.shares(p_user);
 end
 $$;
 

@@ -4,23 +4,20 @@
 
 -- Those of these users about whom anything is kept.
 create or replace function memoryd.known_users(p_users uuid[]) returns setof uuid
-language plpgsql stable
+language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-begin
-    return query execute (
-        select 'select u.id from unnest($1) as u(id) where '
-            || string_agg(format('exists (select from %s t where %s)', k.name, k.is_users), ' or ')
-        from (select 'public.' || quote_ident(n.name), replace(n.exported, '$1', 'u.id')
-              from memoryd.user_tables() n
-              -- They go with memories and leaves.
-              where n.name not in ('memory_associations', 'memory_anchors')
-              union all
-              select 'memoryd.' || n.name, 't.user_id = u.id'
-              from unnest('{trail_leaves,replica_collections,replica_buried,replica_left_out,
-                            replica_section_conflicts}'::text[]) as n(name)) as k(name, is_users))
-        using p_users;
-end
+    select memoryd.users_with_rows(p_users)
+    union
+    select t.user_id from memoryd.trail_leaves t where t.user_id = any(p_users)
+    union
+    select t.user_id from memoryd.replica_collections t where t.user_id = any(p_users)
+    union
+    select t.user_id from memoryd.replica_buried t where t.user_id = any(p_users)
+    union
+    select t.user_id from memoryd.replica_left_out t where t.user_id = any(p_users)
+    union
+    select t.user_id from memoryd.replica_section_conflicts t where t.user_id = any(p_users)
 $$;
 
 -- Erases one user now, and returns whether it did. It waits for nobody longer than two seconds: what is in

@@ -115,8 +115,9 @@ comment on view memoryd.source_insight is 'dream_insights as recall searches it.
 
 -- From here on nothing names a source.
 
--- The views of all sources, with the same columns, and the names of the sources as constants, so that a
--- search does not read the registry. A given embedding counts only where it can be compared.
+-- The views of all sources, with the same columns; the names of the sources; and whether a user shares rows
+-- of one of them by level (shares). A search reads these, and does not read what is declared above. A given
+-- embedding counts only where it can be compared.
 do $$
 declare
     columns constant text[] :=
@@ -160,8 +161,19 @@ return %L::text[];
 create or replace function memoryd.source_names_for_users() returns text[]
 language sql immutable parallel safe
 return %L::text[];
+create or replace function memoryd.shares(p_user uuid) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $f$ %s $f$;
 $s$, array(select s.name from memoryd.sources() s),
-     array(select s.name from memoryd.sources() s where s.for_users));
+     array(select s.name from memoryd.sources() s where s.for_users),
+     format('begin return %s; end', (
+         select string_agg(format('exists (select from memoryd.%I s
+                                           where s.owner_id = p_user and s.access_level is not null)',
+                                  'source_' || s.name), ' or ')
+         from memoryd.sources() s
+         join pg_attribute a
+             on a.attrelid = ('memoryd.source_' || s.name)::regclass and a.attname = 'access_level')));
 end
 $$;
 comment on view memoryd.searchable_by_users is 'The sources that end users may search (memoryd.sources).';

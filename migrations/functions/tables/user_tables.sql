@@ -41,7 +41,7 @@ $$;
 -- if a command was inserted meanwhile and a daemon has locked it, it is waited for here. Queries come before
 -- the commands, since some are found by their command, and once more after the commands, for those that were
 -- written until then. Requests come last, when no daemon is writing an answer.
-create or replace function memoryd.user_tables()
+create or replace function memoryd.declared_user_tables()
 returns table (name text, exported text, erased text, imported text, turns integer[], forgotten_as text,
                dropped text, noted text[])
 language sql immutable parallel safe
@@ -111,4 +111,56 @@ as $$
         dropped => 'new.user_id is not null and new.action_type in (''memory_read'', ''memory_write'')')
     union all select * from memoryd.user_table('memory_settings', turns => '{9}',
         erased => 't.user_id = $1 and t.memory_enabled', forgotten_as => 'settings')
+$$;
+
+-- From here on nothing names a table. memoryd.user_tables() is what is declared above, as constants: exports
+-- and erasures read it many times. The other functions are made of it for the same reason.
+do $$
+declare
+    constants text;
+    ids text;
+    texts text;
+    known text;
+    forgotten jsonb;
+begin
+    select string_agg(format('(%L, %L, %L, %L, %L::integer[], %L, %L, %L::text[])', u.name, u.exported,
+                             u.erased, u.imported, u.turns, u.forgotten_as, u.dropped, u.noted), ', '),
+           jsonb_object_agg(u.forgotten_as, u.name) filter (where u.forgotten_as is not null),
+           -- Links and anchors go with memories and leaves.
+           string_agg(format('exists (select from public.%I t where %s)', u.name,
+                             replace(u.exported, '$1', 'u.id')), ' or ')
+               filter (where u.name not in ('memory_associations', 'memory_anchors'))
+    into constants, forgotten, known
+    from memoryd.declared_user_tables() u;
+    select string_agg(format('select t.id from public.%I t where %s', u.name, u.exported), ' union all '),
+           string_agg(format('select s.searched_text from memoryd.%I s
+                              where s.id in (select t.id from public.%I t where %s)',
+                             'source_' || s.name, u.name, u.exported), ' union all ')
+    into ids, texts
+    from memoryd.sources() s join memoryd.declared_user_tables() u on u.name = s.table_name;
+    execute format($s$
+create or replace function memoryd.user_tables()
+returns table (name text, exported text, erased text, imported text, turns integer[], forgotten_as text,
+               dropped text, noted text[])
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $f$ %s $f$;
+create or replace function memoryd.table_to_forget(p_name text) returns text
+language sql immutable parallel safe
+return %L::jsonb ->> p_name;
+create or replace function memoryd.searched_ids_of(p_user uuid) returns setof uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $f$ %s $f$;
+create or replace function memoryd.searched_texts_of(p_user uuid) returns setof text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $f$ %s $f$;
+create or replace function memoryd.users_with_rows(p_users uuid[]) returns setof uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $f$ %s $f$;
+$s$, 'values ' || constants, forgotten, ids, texts,
+     'select u.id from unnest(p_users) as u(id) where ' || known);
+end
 $$;

@@ -86,7 +86,7 @@ begin
        or not memoryd.audit_is_on() or memoryd.importing() then
         return null;
     end if;
-    if tg_op = 'INSERT' and has_agent then
+    if tg_op <> 'UPDATE' and has_agent then
         select jsonb_agg(w) into written
         from (select c.user_id, c.agent_id, count(*) from changed c where c.user_id is not null
               group by c.user_id, c.agent_id) w;

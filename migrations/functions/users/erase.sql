@@ -6,7 +6,7 @@ create or replace function memoryd.texts_of(p_user uuid) returns setof text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select r.searched_text from memoryd.searched_rows_of(p_user, true) r
+    select memoryd.searched_texts_of(p_user)
     union all
     select c.message from public.agent_commands c where c.user_id = p_user
     union all

@@ -67,8 +67,7 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    in_table constant text := (
-        select u.name from memoryd.user_tables() u where u.forgotten_as = forget.source);
+    in_table constant text := memoryd.table_to_forget(forget.source);
     deleted bigint;
 begin
     if forget.source = 'session' and not memoryd.caller_is_service() then

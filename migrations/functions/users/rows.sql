@@ -1,28 +1,6 @@
 -- Which rows are a user's, beside memoryd.user_tables(). Exports and erasures use these definitions, also for
 -- the jobs that an erasure takes from the daemons.
 
--- The user's rows that recall searches (p_texts: with the texts that are embedded).
-create or replace function memoryd.searched_rows_of(p_user uuid, p_texts boolean)
-returns table (id uuid, searched_text text)
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    each record;
-begin
-    for each in
-        select s.name, u.name as table_name, u.exported
-        from memoryd.sources() s join memoryd.user_tables() u on u.name = s.table_name
-    loop
-        return query execute format(
-            'select s.id, %s from memoryd.%I s where s.id in (select t.id from public.%I t where %s)',
-            case when p_texts then 's.searched_text' else 'null::text' end, 'source_' || each.name,
-            each.table_name, each.exported)
-            using p_user;
-    end loop;
-end
-$$;
-
 -- Ids of a user's rows that jobs, dead letters and executions may refer to. Without the requests to erase,
 -- which must still be answered.
 create or replace function memoryd.row_ids_of(p_user uuid) returns setof uuid
@@ -37,7 +15,7 @@ as $$
     union all
     select d.id from public.documents d where d.user_id = p_user
     union all
-    select r.id from memoryd.searched_rows_of(p_user, false) r
+    select memoryd.searched_ids_of(p_user)
 $$;
 
 -- The columns of a table without those that memoryd computes from the others.

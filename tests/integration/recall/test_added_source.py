@@ -51,7 +51,7 @@ def with_tickets() -> MigrationFiles:
             sql = at_the_end_of("sources", sql, ",\n" + ROW)
             sql = sql.replace("-- The views of all sources,", f"{VIEW}\n-- The views of all sources,")
         elif file.name == "tables/user_tables":
-            sql = at_the_end_of("user_tables", sql, "\n" + USERS)
+            sql = at_the_end_of("declared_user_tables", sql, "\n" + USERS)
         elif file.name == "tables/access":
             sql += ACCESS
         changed.append(replace(file, sql=sql, checksum=checksum_of(sql)))

@@ -1,8 +1,8 @@
-// Compiles AgentMemoryAnchor.sol into providers/ledgers/evm/AgentMemoryAnchor.json, byte for byte the same each time.
+// Compiles AgentMemoryAnchor.sol into AgentMemoryAnchor.json, byte for byte the same each time.
 //
 //     npm install --prefix /tmp/solc solc@0.8.37
-//     NODE_PATH=/tmp/solc/node_modules node contracts/compile.cjs            writes the artifact
-//     NODE_PATH=/tmp/solc/node_modules node contracts/compile.cjs --check    only says whether it is what the source gives
+//     NODE_PATH=/tmp/solc/node_modules node compile.cjs            writes the artifact
+//     NODE_PATH=/tmp/solc/node_modules node compile.cjs --check    only says whether it is what the source gives
 //
 // The version must be the one in package.json, since another compiler gives other bytes.
 
@@ -13,7 +13,7 @@ const solc = require("solc");
 
 const NAME = "AgentMemoryAnchor";
 const SOURCE = path.join(__dirname, `${NAME}.sol`);
-const ARTIFACT = path.join(__dirname, "..", "providers", "ledgers", "evm", `${NAME}.json`);
+const ARTIFACT = path.join(__dirname, `${NAME}.json`);
 const WANTED = require("./package.json").dependencies.solc;
 const SETTINGS = {
   evmVersion: "cancun",
@@ -51,6 +51,6 @@ const text = JSON.stringify(compile(), null, 1) + "\n";
 if (!process.argv.includes("--check")) {
   fs.writeFileSync(ARTIFACT, text);
 } else if (fs.readFileSync(ARTIFACT, "utf8") !== text) {
-  console.error(`${ARTIFACT} is out of date: run node contracts/compile.cjs`);
+  console.error(`${ARTIFACT} is out of date: run node compile.cjs`);
   process.exit(1);
 }

@@ -1,4 +1,4 @@
-"""Secrets of ledgers: from the environment, or from a file that nobody else can read.
+"""Secrets: from the environment, or from a file that nobody else can read.
 
 Promise: no message contains a secret, or a part of one.
 """
@@ -6,22 +6,15 @@ Promise: no message contains a secret, or a part of one.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+
+from pydantic import SecretStr
 
 from providers.private_files import read_private
 
 MAX_BYTES = 10_000
 
 
-class Secret(Protocol):
-    """A setting that is not shown."""
-
-    def get_secret_value(self) -> str:
-        """The value."""
-        ...
-
-
-def read_secret(value: Secret | None, path: Path | None, *, setting: str) -> str | None:
+def read_secret(value: SecretStr | None, path: Path | None, *, setting: str) -> str | None:
     """The value, or what stands in the file; None if there is neither.
 
     `setting` names the variable of the value; that of the file is the same with _FILE. Raises ValueError.
@@ -30,7 +23,7 @@ def read_secret(value: Secret | None, path: Path | None, *, setting: str) -> str
         raise ValueError(f"both {setting} and {setting}_FILE are set: unset one of them")
     if value is not None:
         return value.get_secret_value().strip() or None
-    return None if path is None else _read(path, f"{setting}_FILE")
+    return None if path is None else _read(path.expanduser(), f"{setting}_FILE")
 
 
 def _read(path: Path, setting: str) -> str:

@@ -1,4 +1,4 @@
-"""From the settings to the ledgers: the one place that knows which there are.
+"""From the settings to the ledgers: the one place that imports `providers.ledgers`, which need packages of the extra `ledgers`.
 
 Promise: a ledger that comes from here is complete (circuit and all). One that lacks a setting or a package is left out, with a
 sentence that says which. A setting that is there and wrong fails at start, with a sentence that names it. Nothing of a ledger
@@ -12,67 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from daemon.settings import Settings, split_list
+from daemon.settings.secret_files import read_secret
 from providers.circuit import OnChange, log_change
-from providers.ledgers.circuit import CircuitLedger
-from providers.ledgers.secret_files import Secret, read_secret
+from providers.extras import missing
 from providers.ports import Ledger
 
 if TYPE_CHECKING:
+    from providers.ledgers.evm.account import Account
+    from providers.ledgers.evm.deployment import Deployer
     from providers.ledgers.witness import ConsistencyProof
 
 PINATA_URL = "https://api.pinata.cloud"
-PACKAGES = {"evm": "memoryd[evm]", "rfc3161": "memoryd[timestamps]", "witness": "memoryd[timestamps]"}
-
-
-class LedgerSettings(Protocol):
-    """The settings that ledgers have; daemon/settings says what each means."""
-
-    @property
-    def ledgers(self) -> str: ...
-    @property
-    def trail_payloads(self) -> bool: ...
-    @property
-    def provider_timeout_seconds(self) -> float: ...
-    @property
-    def witness_url(self) -> str | None: ...
-    @property
-    def witness_key(self) -> str | None: ...
-    @property
-    def tsa_url(self) -> str | None: ...
-    @property
-    def tsa_certificate(self) -> Path | None: ...
-    @property
-    def ipfs_url(self) -> str | None: ...
-    @property
-    def ipfs_token(self) -> Secret | None: ...
-    @property
-    def ipfs_token_file(self) -> Path | None: ...
-    @property
-    def pinata_jwt(self) -> Secret | None: ...
-    @property
-    def pinata_jwt_file(self) -> Path | None: ...
-    @property
-    def pinata_url(self) -> str | None: ...
-    @property
-    def evm_rpc_url(self) -> Secret | None: ...
-    @property
-    def evm_chain_id(self) -> int | None: ...
-    @property
-    def evm_contract(self) -> str | None: ...
-    @property
-    def evm_agent_id(self) -> int | None: ...
-    @property
-    def evm_key(self) -> Secret | None: ...
-    @property
-    def evm_key_file(self) -> Path | None: ...
-    @property
-    def evm_confirmations(self) -> int: ...
-    @property
-    def evm_max_fee_gwei(self) -> float: ...
-    @property
-    def evm_max_tip_gwei(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +42,7 @@ class _Missing(Exception):
 
 
 def build_ledgers(
-    settings: LedgerSettings, *, consistency: ConsistencyProof, on_circuit_change: OnChange = log_change
+    settings: Settings, *, consistency: ConsistencyProof, on_circuit_change: OnChange = log_change
 ) -> tuple[tuple[Ledger, ...], tuple[LeftOut, ...]]:
     """The ledgers that MEMORYD_LEDGERS names, in its order, and those of them that are left out.
 
@@ -103,19 +56,15 @@ def build_ledgers(
     }
     built: list[Ledger] = []
     left_out: list[LeftOut] = []
-    for name in dict.fromkeys(part.strip().lower() for part in settings.ledgers.split(",") if part.strip()):
-        if name not in makers:
-            raise ValueError(f"MEMORYD_LEDGERS names {name!r}: it can name {', '.join(makers)}")
+    for name in split_list(settings.ledgers):
         try:
+            from providers.ledgers.circuit import CircuitLedger
+
             ledger = makers[name]()
-        except _Missing as missing:
-            left_out.append(LeftOut(name, str(missing)))
+        except _Missing as lacking:
+            left_out.append(LeftOut(name, str(lacking)))
         except ImportError:
-            left_out.append(
-                LeftOut(
-                    name, f"its packages are missing: install the extra {PACKAGES[name]} (docs/ledgers.md)"
-                )
-            )
+            left_out.append(LeftOut(name, missing("it", "ledgers")))
         else:
             built.append(
                 CircuitLedger(ledger, clock=time.monotonic, rng=Random(), on_change=on_circuit_change)
@@ -123,13 +72,13 @@ def build_ledgers(
     return tuple(built), tuple(left_out)
 
 
-def _require(settings: LedgerSettings, names: Sequence[str]) -> None:
-    missing = [f"MEMORYD_{name.upper()}" for name in names if getattr(settings, name) is None]
-    if missing:
-        raise _Missing(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set")
+def _require(settings: Settings, names: Sequence[str]) -> None:
+    unset = [f"MEMORYD_{name.upper()}" for name in names if getattr(settings, name) is None]
+    if unset:
+        raise _Missing(f"{' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set")
 
 
-def _witness(settings: LedgerSettings, consistency: ConsistencyProof) -> Ledger:
+def _witness(settings: Settings, consistency: ConsistencyProof) -> Ledger:
     _require(settings, ("witness_url", "witness_key"))
     from providers.ledgers.cosignatures import WitnessKey
     from providers.ledgers.witness import Witness
@@ -142,7 +91,7 @@ def _witness(settings: LedgerSettings, consistency: ConsistencyProof) -> Ledger:
     return Witness(url, key, consistency=consistency, timeout_seconds=settings.provider_timeout_seconds)
 
 
-def _timestamps(settings: LedgerSettings) -> Ledger:
+def _timestamps(settings: Settings) -> Ledger:
     _require(settings, ("tsa_url", "tsa_certificate"))
     from providers.ledgers.timestamps import TimestampAuthority, read_certificates
 
@@ -151,7 +100,7 @@ def _timestamps(settings: LedgerSettings) -> Ledger:
     return TimestampAuthority(url, certificates, timeout_seconds=settings.provider_timeout_seconds)
 
 
-def _ipfs(settings: LedgerSettings) -> Ledger:
+def _ipfs(settings: Settings) -> Ledger:
     jwt = read_secret(settings.pinata_jwt, settings.pinata_jwt_file, setting="MEMORYD_PINATA_JWT")
     if settings.ipfs_url is None and jwt is None:
         raise _Missing("neither MEMORYD_IPFS_URL nor MEMORYD_PINATA_JWT is set")
@@ -171,24 +120,47 @@ def _ipfs(settings: LedgerSettings) -> Ledger:
     return Ipfs(pinner, payloads=settings.trail_payloads)
 
 
-def _evm(settings: LedgerSettings) -> Ledger:
-    _require(settings, ("evm_rpc_url", "evm_chain_id", "evm_contract", "evm_agent_id"))
+def _evm(settings: Settings) -> Ledger:
+    _require(settings, ("evm_contract", "evm_agent_id"))
+    account = _evm_account(settings)
+    from providers.ledgers.evm.chain import Chain
+    from providers.ledgers.evm.ledger import EvmLedger
+
+    chain = Chain(account, contract=settings.evm_contract or "")
+    return EvmLedger(chain, agent_id=settings.evm_agent_id or 0, confirmations=settings.evm_confirmations)
+
+
+def build_deployer(settings: Settings, *, tell: Callable[[str], None]) -> Deployer:
+    """What puts the contract of the ledger evm on the chain of the settings. `tell`: called with a sentence for each step.
+
+    Raises ValueError with the setting to change, ImportError with the extra to install.
+    """
+    try:
+        account = _evm_account(settings)
+        from providers.ledgers.evm.deployment import Deployer
+    except _Missing as lacking:
+        raise ValueError(str(lacking)) from None
+    except ImportError:
+        raise ImportError(missing("The contract", "ledgers")) from None
+    return Deployer(account, tell=tell)
+
+
+def _evm_account(settings: Settings) -> Account:
+    """The key of the settings on their chain."""
+    _require(settings, ("evm_rpc_url", "evm_chain_id"))
     key = read_secret(settings.evm_key, settings.evm_key_file, setting="MEMORYD_EVM_KEY")
     if key is None:
         raise _Missing("neither MEMORYD_EVM_KEY nor MEMORYD_EVM_KEY_FILE is set")
-    from providers.ledgers.evm.chain import Chain, Limits
-    from providers.ledgers.evm.ledger import EvmLedger
+    from providers.ledgers.evm.account import Account
 
     assert settings.evm_rpc_url is not None
-    chain = Chain(
+    return Account(
+        key,
         url=_address("MEMORYD_EVM_RPC_URL", settings.evm_rpc_url.get_secret_value()),
         chain_id=settings.evm_chain_id or 0,
-        contract=settings.evm_contract or "",
-        key=key,
-        limits=Limits(max_fee_gwei=settings.evm_max_fee_gwei, max_tip_gwei=settings.evm_max_tip_gwei),
+        max_fee_gwei=settings.evm_max_fee_gwei,
         timeout_seconds=settings.provider_timeout_seconds,
     )
-    return EvmLedger(chain, agent_id=settings.evm_agent_id or 0, confirmations=settings.evm_confirmations)
 
 
 def _address(setting: str, value: str | None) -> str:
