@@ -51,7 +51,7 @@ create table public.memory_chunks (
                                             'Levels count from 0; null keeps it to the document''s user.')),
     visibility_tags text[] not null default '{}',
     created_at timestamptz not null default now() check (memoryd.time_fits('created_at', created_at)),
-    constraint chunk_place unique (document_id, chunk_index)
+    constraint chunk_position unique (document_id, chunk_index)
 );
 comment on table public.memory_chunks is 'Chunks of documents, in order of chunk_index.';
 comment on column public.memory_chunks.context is
