@@ -140,7 +140,7 @@ create index memory_queries_user on public.memory_queries (user_id) where user_i
 
 create table public.dream_sessions (
     id uuid primary key default gen_random_uuid(),
-    trigger text not null check (trigger in ('idle', 'manual')),
+    started_by text not null check (started_by in ('idle', 'manual')),
     status text not null default 'running' check (status in ('running', 'completed', 'interrupted')),
     started_at timestamptz not null default now(),
     finished_at timestamptz,

@@ -1,4 +1,4 @@
--- What the log of retrievals says of the smart trigger and of knowledge that was used, and the indexes by
+-- What the log of retrievals says of the patterns of a message and of knowledge that was used, and the indexes by
 -- which names in a message are found.
 
 alter table public.memory_queries add column patterns text[] not null default '{}';

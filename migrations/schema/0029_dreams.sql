@@ -3,8 +3,8 @@
 -- again; how often memories are used; since when a link rests; and what the language model was asked.
 
 alter table public.dream_sessions
-    drop constraint dream_sessions_trigger_check,
-    add constraint dream_sessions_trigger_check check (trigger in ('idle', 'overdue', 'manual')),
+    drop constraint dream_sessions_started_by_check,
+    add constraint dream_sessions_started_by_check check (started_by in ('idle', 'overdue', 'manual')),
     add column insights_judged integer not null default 0,
     add column insights_redrawn integer not null default 0,
     add column links_faded integer not null default 0,
@@ -15,7 +15,7 @@ comment on column public.dream_sessions.insights_redrawn is
     'Insights that were drawn again, or deleted, because memories that they were drawn from changed or went.';
 comment on column public.dream_sessions.links_faded is
     'Links that lost strength because no retrieval brought both of their memories.';
-comment on column public.dream_sessions.trigger is
+comment on column public.dream_sessions.started_by is
     'idle: nothing was asked for some hours; overdue: the fleet was never idle for so long; '
     'manual: it was requested.';
 comment on column public.dream_sessions.queries_until is

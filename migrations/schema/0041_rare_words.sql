@@ -1,4 +1,4 @@
--- Of a question recall knows which of its words hardly any row has; and the trigger, which names titles give.
+-- Of a question recall knows which of its words hardly any row has; and classify_message(), which names titles give.
 
 alter type memoryd.question add attribute rare sparsevec;
 
