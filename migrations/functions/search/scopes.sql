@@ -71,7 +71,7 @@ declare
 begin
     if (p_caller).privileged then
         if not (p_caller).is_service then
-            perform memoryd.note_admin_search();
+            perform memoryd.audit_admin_search();
         end if;
         return p_scopes;
     end if;
@@ -141,9 +141,9 @@ as $$
 begin
     return (
         select array(select hashtextextended(k.lexeme, k.scope)
-                     from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, place)
+                     from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, nth)
                      where k.lexeme is not null and (p_open is null or k.scope = any(p_open))
-                     order by k.place));
+                     order by k.nth));
 end
 $$;
 
