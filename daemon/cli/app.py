@@ -25,7 +25,6 @@ from daemon.cli.operations.reembed import reembed
 from daemon.cli.operations.run import run
 from daemon.cli.operations.status import status
 from daemon.cli.operations.url import url
-from daemon.cli.replay.command import replay
 from daemon.cli.replica.command import replica
 from daemon.cli.replica.conflicts import conflicts
 from daemon.cli.replica.restore import restore
@@ -57,7 +56,6 @@ for command in (
     decisions,
     ingest,
     mcp,
-    replay,
     export,
     erase,
     replica,

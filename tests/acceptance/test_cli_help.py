@@ -25,7 +25,6 @@ COMMANDS = {
     "recall": "--source",
     "context": "The task",
     "dream": "Dream once",
-    "replay": "--until-done",
     "migrate": "--dry-run",
     "reembed": "--undo",
     "url": "--tcp",
@@ -123,7 +122,7 @@ async def test_the_exit_codes_are_told(tmp_path: Path) -> None:
         assert code in shown.out
 
 
-@pytest.mark.parametrize("command", [["run"], ["status"], ["doctor"], ["url"], ["replay", "-"]])
+@pytest.mark.parametrize("command", [["run"], ["status"], ["doctor"], ["url"]])
 async def test_a_wrong_setting_ends_every_command_with_its_sentence(
     command: list[str], tmp_path: Path
 ) -> None:
