@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
+
+from providers.private_files import read_private
 
 SHORTEST = 32
 """Characters."""
@@ -22,20 +22,15 @@ def read_token(given: str | None, file: Path | None) -> str:
             f"that contains one. {MAKE_ONE}"
         )
     try:
-        # Opened before it is looked at, so that it is the same file.
-        with file.expanduser().open(encoding="utf-8") as opened:
-            status = os.fstat(opened.fileno())
-            text = opened.read(4096)
+        text = read_private(
+            file.expanduser(), name=f"MEMORYD_MCP_TOKEN_FILE: {file}", max_bytes=4096
+        ).decode()
     except OSError as error:
         raise ValueError(
             f"MEMORYD_MCP_TOKEN_FILE: {file} cannot be read: {error.strerror}. {MAKE_ONE}"
         ) from None
     except UnicodeDecodeError:
         raise ValueError(f"MEMORYD_MCP_TOKEN_FILE: {file} is not a text. {MAKE_ONE}") from None
-    if not stat.S_ISREG(status.st_mode) or status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o077:
-        raise ValueError(
-            f"MEMORYD_MCP_TOKEN_FILE: {file} can be read by others than you. Run: chmod 600 {file}"
-        )
     return _long_enough(text.strip(), "MEMORYD_MCP_TOKEN_FILE")
 
 

@@ -31,8 +31,8 @@ BATCH_LENGTH = 4_000_000
 """Characters of rows that are sent at once; a longer row is sent by itself."""
 SECONDS = 600.0
 
-# Postgres reads the file, as `json`, which keeps numbers as they are written: Python's floats would not hold all of them, and its
-# reader goes less deep.
+# Postgres reads the file, as `json`, which keeps numbers as they are written: Python's floats would not hold all of them, and
+# its reader goes less deep.
 HEAD = """
 select f ->> 'format' as format, coalesce((f -> 'version')::text, 'null') as version, f ->> 'user_id' as user_id,
        case when json_typeof(f -> 'tables') = 'object'
