@@ -53,8 +53,8 @@ async def test_every_part_of_a_long_text_is_found(connection: asyncpg.Connection
         assert sorted(map(str, rows)) == sorted(map(str, ids.values())), question
     vectors = await LocalEmbedder().embed(["herons nest in reeds", "a violin made of spruce"])
     for vector in vectors:
-        meant = "select id from recall('', query_embedding => $1::text::vector, match_count => 5)"
-        assert set(await column(connection, meant, str(vector.tolist()))) == set(ids.values())
+        meant = "select id from recall('', query_embedding => $1::text::vector, match_count => $2)"
+        assert set(await column(connection, meant, str(vector.tolist()), len(ids))) == set(ids.values())
 
 
 async def test_a_long_text_that_changes_has_only_passages_of_the_new_one(
@@ -71,7 +71,7 @@ async def test_a_long_text_that_changes_has_only_passages_of_the_new_one(
     assert await found(connection, "heron") == NONE
     assert await found(connection, "otter") == all_of(ids)
     await all_indexed(connection)
-    assert [await connection.fetchval(PASSAGES, key) for key in ids.values()] == [1] * 5
+    assert [await connection.fetchval(PASSAGES, key) for key in ids.values()] == [1] * len(ids)
     assert await found(connection, "heron") == NONE
 
 

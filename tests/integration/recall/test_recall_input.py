@@ -302,20 +302,20 @@ async def test_an_invalid_argument_is_refused_with_advice(
     [
         ("'zebra', match_count => 0", 0),
         ("'zebra', match_count => 3", 3),
-        ("'zebra', match_count => 2147483647", 5 + len(SPEAKERS)),
+        ("'zebra', match_count => 2147483647", len(load_sources()) + len(SPEAKERS)),
         ("null", 0),
         ("null, query_embedding => '{near}', user_id => gen_random_uuid()", 0),
         ("'zebra', sources => '{}'", 0),
-        ("'zebra', sources => null, match_count => 100", 5 + len(SPEAKERS)),
+        ("'zebra', sources => null, match_count => 100", len(load_sources()) + len(SPEAKERS)),
         ("'zebra', sources => '{knowledge,knowledge}'", 1),
         ("'zebra', filter => null, sources => '{insight}'", 1),
         ("'zebra', filter => '{\"category\": \"summary\"}'", 1),
         ('\'zebra\', filter => \'{"a": {"b": [1, {"c": null}]}}\'', 0),
         ("'zebra', filter => '{deep}'", 0),
         ("'zebra', filter => '{huge}'", 0),
-        ("'zebra', agent_id => '', match_count => 100", 4 + len(SPEAKERS)),
+        ("'zebra', agent_id => '', match_count => 100", len(load_sources()) - 1 + len(SPEAKERS)),
         ("'zebra', user_id => gen_random_uuid()", 0),
-        ("'zebra', query_embedding => '{zero}', match_count => 100", 5 + len(SPEAKERS)),
+        ("'zebra', query_embedding => '{zero}', match_count => 100", len(load_sources()) + len(SPEAKERS)),
     ],
 )
 async def test_arguments_at_their_limits_are_accepted(
@@ -350,8 +350,14 @@ async def test_very_large_texts_are_indexed_and_found(asked: asyncpg.Connection)
                 "content": "wombat wombat " + " ".join(f"w{n * 6 + part}" for n in range(4500)),
             },
         )
-    assert len(await column(asked, "select id from recall('wombat', match_count => 100)")) == 11
+    assert (
+        len(await column(asked, "select id from recall('wombat', match_count => 100)"))
+        == len(load_sources()) + 6
+    )
     await until(asked, IDLE)
     assert await asked.fetchval("select count(*) from memoryd.dead_letters") == 0
     assert await column(asked, UNINDEXED, None) == []
-    assert len(await column(asked, "select id from recall('wombat', match_count => 100)")) == 11
+    assert (
+        len(await column(asked, "select id from recall('wombat', match_count => 100)"))
+        == len(load_sources()) + 6
+    )
