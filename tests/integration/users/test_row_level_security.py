@@ -242,7 +242,7 @@ async def test_a_user_inserts_commands_but_does_not_write_their_outcome(scratch:
     for columns in (
         {"status": "completed"},
         {"status": "ready"},
-        {"project": "trust me"},
+        {"context": "trust me"},
         {"output": "done"},
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
