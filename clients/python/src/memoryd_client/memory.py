@@ -178,10 +178,10 @@ class Memory(Connected):
         )
         arguments = (options, self._who.agent, values.plain("message", message))
 
-        async def work(connection: Connection) -> str:
-            return await connection.fetchval(CONTEXT, *arguments) or ""
-
-        return await self._database.read(self._who, work, payload=[options, message])
+        block = await self._database.read(
+            self._who, lambda c: c.fetchval(CONTEXT, *arguments), payload=[options, message]
+        )
+        return block or ""
 
     async def feedback(self, recall: Recall | UUID | str, useful: bool = True) -> None:
         """Says whether a recall helped. Raises NotFound for one that is not this identity's."""
@@ -207,28 +207,14 @@ class Memory(Connected):
 
     async def forget(self, ids: Iterable[UUID | str] | UUID | str) -> int:
         """Deletes memories for ever and returns how many went; ids of others are treated like ids that do not exist."""
-        keys = values.ids_of(ids)
-        most = 0
-
-        async def work(connection: Connection) -> int:
-            nonlocal most
-            count: int = await connection.fetchval(FORGET, keys, self._who.agent, self._who.named_user)
-            most = max(most, count)  # a second try finds nothing where the first one was committed
-            return most
-
-        return await self._database.read(self._who, work)
+        return await self._deleted(FORGET, values.ids_of(ids), self._who.agent, self._who.named_user)
 
     async def index_state(self, ids: Iterable[UUID | str] | UUID | str) -> list[IndexState]:
         """Whether recall finds these rows; those that are not there, or not yours, are left out."""
         keys = values.ids_of(ids)
 
-        async def work(connection: Connection) -> list[IndexState]:
-            return [
-                IndexState(r["source"], id_of(r["id"]), r["state"], r["reason"], r["since"])
-                for r in await connection.fetch(STATES, keys)
-            ]
-
-        return await self._database.read(self._who, work)
+        rows = await self._database.read(self._who, lambda c: c.fetch(STATES, keys))
+        return [IndexState(r["source"], id_of(r["id"]), r["state"], r["reason"], r["since"]) for r in rows]
 
     async def wait_indexed(
         self, ids: Iterable[UUID | str] | UUID | str, timeout: float = 10.0
