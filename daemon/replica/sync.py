@@ -276,6 +276,8 @@ def _action(state: PassState, document: UUID, row: Document | None, said: Found 
         theirs=theirs,
         ours=None if ours is None else ours.digest(),
     )
+    if action is Action.BURY and state.is_unseen(base):
+        return Action.WRITE
     if action is not Action.TAKE or base is None or said is None or ours is None or theirs == ours.digest():
         return action
     is_lost = is_old(said.began, base=base.base, before=base.began, row=ours)

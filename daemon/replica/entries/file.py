@@ -17,7 +17,7 @@ from daemon.replica.store.entries import Collection, CollectionsStore, Shown
 from memory.replica.collections import conflict_section, path_of, preamble, section_of
 from memory.replica.decision import ask_first
 from memory.replica.document_file import plain
-from memory.replica.merge import Age, Noted, Other, Plan, merge
+from memory.replica.merge import NOTHING_SEEN, Age, Noted, Other, Plan, merge
 from memory.replica.paths import key
 from memory.replica.sections import Section, Sections, write_sections
 
@@ -46,8 +46,9 @@ class CollectionFiles:
 
     async def run(self, state: PassState, file: CollectionFile) -> None:
         """Compares and writes."""
-        said: Sections | None = Sections("", [])
         one = file.collection
+        # Where another file took its place, nobody deleted it: it is a copy that has seen nothing.
+        said: Sections | None = Sections("", [], NOTHING_SEEN if one.path in state.listing.files else None)
         self.refused.discard(one.id)
         if file.known is not None:
             said = await self._writer.sections(state, one.path, file.known)

@@ -75,8 +75,9 @@ begin
         perform memoryd.write_entry(p_source, each.id, each.label, each.title, each.body, p_time);
         update memoryd.replica_sections s
         set base_hash = each.base, began_hash = each.began, label = each.label,
-            size = octet_length(each.body)
-        where s.source = p_source and s.row_id = each.id;
+            size = octet_length(each.body), since = c.version + 1
+        from memoryd.replica_collections c
+        where s.source = p_source and s.row_id = each.id and c.id = s.collection_id;
         return next each.id;
     end loop;
 end
@@ -257,6 +258,10 @@ begin
     set collection_id = p_collection, left_collection = null, left_hash = null, since = c.version + 1
     from memoryd.replica_collections c
     where c.id = p_collection and s.source = c.source and s.row_id = any(p_ids);
+    -- Their conflicts have no section there yet.
+    update memoryd.replica_section_conflicts x set base_hash = null
+    from memoryd.replica_collections c
+    where c.id = p_collection and x.source = c.source and x.row_id = any(p_ids);
 end
 $$;
 
