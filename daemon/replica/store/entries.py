@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from daemon.db.pool import Database
+from daemon.replica.store.statements import columns_of
 from memory.replica.collections import Entry, Key, Source, Words
 from memory.replica.merge import Addition, Edit, Elsewhere, Noted, Other
 
@@ -27,27 +28,13 @@ PLACED = """
 select s.row_id, s.collection_id, s.row_version from memoryd.replica_sections s
 where s.source = $1 and s.row_id = any($2)
 """
-# The source is not an argument, so that the other tables are left out of the plan.
-ENTRIES = {
-    Source.KNOWLEDGE: """
+ENTRIES = """
 select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
 from memoryd.replica_entries e
-where e.source = 'knowledge' and e.id = any($1)
+where e.source = '{source}' and e.id = any($1)
 order by e.created_at, e.id
-""",
-    Source.MEMORY: """
-select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
-from memoryd.replica_entries e
-where e.source = 'memory' and e.id = any($1)
-order by e.created_at, e.id
-""",
-    Source.INSIGHT: """
-select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
-from memoryd.replica_entries e
-where e.source = 'insight' and e.id = any($1)
-order by e.created_at, e.id
-""",
-}
+"""
+"""The source is not an argument, so that the other tables are left out of the plan."""
 FILLED = """
 select s.collection_id, count(*) as sections, sum(s.size) as bytes
 from memoryd.replica_sections s
@@ -175,7 +162,7 @@ class CollectionsStore:
         rows = await self._database.fetch(PLACED, source.value, ids)
         placed = {row["row_id"]: (row["collection_id"], row["row_version"]) for row in rows}
         changes = []
-        for row in await self._database.fetch(ENTRIES[source], ids):
+        for row in await self._database.fetch(ENTRIES.format(source=source.value), ids):
             of = Key(source, row["user_id"], row["agent_id"], row["org_id"], row["tier"])
             collection, version = placed.pop(row["id"], (None, None))
             differs = version != row["version"]
@@ -192,7 +179,7 @@ class CollectionsStore:
     async def make(self, made: Sequence[Collection]) -> None:
         """New collections."""
         if made:
-            columns = _columns(
+            columns = columns_of(
                 [
                     (c.id, c.key.source.value, c.key.user, c.key.agent, c.key.org, c.key.tier, c.part, c.path)
                     for c in made
@@ -202,7 +189,7 @@ class CollectionsStore:
 
     async def place(self, notes: Sequence[int], stale: Some[UUID], placed: Sequence[Placed]) -> None:
         """Puts entries into collections, and forgets the notes."""
-        columns = _columns(placed) if placed else [[] for _ in Placed._fields]
+        columns = columns_of(placed) if placed else [[] for _ in Placed._fields]
         await self._database.execute(PLACE, self._daemon, notes, list(stale), *columns)
 
     async def sections(self, source: Source, collection: UUID) -> dict[UUID, Noted]:
@@ -210,7 +197,10 @@ class CollectionsStore:
         rows = await self._database.fetch(SECTIONS, source.value, collection)
         known = {row["row_id"]: row for row in rows}
         living = [id_ for id_, row in known.items() if not row["erased"]]
-        entries = {row["id"]: _entry(row) for row in await self._database.fetch(ENTRIES[source], living)}
+        entries = {
+            row["id"]: _entry(row)
+            for row in await self._database.fetch(ENTRIES.format(source=source.value), living)
+        }
         order = [*(id_ for id_ in known if id_ not in entries), *entries]
         return {id_: _noted(known[id_], entries.get(id_)) for id_ in order}
 
@@ -233,9 +223,9 @@ class CollectionsStore:
             for row in await self._database.fetch(CONFLICTS, source.value, list(entries))
         }
 
-    async def take(self, source: Source, edits: Sequence[Edit], time: datetime) -> set[UUID]:
+    async def take(self, source: Source, time: datetime, edits: Sequence[Edit]) -> set[UUID]:
         """Writes what people wrote into the rows; those that were still as they were compared."""
-        columns = _columns(
+        columns = columns_of(
             [
                 (
                     e.id,
@@ -253,9 +243,9 @@ class CollectionsStore:
         rows = await self._database.fetch(TAKE, self._daemon, source.value, *columns, time)
         return {row[0] for row in rows}
 
-    async def add(self, to: UUID, additions: Sequence[Addition], time: datetime) -> dict[int, UUID]:
+    async def add(self, to: UUID, time: datetime, additions: Sequence[Addition]) -> dict[int, UUID]:
         """Makes entries; the id of each by the place of its section."""
-        columns = _columns(
+        columns = columns_of(
             [(a.wanted, a.words.label, a.words.title, a.words.body, a.words.digest()) for a in additions]
         )
         rows = await self._database.fetch(ADD, self._daemon, to, *columns, time)
@@ -298,7 +288,7 @@ class CollectionsStore:
     async def change_conflicts(self, changed: Sequence[tuple[UUID, Words]]) -> None:
         """Writes what people wrote into the sections of conflicts."""
         if changed:
-            columns = _columns([(id_, words.title, words.body) for id_, words in changed])
+            columns = columns_of([(id_, words.title, words.body) for id_, words in changed])
             await self._database.execute(CHANGE_CONFLICTS, self._daemon, *columns)
 
     async def end_conflicts(self, ids: Sequence[UUID]) -> None:
@@ -323,7 +313,7 @@ class CollectionsStore:
             one.path,
             one.preamble,
             file,
-            *(_columns(shown) if shown else [[] for _ in Shown._fields]),
+            *(columns_of(shown) if shown else [[] for _ in Shown._fields]),
             list(conflicts),
             list(conflicts.values()),
             gone,
@@ -341,10 +331,6 @@ class CollectionsStore:
             (row["path"], Key(Source(row["source"]), None, row["agent_id"], row["org_id"], row["tier"]))
             for row in await self._database.fetch(CONTENTS)
         ]
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _bytes(began: str | None) -> bytes | None:

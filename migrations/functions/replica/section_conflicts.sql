@@ -13,7 +13,8 @@ begin
     set title = n.title, body = n.body, since = f.version + 1
     from unnest(p_ids, p_titles, p_bodies) as n(id, title, body), memoryd.replica_sections s,
          memoryd.replica_collections f
-    where c.id = n.id and s.source = c.source and s.row_id = c.row_id and f.id = s.collection_id and not c.ended and memoryd.row_exists(c.source, c.row_id);
+    where c.id = n.id and s.source = c.source and s.row_id = c.row_id and f.id = s.collection_id
+      and not c.ended and memoryd.row_exists(c.source, c.row_id);
 end
 $$;
 
