@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from daemon.db.pool import Database
@@ -28,11 +28,6 @@ from memoryd.replica_files f cross join memoryd.replica r
 where f.id > $1
 order by f.id
 limit $2
-"""
-FILES_OF = f"""
-{_FILE}
-from memoryd.replica_files f cross join memoryd.replica r
-where f.document_id = any($1) and f.conflict_id is null
 """
 FILES_AT = f"""
 {_FILE}
@@ -243,12 +238,6 @@ class Store:
         """Whether a file is known."""
         return bool(await self._database.fetch(FILES, 0, 1))
 
-    async def files_of(self, documents: Sequence[UUID]) -> list[Base]:
-        """What is known of these documents' own files."""
-        if not documents:
-            return []
-        return [Base(*row) for row in await self._database.fetch(FILES_OF, documents)]
-
     async def files_at(self, paths: Iterable[str], documents: Iterable[UUID]) -> list[Base]:
         """What is known of the files at these paths, and of these documents' own files."""
         return [Base(*row) for row in await self._database.fetch(FILES_AT, list(paths), list(documents))]
@@ -315,7 +304,8 @@ class Store:
 
     async def conflicts(self) -> dict[UUID, Conflict]:
         """All conflicts that are not resolved."""
-        return {r["id"]: _conflict(r) for r in await self._database.fetch(CONFLICTS)}
+        rows = await self._database.fetch(CONFLICTS)
+        return {r["id"]: Conflict(r[0], r[1], Text(*r[2:5]), *r[5:]) for r in rows}
 
     async def change_conflicts(self, changed: Sequence[tuple[UUID, str, str, str]]) -> set[UUID]:
         """Writes what people wrote into files of conflicts: id, title, content, front matter. Those that there are."""
@@ -366,17 +356,3 @@ class Store:
         """Deletes what is known of files that are gone: of each the document and the conflict."""
         if files:
             await self._database.execute(FORGET, self._daemon, *columns_of(files))
-
-
-def _conflict(row: Any) -> Conflict:
-    return Conflict(
-        id=row["id"],
-        document=row["document_id"],
-        text=Text(row["title"], row["content"], row["front_matter"]),
-        made=row["made_at"],
-        source=row["source"],
-        document_type=row["document_type"],
-        created=row["created_at"],
-        user=row["user_id"],
-        deleted=row["deleted"],
-    )

@@ -49,7 +49,7 @@ from memoryd.replica_sections s
 where s.source = $1 and s.collection_id = $2
 """
 ELSEWHERE = """
-select s.row_id, s.collection_id, s.label, s.base_hash is not null as is_written,
+select s.row_id, s.collection_id, s.base_hash is not null as is_written, s.label,
        case when s.left_collection = $2 then s.left_hash end as left_hash
 from memoryd.replica_sections s
 where s.source = $1 and s.row_id = any($3) and s.collection_id <> $2
@@ -78,7 +78,7 @@ END_CONFLICTS = "select memoryd.end_section_conflicts($1)"
 NOTE = "select memoryd.note_collection($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
 FORGET = "select memoryd.forget_collections($1, $2)"
 CONTENTS = """
-select c.path, c.source, c.agent_id, c.org_id, c.tier from memoryd.replica_collections c
+select c.path, c.source, c.user_id, c.agent_id, c.org_id, c.tier from memoryd.replica_collections c
 where c.file_hash is not null and c.user_id is null
 """
 
@@ -143,7 +143,7 @@ class CollectionsStore:
 
     async def collections(self) -> list[Collection]:
         """All of them."""
-        return [_collection(row) for row in await self._database.fetch(COLLECTIONS)]
+        return [Collection(row["id"], _key(row), *row[6:]) for row in await self._database.fetch(COLLECTIONS)]
 
     async def compare(self) -> None:
         """Compares all entries with what is known of them; from now on changes are noted."""
@@ -209,19 +209,14 @@ class CollectionsStore:
         if not entries:
             return {}
         rows = await self._database.fetch(ELSEWHERE, source.value, collection, list(entries))
-        return {
-            row["row_id"]: Elsewhere(row["collection_id"], row["is_written"], row["label"], row["left_hash"])
-            for row in rows
-        }
+        return {row["row_id"]: Elsewhere(*row[1:]) for row in rows}
 
     async def conflicts(self, source: Source, entries: Some[UUID]) -> dict[UUID, Other]:
         """The conflicts of these entries."""
         if not entries:
             return {}
-        return {
-            row["id"]: _other(row)
-            for row in await self._database.fetch(CONFLICTS, source.value, list(entries))
-        }
+        rows = await self._database.fetch(CONFLICTS, source.value, list(entries))
+        return {row["id"]: Other(row[0], row[1], Words(*row[2:5]), *row[5:]) for row in rows}
 
     async def take(self, source: Source, time: datetime, edits: Sequence[Edit]) -> set[UUID]:
         """Writes what people wrote into the rows; those that were still as they were compared."""
@@ -327,10 +322,7 @@ class CollectionsStore:
 
     async def contents(self) -> list[tuple[str, Key]]:
         """Of each file that is not a user's: the path, and what is in it."""
-        return [
-            (row["path"], Key(Source(row["source"]), None, row["agent_id"], row["org_id"], row["tier"]))
-            for row in await self._database.fetch(CONTENTS)
-        ]
+        return [(row["path"], _key(row)) for row in await self._database.fetch(CONTENTS)]
 
 
 def _bytes(began: str | None) -> bytes | None:
@@ -341,22 +333,6 @@ def _key(row: Any) -> Key:
     return Key(Source(row["source"]), row["user_id"], row["agent_id"], row["org_id"], row["tier"])
 
 
-def _collection(row: Any) -> Collection:
-    return Collection(
-        id=row["id"],
-        key=_key(row),
-        part=row["part"],
-        path=row["path"],
-        preamble=row["preamble"],
-        file=row["file_hash"],
-        stale=row["stale"],
-        erased=row["erased"],
-        missing=row["missing"],
-        confirmed=row["confirmed"],
-        version=row["version"],
-    )
-
-
 def _entry(row: Any) -> Entry:
     words = Words(row["label"], row["title"], row["body"])
     return Entry(row["id"], words, row["created_at"], row["version"], row["author"], row["status"])
@@ -365,10 +341,3 @@ def _entry(row: Any) -> Entry:
 def _noted(row: Any, entry: Entry | None) -> Noted:
     began = None if row["began_hash"] is None else row["began_hash"].hex()
     return Noted(row["base_hash"], row["label"], row["erased"], entry, began, row["since"])
-
-
-def _other(row: Any) -> Other:
-    words = Words(row["label"], row["title"], row["body"])
-    return Other(
-        row["id"], row["row_id"], words, row["made_at"], row["base_hash"], row["ended"], row["since"]
-    )
