@@ -86,7 +86,10 @@ class Age:
         return self.version is not None and self.version < self.now
 
     def has_seen(self, one: Noted | Other) -> bool:
-        """Whether this text was in it: else nobody has deleted it. A change wins over a deletion."""
+        """Whether this text was in it: else nobody has deleted it. A change wins over a deletion.
+
+        What is in no file yet was taken from the newest one.
+        """
         return self.version is None or self.version >= min(one.since, self.now)
 
 
