@@ -220,8 +220,9 @@ class World(sequences.Texts):
                 to.rename(path)
             held.rename(to)
         elif what == "moves":
+            self.replaced(self.covered)
             if to.exists() and to != path:
-                self.replaced(to.read_text("utf-8") + self.covered)
+                self.replaced(to.read_text("utf-8"))
             path.rename(to)
         elif not to.exists():
             to.write_bytes(path.read_bytes())

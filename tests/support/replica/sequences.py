@@ -48,7 +48,7 @@ class Texts:
     covered: str = ""
     """What was in files over which a program saved what it had open, since memoryd last looked.
 
-    Who deletes such a file, or what it says of itself, deletes what memoryd wrote into it last.
+    Who deletes or moves such a file, or deletes what it says of itself, deletes what memoryd wrote into it last.
     """
 
     def text(self) -> str:
