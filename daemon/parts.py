@@ -149,11 +149,11 @@ def build_replica(
     settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
 ) -> Replica | None:
     """What keeps the replica; None where the settings name no folder. Raises ValueError with what to do."""
-    place = open_location(settings)
-    if place is None:
+    location = open_location(settings)
+    if location is None:
         return None
     return Replica(
-        place,
+        location,
         database=database,
         daemon_id=daemon_id,
         scan_seconds=settings.replica_scan_seconds,
@@ -190,7 +190,7 @@ def build_schedule(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
     )
     # A daemon without the key does not take the turns of those that sign.
-    schedule.add(Tick("trail" if trail.signs else "trail_places", settings.trail_seconds, trail.tick))
+    schedule.add(Tick("trail" if trail.signs else "trail_positions", settings.trail_seconds, trail.tick))
     if delivery.ledgers:
         schedule.add(Tick("ledgers", settings.trail_seconds, delivery.tick))
     schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))

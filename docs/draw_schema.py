@@ -54,11 +54,11 @@ order by c.relname, a.attnum
 
 READ_REFERENCES = """
 select k.conrelid::regclass::text as relation, k.confrelid::regclass::text as target,
-       string_agg(a.attname, ', ' order by u.place) as columns, bool_and(a.attnotnull) as is_needed,
+       string_agg(a.attname, ', ' order by u.nth) as columns, bool_and(a.attnotnull) as is_needed,
        exists (select from pg_constraint o
                where o.conrelid = k.conrelid and o.contype in ('p', 'u') and o.conkey <@ k.conkey) as is_single
 from pg_constraint k
-cross join lateral unnest(k.conkey) with ordinality as u(number, place)
+cross join lateral unnest(k.conkey) with ordinality as u(number, nth)
 join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.number
 where k.contype = 'f' and k.connamespace = 'public'::regnamespace
 group by k.oid, k.conrelid, k.confrelid, k.conkey

@@ -39,9 +39,9 @@ select case c.relnamespace when 'public'::regnamespace then '' else c.relnamespa
 from pg_trigger t
 join pg_class c on c.oid = t.tgrelid
 join pg_proc p on p.oid = t.tgfoid
-join (values (1, 'insert', 4), (2, 'update', 16), (3, 'delete', 8)) as e(place, name, bit) on t.tgtype & e.bit <> 0
+join (values (1, 'insert', 4), (2, 'update', 16), (3, 'delete', 8)) as e(nth, name, bit) on t.tgtype & e.bit <> 0
 where not t.tgisinternal and p.pronamespace = 'memoryd'::regnamespace
-order by c.relnamespace = 'public'::regnamespace desc, c.relname, e.place, t.tgname collate "C"
+order by c.relnamespace = 'public'::regnamespace desc, c.relname, e.nth, t.tgname collate "C"
 """
 
 KINDS = (

@@ -249,8 +249,8 @@ class Map:
     def _branch(self, name: str, *, file: str, depth: int) -> Iterator[str]:
         self._shown.add(name)
         function = self._of.functions[name]
-        place = "" if function.file == file else f" ({function.file})"
-        line = f"{'  ' * depth}- `{name}`{place}: {function.purpose}."
+        where = "" if function.file == file else f" ({function.file})"
+        line = f"{'  ' * depth}- `{name}`{where}: {function.purpose}."
         yield from self._node(line, self._of.calls[name], function.text, file=function.file, depth=depth)
 
     def _node(

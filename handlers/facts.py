@@ -73,12 +73,12 @@ where s.message_id = any($1)
 KNOWN = """
 with newest as materialized (
     select r.memory_id
-    from (select f.memory_id, row_number() over (partition by f.user_id, f.family order by m.created_at desc, m.id) as place
+    from (select f.memory_id, row_number() over (partition by f.user_id, f.family order by m.created_at desc, m.id) as nth
           from unnest($1::uuid[], $2::text[]) as a(user_id, family)
           join memoryd.facts f on f.user_id = a.user_id and f.family = a.family
           join public.agent_memory m on m.id = f.memory_id
           where m.superseded_by is null and m.user_id = f.user_id) r
-    where r.place <= 500
+    where r.nth <= 500
 )
 select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'project' as project,
        m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content,
@@ -87,7 +87,7 @@ select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'project' as project,
        case when f.family = 'plan' then
            (select max(c.message_index)
             from memoryd.fact_sources s join public.conversation_messages c on c.id = s.message_id
-            where s.memory_id = f.memory_id and s.said_at = coalesce(m.valid_from, m.created_at)) end as place
+            where s.memory_id = f.memory_id and s.said_at = coalesce(m.valid_from, m.created_at)) end as message_index
 from newest n
 join memoryd.facts f on f.memory_id = n.memory_id
 join public.agent_memory m on m.id = f.memory_id
@@ -325,7 +325,7 @@ def _source(row: Any) -> Source:
     return Source(
         message_id=row["id"],
         session_id=row["session_id"],
-        place=row["message_index"],
+        message_index=row["message_index"],
         user_id=row["user_id"],
         agent_id=row["agent_id"],
         project=row["project"],

@@ -98,9 +98,9 @@ def _own_headings(piece: str) -> int:
     return end if end < len(piece) else len(piece) - 1
 
 
-def _follow(outline: deque[tuple[int, int, str]], path: list[tuple[int, str]], place: int) -> None:
-    """Brings the path of headings up to this place. What it passes is taken off the outline."""
-    while outline and outline[0][0] <= place:
+def _follow(outline: deque[tuple[int, int, str]], path: list[tuple[int, str]], offset: int) -> None:
+    """Brings the path of headings up to this offset. What it passes is taken off the outline."""
+    while outline and outline[0][0] <= offset:
         _, level, words = outline.popleft()
         while path and path[-1][0] >= level:
             path.pop()
@@ -109,9 +109,9 @@ def _follow(outline: deque[tuple[int, int, str]], path: list[tuple[int, str]], p
 
 def _heading(title: str, headings: Sequence[str], before: str, piece: str) -> str:
     """Title, headings, and the end of what stands before: what a reader who opens the document here would look for."""
-    place = " > ".join(dict.fromkeys([title[:NAME_CHARACTERS], *headings]))
+    path = " > ".join(dict.fromkeys([title[:NAME_CHARACTERS], *headings]))
     said = _plain(" ".join(before[-1_000:].split()[-BEFORE_WORDS:])) if not _HEADING.match(piece) else ""
-    return f"{place}\n... {said}" if said else place
+    return f"{path}\n... {said}" if said else path
 
 
 def _plain(words: str) -> str:

@@ -42,8 +42,8 @@ def _embedded(settings: Settings, *, keep: bool, existing: bool) -> Iterator[Emb
         if existing and not (folder / "pg").exists():
             raise Failure(missing(folder))
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_folder(folder, server=server_uid(folder)) as place:
-            lock = place.open_own(LOCK)
+        with open_folder(folder, server=server_uid(folder)) as opened:
+            lock = opened.open_own(LOCK)
     except OSError as error:
         raise Failure(
             f"{folder} cannot be used ({error.strerror}). Set MEMORYD_DATA_DIR to another."

@@ -46,8 +46,8 @@ _DELETE_FILES = "delete from memoryd.function_files where name = any($1)"
 _MADE = """
 select 'function' as kind, p.proname::text as name,
        format('function %I.%I(%s)', n.nspname, p.proname,
-              (select string_agg(format_type(a.type, null), ', ' order by a.place)
-               from unnest(p.proargtypes) with ordinality as a(type, place))) as object
+              (select string_agg(format_type(a.type, null), ', ' order by a.nth)
+               from unnest(p.proargtypes) with ordinality as a(type, nth))) as object
 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
 where n.nspname in ('memoryd', 'public') and p.xmin = pg_current_xact_id()::xid
 union all

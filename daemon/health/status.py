@@ -157,7 +157,7 @@ class Status:
     associations: int
     insights: int
     anchors: int
-    """That have a place in the trail."""
+    """Anchors whose leaf has a position in the trail."""
     anchors_signed: int
     dream: LastDream | None
 

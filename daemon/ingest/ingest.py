@@ -60,7 +60,7 @@ class Ingest:
         self._database = database
         self._parser = parser
         self._owned = owned
-        self._places = asyncio.Semaphore(READ_AT_ONCE)
+        self._slots = asyncio.Semaphore(READ_AT_ONCE)
 
     async def take(self, paths: Iterable[Path]) -> AsyncIterator[Outcome]:
         """What became of each file, in any order. Raises asyncpg's errors when the database is lost, and
@@ -152,7 +152,7 @@ class Ingest:
 
     async def _read(self, file: File) -> ReadFile | Outcome:
         try:
-            async with self._places:
+            async with self._slots:
                 content, now = await asyncio.to_thread(self._source.read, file.path)
                 try:
                     return ReadFile(now, await self._parser.parse(content, file.path.name))

@@ -1,6 +1,6 @@
-"""The log of anchors: gives leaves their places, one transaction at a time, and signs checkpoints.
+"""The log of anchors: gives leaves their positions, one transaction at a time, and signs checkpoints.
 
-Promise: places are dense and in one order, whatever order the anchors' transactions commit in; any number of daemons
+Promise: positions are dense and in one order, whatever order the anchors' transactions commit in; any number of daemons
 work on one log, and one at a time writes; a checkpoint is signed only if the log still begins with what the one before it says.
 """
 
@@ -42,7 +42,7 @@ CARRY = "select memoryd.carry_anchors($1)"
 DURABLE = (
     "select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'"
 )
-SEQUENCE = "select place, leaf from memoryd.sequence_anchors($1)"
+SEQUENCE = "select leaf_position, leaf from memoryd.sequence_anchors($1)"
 TILES = """
 select t.level, t.number, t.hashes
 from unnest($1::smallint[], $2::bigint[]) as w(level, number)
@@ -122,7 +122,7 @@ class Trail:
                 self._log.error("trail_broken", reason=str(error))
 
     async def advance(self, *, sign_now: bool = False) -> None:
-        """Gives places, signs a checkpoint if one is due (or, with `sign_now`, if anything is new), writes facts.
+        """Gives positions, signs a checkpoint if one is due (or, with `sign_now`, if anything is new), writes facts.
 
         Raises TrailBroken.
         """
@@ -195,7 +195,7 @@ class Trail:
             # Ed25519 holds the processor for less than a millisecond.
             note = sign(checkpoint, key)
             # Before it is committed. Killed between the two, a daemon knows of a checkpoint that nobody has, which forbids
-            # nothing: its leaves have their places already. The other way round it would not know of one that somebody has.
+            # nothing: its leaves have their positions already. The other way round it would not know of one that somebody has.
             await self._kept.keep(state["id"], note)
             await connection.execute(
                 WRITE_CHECKPOINT, size, checkpoint.root, str(note), verifier.key_id, str(verifier)

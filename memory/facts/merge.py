@@ -24,7 +24,7 @@ class Source:
 
     message_id: UUID
     session_id: UUID
-    place: int
+    message_index: int
     """In its session."""
     user_id: UUID
     agent_id: str
@@ -48,7 +48,7 @@ class Known:
     value: str
     content: str
     since: datetime
-    place: int | None
+    message_index: int | None
     """Of a plan: that of the message which said so last at this time, in its session."""
 
 
@@ -110,7 +110,7 @@ def merge(found: Sequence[tuple[Source, Fact]], known: Iterable[Known], ids: Ite
             value=fact.value,
             content=fact.content,
             since=source.said_at,
-            place=source.place,
+            message_index=source.message_index,
         )
         changes.new.append(New(memory_id, source, fact))
         replaced = [k for k in about_it if not _says(k, fact)]
@@ -140,7 +140,7 @@ def _same_slot(one: str, other: str) -> bool:
 
 
 def _order(plan: Known) -> tuple[datetime, int]:
-    return plan.since, -1 if plan.place is None else plan.place
+    return plan.since, -1 if plan.message_index is None else plan.message_index
 
 
 _DAY = re.compile(
@@ -152,7 +152,9 @@ _DAY = re.compile(
 def _corrected(fact: Fact, plans: Sequence[Known], source: Source) -> Fact | None:
     """The latest plan of the same conversation with the day of the correction; None where there is none."""
     here = [
-        k for k in plans if k.session_id == source.session_id and _order(k) < (source.said_at, source.place)
+        k
+        for k in plans
+        if k.session_id == source.session_id and _order(k) < (source.said_at, source.message_index)
     ]
     if not here:
         return None

@@ -91,7 +91,7 @@ create table public.memory_chunks (
         case when access_level is null then memoryd.scope_of(user_id, null) else 0 end) stored,
     headings text[] not null default '{}',
     situation text,
-    constraint chunk_place unique (document_id, chunk_index),
+    constraint chunk_position unique (document_id, chunk_index),
     constraint memory_chunks_chunk_text_size check (memoryd.text_fits('chunk_text', chunk_text, 10000000)),
     constraint memory_chunks_context_size check (memoryd.text_fits('context', context, 10000000)),
     constraint memory_chunks_metadata_size check (memoryd.json_fits('metadata', metadata)),

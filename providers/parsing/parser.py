@@ -54,7 +54,7 @@ class ChildParser:
         self._memory = memory_bytes
         self._seconds = seconds
         self._command = default_command() if command is None else list(command)
-        self._places = asyncio.Semaphore(children)
+        self._slots = asyncio.Semaphore(children)
         self._idle: list[Child] = []
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -69,7 +69,7 @@ class ChildParser:
         kind = kind_of(content, name)
         if kind in PLAIN and len(content) <= SMALL:
             return await asyncio.to_thread(read_file, content, name, room=TEXT_BYTES)
-        async with self._places:
+        async with self._slots:
             return await self._in_child(content, name)
 
     async def close(self) -> None:

@@ -102,8 +102,8 @@ def context(
 
 
 def _show_explanation(rows: list[Any]) -> None:
-    hidden = [place for place, row in enumerate(rows) if not row["shown"]][LEFT_OUT:]
-    told = [row for place, row in enumerate(rows) if place not in hidden]
+    hidden = [index for index, row in enumerate(rows) if not row["shown"]][LEFT_OUT:]
+    told = [row for index, row in enumerate(rows) if index not in hidden]
     table(["step", "source", "score>", "trust", "shown", "what"], [_cells(row) for row in told])
     if hidden:
         say(f"... and {len(hidden):,} more that were left out (--json names all).")

@@ -126,7 +126,7 @@ def _show(found: dict[str, Any]) -> None:
             f"over {number(trail['signed'], 'leaf', 'leaves')}"
         )
     say(
-        f"Trail {trail['id']}: {number(trail['size'], 'leaf', 'leaves')}, {trail['waiting']:,} without a place, {signed}."
+        f"Trail {trail['id']}: {number(trail['size'], 'leaf', 'leaves')}, {trail['waiting']:,} without a position, {signed}."
     )
     for key in found["keys"]:
         say(f"{'Public key in use' if key['in_use'] else 'Earlier public key'}: {key['verifier']}")

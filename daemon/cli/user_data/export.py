@@ -90,8 +90,8 @@ async def _write(connection: AnyConnection, user: UUID, file: BinaryIO) -> int:
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "user_id": str(user)}
     head["exported_at"] = await connection.fetchval(NOW)
     file.write(json.dumps(head)[:-1].encode() + b', "tables": {')
-    for place, record in enumerate(await connection.fetch(TABLES)):
-        file.write((",\n" if place else "\n").encode() + json.dumps(record["name"]).encode() + b": [")
+    for index, record in enumerate(await connection.fetch(TABLES)):
+        file.write((",\n" if index else "\n").encode() + json.dumps(record["name"]).encode() + b": [")
         first = True
         async for row in connection.cursor(ROWS, user, record["name"], prefetch=PREFETCH):
             file.write(("\n" if first else ",\n").encode() + row[0].encode())

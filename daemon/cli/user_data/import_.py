@@ -173,7 +173,7 @@ def _export_of(data: Any, name: str, rows_of: Callable[[str, Sequence[Any]], Seq
 def _rows(name: str, mark: str) -> Callable[[str, Sequence[Any]], Sequence[str]]:
     number = re.compile(f'"{mark}([^"]*)"')
     return lambda each, rows: [
-        _row(row, number, f"{name}, table {each}, row {place}") for place, row in enumerate(rows, 1)
+        _row(row, number, f"{name}, table {each}, row {nth}") for nth, row in enumerate(rows, 1)
     ]
 
 
@@ -184,7 +184,7 @@ def _raw_rows(name: str) -> Callable[[str, Sequence[Any]], Sequence[str]]:
         return row
 
     return lambda each, rows: [
-        checked(row, f"{name}, table {each}, row {place}") for place, row in enumerate(rows, 1)
+        checked(row, f"{name}, table {each}, row {nth}") for nth, row in enumerate(rows, 1)
     ]
 
 

@@ -30,8 +30,8 @@ begin
     select 'pattern', null, null::uuid, null::float8, null, true,
            concat_ws(': ', p.pattern, nullif(memoryd.quoted(
                memoryd.words_of(p_message, p.pattern, found.names), 200), ''))
-    from unnest(found.patterns) with ordinality as p(pattern, place)
-    order by p.place;
+    from unnest(found.patterns) with ordinality as p(pattern, nth)
+    order by p.nth;
     return query
     select 'search', v.source, null::uuid, null::float8, null, true, v.detail
     from (values

@@ -131,8 +131,8 @@ begin
     end if;
     return query
     select 'knowledge', s.id, 0.5::float8, s.created_at, s.content, s.metadata
-    from (select f.id, min(f.place) as place
-          from ((select k.id, 1 as place from public.shared_knowledge k
+    from (select f.id, min(f.rank) as rank
+          from ((select k.id, 1 as rank from public.shared_knowledge k
                  where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_names
                    and k.tier <> 'learning' and k.status <> 'archived'
                    and k.org_id is not distinct from memoryd.caller_org()
@@ -145,7 +145,7 @@ begin
           group by f.id) k
     cross join lateral (
         select t.* from memoryd.source_knowledge t where t.id = k.id and t.is_current offset 0) s
-    order by k.place, s.created_at desc, s.id
+    order by k.rank, s.created_at desc, s.id
     limit 4;
 end
 $$;

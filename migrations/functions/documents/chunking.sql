@@ -34,8 +34,8 @@ declare
     began constant timestamptz := clock_timestamp();
 begin
     insert into memoryd.jobs (topic, ref, fair_at)
-    select 'document', d.id, began + apart * (d.place - 1)
-    from unnest(p_ids) with ordinality as d(id, place);
+    select 'document', d.id, began + apart * (d.nth - 1)
+    from unnest(p_ids) with ordinality as d(id, nth);
     perform memoryd.wake('document');
 end
 $$;
@@ -187,7 +187,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     kept uuid[];
-    places integer[];
+    indexes integer[];
     keys text[];
     situations text[];
     added integer;
@@ -205,40 +205,40 @@ begin
                      memoryd.heading_by_rule(c.context, c.situation) as heading
               from public.memory_chunks c where c.document_id = (p_document).id) t
     ), wanted as (
-        select w.chunk_text, w.heading, w.headings, w.place,
-               row_number() over (partition by w.chunk_text, w.heading, w.headings order by w.place) as nth
+        select w.chunk_text, w.heading, w.headings, w.index,
+               row_number() over (partition by w.chunk_text, w.heading, w.headings order by w.index) as nth
         from (select t.chunk_text, t.heading,
-                     array(select jsonb_array_elements_text(p_headings -> (t.place - 1)::integer))
+                     array(select jsonb_array_elements_text(p_headings -> (t.nth - 1)::integer))
                          as headings,
-                     (t.place - 1)::integer as place
-              from unnest(p_texts, p_heading_texts) with ordinality as t(chunk_text, heading, place)) w
+                     (t.nth - 1)::integer as index
+              from unnest(p_texts, p_heading_texts) with ordinality as t(chunk_text, heading, nth)) w
     )
-    select array_agg(t.id order by w.place), array_agg(w.place order by w.place) into kept, places
+    select array_agg(t.id order by w.index), array_agg(w.index order by w.index) into kept, indexes
     from there t
     join wanted w on w.chunk_text = t.chunk_text and w.heading is not distinct from t.heading
                  and w.headings = t.headings and w.nth = t.nth;
     delete from public.memory_chunks c
     where c.document_id = (p_document).id and (kept is null or c.id <> all (kept));
-    -- In two steps: no two chunks may have the same place, not even for a moment.
-    update public.memory_chunks c set chunk_index = 1000000000 + k.place
-    from unnest(kept, places) as k(id, place)
-    where c.id = k.id and c.chunk_index <> k.place;
-    update public.memory_chunks c set chunk_index = k.place
-    from unnest(kept, places) as k(id, place)
-    where c.id = k.id and c.chunk_index <> k.place;
+    -- In two steps: no two chunks may have the same index, not even for a moment.
+    update public.memory_chunks c set chunk_index = 1000000000 + k.index
+    from unnest(kept, indexes) as k(id, index)
+    where c.id = k.id and c.chunk_index <> k.index;
+    update public.memory_chunks c set chunk_index = k.index
+    from unnest(kept, indexes) as k(id, index)
+    where c.id = k.id and c.chunk_index <> k.index;
     insert into public.memory_chunks (
         document_id, chunk_index, chunk_text, context, situation, headings, metadata, access_level,
         visibility_tags)
-    select (p_document).id, t.place - 1, t.chunk_text, concat_ws(E'\n', t.heading, nullif(s.situation, '')),
+    select (p_document).id, t.nth - 1, t.chunk_text, concat_ws(E'\n', t.heading, nullif(s.situation, '')),
            s.situation, t.headings, memoryd.chunk_metadata('{}', (p_document).metadata),
            (p_document).access_level, (p_document).visibility_tags
-    from (select w.chunk_text, w.heading, w.place,
-                 array(select jsonb_array_elements_text(p_headings -> (w.place - 1)::integer)) as headings
-          from unnest(p_texts, p_heading_texts) with ordinality as w(chunk_text, heading, place)) t
+    from (select w.chunk_text, w.heading, w.nth,
+                 array(select jsonb_array_elements_text(p_headings -> (w.nth - 1)::integer)) as headings
+          from unnest(p_texts, p_heading_texts) with ordinality as w(chunk_text, heading, nth)) t
     left join unnest(keys, situations) as s(key, situation)
         on s.key = memoryd.chunk_key(t.chunk_text, t.headings)
-    where places is null or (t.place - 1)::integer <> all (places)
-    order by t.place;
+    where indexes is null or (t.nth - 1)::integer <> all (indexes)
+    order by t.nth;
     get diagnostics added = row_count;
     return added;
 end

@@ -49,8 +49,8 @@ begin
     on conflict (scope, id, source) do update
     set changed = u.changed or excluded.changed, given = excluded.given;
     insert into memoryd.jobs (topic, ref, payload, fair_at)
-    select 'index', r.id, jsonb_build_object('source', p_source), began + apart * (r.place - 1)
-    from unnest(p_ids) with ordinality as r(id, place);
+    select 'index', r.id, jsonb_build_object('source', p_source), began + apart * (r.nth - 1)
+    from unnest(p_ids) with ordinality as r(id, nth);
     perform memoryd.wake('index');
 end
 $$;

@@ -225,7 +225,7 @@ language sql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
     select c.id
-    from (select k.id, 0 as place, k.created_at from public.shared_knowledge k
+    from (select k.id, 0 as rank, k.created_at from public.shared_knowledge k
           where k.related_ids @> array[(p_decision).id] and k.related_ids <> '{}'
             and k.category = 'correction' and k.status <> 'archived'
           union all
@@ -237,7 +237,7 @@ as $$
           where n.near >= 0.5 and n.difference in ('denial', 'opposite', 'comparison')
             and k.category <> 'outcome') c
     where c.created_at > (p_decision).created_at
-    order by c.place, c.created_at desc, c.id
+    order by c.rank, c.created_at desc, c.id
     limit 1
 $$;
 

@@ -14,9 +14,9 @@ begin
         return;
     end if;
     perform memoryd.queue_in_lanes(
-        'facts', array_agg(memoryd.associate_lane('facts', r.user_id) order by r.place),
-        array_agg(r.id order by r.place))
-    from unnest(p_ids, p_users) with ordinality as r(id, user_id, place);
+        'facts', array_agg(memoryd.associate_lane('facts', r.user_id) order by r.nth),
+        array_agg(r.id order by r.nth))
+    from unnest(p_ids, p_users) with ordinality as r(id, user_id, nth);
 end
 $$;
 

@@ -96,16 +96,16 @@ language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     with left_lines as (
-        select l.line, l.place, l.line ~ '^[-★] ' as shows
-        from (select b.line, b.place, memoryd.quote_hash(b.line) as hash,
-                     row_number() over (partition by b.line order by b.place) as number
-              from string_to_table(p_block, E'\n') with ordinality as b(line, place)) l
+        select l.line, l.nth, l.line ~ '^[-★] ' as shows
+        from (select b.line, b.nth, memoryd.quote_hash(b.line) as hash,
+                     row_number() over (partition by b.line order by b.nth) as number
+              from string_to_table(p_block, E'\n') with ordinality as b(line, nth)) l
         where l.number > (select count(*) from unnest(p_hashes) h where h = l.hash)
     ), followed as (
-        select l.*, coalesce(lead(l.shows) over (order by l.place), false) as before_one from left_lines l
+        select l.*, coalesce(lead(l.shows) over (order by l.nth), false) as before_one from left_lines l
     )
     select case when bool_or(f.shows)
-                then string_agg(f.line, E'\n' order by f.place)
+                then string_agg(f.line, E'\n' order by f.nth)
                          filter (where f.shows or f.before_one or f.line !~ ':$')
                 else '' end
     from followed f
@@ -119,8 +119,8 @@ as $$
     select case jsonb_typeof(p_result)
         when 'string' then to_jsonb(memoryd.without_lines(p_result #>> '{}', p_hashes))
         when 'array' then (
-            select coalesce(jsonb_agg(e.element order by e.place), '[]')
-            from jsonb_array_elements(p_result) with ordinality as e(element, place)
+            select coalesce(jsonb_agg(e.element order by e.nth), '[]')
+            from jsonb_array_elements(p_result) with ordinality as e(element, nth)
             where memoryd.quote_hash(e.element::text) <> all (p_hashes))
         else p_result end
 $$;

@@ -156,9 +156,9 @@ begin
         from unnest(shown.patterns) p
     )
     select s.pattern, s.tier, s.categories, w.words
-    from memoryd.trigger_scopes() with ordinality as s(pattern, tier, categories, place)
+    from memoryd.trigger_scopes() with ordinality as s(pattern, tier, categories, nth)
     join words w on w.pattern = s.pattern
-    order by s.place;
+    order by s.nth;
 end
 $$;
 comment on function public.classify_message is

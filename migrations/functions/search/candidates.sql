@@ -188,11 +188,11 @@ begin
     end if;
     asked.conditions.project := null;
     loop
-        select (array_agg(t.place order by t.distance) filter (where t.is_here))[:keep], count(*)
+        select (array_agg(t.tid order by t.distance) filter (where t.is_here))[:keep], count(*)
         into nearest, compared
         from memoryd.nearest_by_code(asked, code_sought, by_code) n
         cross join lateral (
-            select e.ctid as place, e.embedding <=> sought as distance,
+            select e.ctid as tid, e.embedding <=> sought as distance,
                    memoryd.is_found_here(e.scope, e.group_scope, scopes)
                    and memoryd.in_project(e.grants_metadata, project) as is_here
             from memoryd.entries e
@@ -248,10 +248,10 @@ declare
     average constant double precision := (p_question).average_length;
 begin
     return array(
-        select l.place
+        select l.tid
         from (
-            (select e.place, e.weights, e.length
-             from (select t.ctid as place, t.* from memoryd.entries t
+            (select e.tid, e.weights, e.length
+             from (select t.ctid as tid, t.* from memoryd.entries t
                    where memoryd.search_terms(t.scope, t.lexemes) && terms offset 0) e
              where (scopes is null or e.scope = any(scopes)) and e.source = any(sources)
                and memoryd.is_found_here(e.scope, e.group_scope, scopes)
@@ -260,11 +260,11 @@ begin
                                     e.grants_metadata)
              limit 20 * reach)
             union all
-            (select p.place, p.weights, p.length
+            (select p.tid, p.weights, p.length
              from generate_series(1, cardinality(together), 3) first
              cross join lateral (
-                 select e.place, e.weights, e.length
-                 from (select t.ctid as place, t.* from memoryd.entries t
+                 select e.tid, e.weights, e.length
+                 from (select t.ctid as tid, t.* from memoryd.entries t
                        where memoryd.search_terms(t.scope, t.lexemes) @> together[first:first + 2]
                        offset 0) e
                  where (scopes is null or e.scope = any(scopes)) and e.source = any(sources)

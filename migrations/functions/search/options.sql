@@ -7,9 +7,9 @@ language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     with pairs as (
-        select n.name, substr(n.name, place, 2) as pair
+        select n.name, substr(n.name, start, 2) as pair
         from unnest(left(lower(p_name), 60) || p_known) as n(name)
-        cross join lateral generate_series(1, length(n.name) - 1) place
+        cross join lateral generate_series(1, length(n.name) - 1) start
     ), alike as (
         select k.name,
                (select count(distinct a.pair) from pairs a join pairs b using (pair)

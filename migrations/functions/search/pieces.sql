@@ -4,7 +4,7 @@
 -- Which of the messages found (ids, best first) are shown together. Each begins a piece of p_around messages
 -- before and after it, unless it is in the piece of a better one. Where its piece would overlap a better
 -- one's, it widens that one, up to 4 x p_around + 1 messages; beyond, it has only the messages that are left.
--- So no message is shown twice. number: the place of the piece's best message among p_ids.
+-- So no message is shown twice. number: the index of the piece's best message in p_ids.
 create or replace function memoryd.pieces_of(p_ids uuid[], p_around integer)
 returns table (number integer, session_id uuid, first_index integer, last_index integer)
 language plpgsql stable
@@ -19,11 +19,11 @@ declare
     piece integer;
 begin
     for each in
-        select i.place, m.session_id as session, m.message_index::bigint as middle,
+        select i.nth, m.session_id as session, m.message_index::bigint as middle,
                m.message_index::bigint - p_around as first, m.message_index::bigint + p_around as last
-        from unnest(p_ids) with ordinality as i(id, place)
+        from unnest(p_ids) with ordinality as i(id, nth)
         join public.conversation_messages m on m.id = i.id
-        order by i.place
+        order by i.nth
     loop
         continue when exists (
             select from generate_subscripts(numbers, 1) p
@@ -37,7 +37,7 @@ begin
             into each.first, each.last
             from generate_subscripts(numbers, 1) p
             where sessions[p] = each.session;
-            numbers := numbers || each.place::integer;
+            numbers := numbers || each.nth::integer;
             sessions := sessions || each.session;
             firsts := firsts || each.first;
             lasts := lasts || each.last;

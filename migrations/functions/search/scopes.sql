@@ -141,9 +141,9 @@ as $$
 begin
     return (
         select array(select hashtextextended(k.lexeme, k.scope)
-                     from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, place)
+                     from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, nth)
                      where k.lexeme is not null and (p_open is null or k.scope = any(p_open))
-                     order by k.place));
+                     order by k.nth));
 end
 $$;
 

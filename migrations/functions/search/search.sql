@@ -335,9 +335,9 @@ begin
     sought.count := least(3 * p_request.count, 1000);
     return query
     with found as materialized (
-        select b.*, row_number() over () as place from memoryd.best_rows(sought) b
+        select b.*, row_number() over () as nth from memoryd.best_rows(sought) b
     ), messages as materialized (
-        select array_agg(f.id order by f.place) as ids from found f where f.source = 'conversation'
+        select array_agg(f.id order by f.nth) as ids from found f where f.source = 'conversation'
     ), pieces as materialized (
         select m.ids[p.number] as id, p.content, p.message_ids
         from messages m
@@ -350,7 +350,7 @@ begin
     from found f
     left join pieces p on p.id = f.id
     where f.source <> 'conversation' or p.id is not null
-    order by f.place
+    order by f.nth
     limit p_request.count;
 end
 $$;

@@ -139,10 +139,10 @@ begin
                    'select %L::text as source, %s from memoryd.%I v', s.name,
                    string_agg(
                        case when a.attname is null then coalesce(defaults ->> c.name, 'v.' || c.name)
-                            else 'v.' || c.name end || ' as ' || c.name, ', ' order by c.place),
+                            else 'v.' || c.name end || ' as ' || c.name, ', ' order by c.nth),
                    'source_' || s.name) as branch
         from memoryd.sources() s
-        cross join unnest(columns) with ordinality as c(name, place)
+        cross join unnest(columns) with ordinality as c(name, nth)
         left join pg_attribute a
             on a.attrelid = ('memoryd.source_' || s.name)::regclass and a.attname = c.name
         group by s.name, s.for_users

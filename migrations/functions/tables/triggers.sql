@@ -6,7 +6,7 @@
 --
 --   agent_memory           stamp_expiry_... before stamp_memory: a user's own hours count from the change
 --                          before this one.
---   conversation_messages  drop_when_off before place_message: a message that is dropped creates no session.
+--   conversation_messages  drop_when_off before put_in_session: a message that is dropped creates no session.
 --   memory_chunks          assign_owner before drop_when_off: the chunk has the user of its document by then.
 --
 -- check_embedding and forget_embedding change nothing that the other triggers of their table read. Triggers
@@ -99,8 +99,8 @@ create or replace trigger keep_speaker before update on public.conversation_mess
     for each row when (old.chat_id is not null
                        and (new.role, new.speaker) is distinct from (old.role, old.speaker))
     execute function memoryd.keep_speaker();
-create or replace trigger place_message before insert on public.conversation_messages
-    for each row execute function memoryd.place_message();
+create or replace trigger put_in_session before insert on public.conversation_messages
+    for each row execute function memoryd.put_in_session();
 
 -- public.documents
 create or replace trigger stamp_document before insert or update on public.documents

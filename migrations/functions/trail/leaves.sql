@@ -1,4 +1,4 @@
--- Anchors and their leaves. An anchor gets its leaf in its own transaction; the place in the log comes later
+-- Anchors and their leaves. An anchor gets its leaf in its own transaction; its position comes later
 -- (log.sql). What is hashed is described in docs/trail.md.
 
 -- The content identifier of what has this SHA-256: CIDv1, raw bytes, base32.

@@ -9,9 +9,9 @@ declare
     inner_key bytea := decode(repeat('36', 64), 'hex');
     outer_key bytea := decode(repeat('5c', 64), 'hex');
 begin
-    for place in 0 .. length(p_key) - 1 loop
-        inner_key := set_byte(inner_key, place, get_byte(inner_key, place) # get_byte(p_key, place));
-        outer_key := set_byte(outer_key, place, get_byte(outer_key, place) # get_byte(p_key, place));
+    for index in 0 .. length(p_key) - 1 loop
+        inner_key := set_byte(inner_key, index, get_byte(inner_key, index) # get_byte(p_key, index));
+        outer_key := set_byte(outer_key, index, get_byte(outer_key, index) # get_byte(p_key, index));
     end loop;
     return encode(sha256(outer_key || sha256(inner_key || convert_to(p_text, 'UTF8'))), 'hex');
 end

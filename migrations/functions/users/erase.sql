@@ -37,16 +37,16 @@ declare
 begin
     update public.memory_queries q
     set (retrieved_memory_ids, relevance_scores) = (
-            select coalesce(array_agg(r.id order by r.place)
-                                filter (where r.place <= cardinality(q.retrieved_memory_ids)), '{}'),
-                   coalesce(array_agg(r.score order by r.place)
-                                filter (where r.place <= cardinality(q.relevance_scores)), '{}')
-            from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, place)
+            select coalesce(array_agg(r.id order by r.nth)
+                                filter (where r.nth <= cardinality(q.retrieved_memory_ids)), '{}'),
+                   coalesce(array_agg(r.score order by r.nth)
+                                filter (where r.nth <= cardinality(q.relevance_scores)), '{}')
+            from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, nth)
             where r.id is null or r.id <> all (named)),
-        knowledge_ids = array(select k.id from unnest(q.knowledge_ids) with ordinality as k(id, place)
-                              where k.id <> all (named) order by k.place),
-        insight_ids = array(select i.id from unnest(q.insight_ids) with ordinality as i(id, place)
-                            where i.id <> all (named) order by i.place)
+        knowledge_ids = array(select k.id from unnest(q.knowledge_ids) with ordinality as k(id, nth)
+                              where k.id <> all (named) order by k.nth),
+        insight_ids = array(select i.id from unnest(q.insight_ids) with ordinality as i(id, nth)
+                            where i.id <> all (named) order by i.nth)
     where q.user_id is distinct from p_user
       and exists (select from unnest(q.retrieved_memory_ids || q.knowledge_ids || q.insight_ids) r
                   where r in (select unnest(named)));

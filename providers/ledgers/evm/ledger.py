@@ -89,7 +89,7 @@ class EvmLedger:
         return block >= 0 and await self._chain.found(self._agent_id, content, block=block) is not None
 
     async def _reference(self, sent: Sent | None, position: int) -> str:
-        """The transaction, or where that is another daemon's, the place in the contract."""
+        """The transaction, or where that is another daemon's, the index in the contract."""
         if sent is not None and await self._chain.succeeded(sent.signed.hash):
             return sent.signed.hash
         return f"{self._chain.contract}#{position}"
