@@ -22,7 +22,7 @@ from daemon.logs import describe
 
 LAST_TICK_SECONDS = 2.0
 CLEANUP_ROWS = 10_000
-NOTES = 1000
+MARKS = 1000
 RETRIEVALS = 1000
 ANSWERS = 100
 """Answers that one transaction deletes: each may have hundreds of megabytes."""
@@ -47,7 +47,7 @@ PURGE_ENTRIES = "select memoryd.purge_entries($1)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence() + memoryd.archive_resolved()"
 COUNT_RETRIEVED = "select memoryd.count_retrieved($1)"
 
-REMOVE_OUTDATED = "select notes, texts from memoryd.remove_outdated($1)"
+REMOVE_OUTDATED = "select marks, texts from memoryd.remove_outdated($1)"
 
 # These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
 # table.
@@ -247,9 +247,9 @@ class Upkeep:
         """Removes from stored contexts and answers what they show of rows that were deleted, replaced or reworded."""
         texts = 0
         while True:
-            [taken] = await self._database.fetch(REMOVE_OUTDATED, NOTES)
+            [taken] = await self._database.fetch(REMOVE_OUTDATED, MARKS)
             texts += taken["texts"]
-            if taken["notes"] < NOTES:
+            if taken["marks"] < MARKS:
                 break
         if texts:
             self._log.info("outdated_texts_cut", texts=texts)

@@ -65,7 +65,7 @@ select c.relname
 from pg_index i join pg_class c on c.oid = i.indexrelid
 where i.indrelid = to_regclass('memoryd.' || $1) and c.relname like $1 || '_lists_%'
 """
-NOTE = """
+SAVE = """
 insert into memoryd.dense_indexes (source, index_name, lists, rows) values ($4, $1, $2, $3)
 on conflict (source) do update
 set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.rows, built_at = now()
@@ -180,7 +180,7 @@ async def _make(connection: asyncpg.Connection, table: str, rows: int, dimension
         f"with (lists = {lists})",
         timeout=A_DAY,
     )
-    await connection.execute(NOTE, name, lists, rows, table)
+    await connection.execute(SAVE, name, lists, rows, table)
     for leftover in (n for n in old if n != name):
         await connection.execute(f'drop index concurrently if exists memoryd."{leftover}"', timeout=A_DAY)
     return lists

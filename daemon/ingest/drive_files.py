@@ -20,7 +20,7 @@ from daemon.replica.drive.faults import DriveError
 from providers.ports import Unreadable
 
 TAKEN, REJECTED = "taken", "rejected"
-NOTE = ".why.txt"
+REASON = ".why.txt"
 TEXT = "text/plain"
 OF_GOOGLE = "application/vnd.google-apps."
 EXPORTED_BYTES = 10_000_000
@@ -117,7 +117,7 @@ class DriveFiles:
                 return  # a person has taken it back
             to = self._folder_id(TAKEN if why is None else REJECTED)
             if why is not None:
-                self._write_note(to, f"{one.node.name[:200]}{NOTE}", f"{why}\n".encode())
+                self._write_reason(to, f"{one.node.name[:200]}{REASON}", f"{why}\n".encode())
             self._api.change(one.node.id, {}, to=to, of=one.node.parent)
             self._known.pop(one.path, None)
 
@@ -186,7 +186,7 @@ class DriveFiles:
             found = self._folders[name] = made.id
         return found
 
-    def _write_note(self, folder: str, name: str, content: bytes) -> None:
+    def _write_reason(self, folder: str, name: str, content: bytes) -> None:
         """Writes it, unless a daemon that was killed had written it."""
         there = self._api.children([folder], drive=self._drive, name=name)
         if not any(node.md5 == checksum(content) for node in there):

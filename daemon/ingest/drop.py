@@ -4,7 +4,7 @@ Events of the folder are hints, for speed; a scan every so often is what counts,
 events, the only thing. A file is taken when nobody has it open for writing and it has not changed for a while.
 
 Promise: no file is lost, and none is taken twice: it is moved away after its document is written, so that a daemon which is
-killed in between finds it known. What was taken is in `taken/`, what cannot be read in `rejected/`, beside a note that says
+killed in between finds it known. What was taken is in `taken/`, what cannot be read in `rejected/`, beside a file that says
 why. One daemon at a time works on a folder.
 """
 
@@ -36,7 +36,7 @@ from daemon.watching import NotWatched, changes
 from providers.ports import Parser
 
 TAKEN, REJECTED = "taken", "rejected"
-NOTE = ".why.txt"
+REASON = ".why.txt"
 LOCK = ".memoryd.lock"
 LOOK_AGAIN_SECONDS = 0.5
 """While there are files that are open, or were written a moment ago. Sooner, if one will be ready sooner."""
@@ -190,7 +190,7 @@ class DropFolder:
         to = _free_name(self._folder / (REJECTED if rejected else TAKEN) / outcome.path.name)
         if rejected:
             # The name of a file may have 255 bytes.
-            name = os.fsencode(to.name)[:240].decode("utf-8", "ignore") + NOTE
+            name = os.fsencode(to.name)[:240].decode("utf-8", "ignore") + REASON
             to.with_name(name).write_text(f"{outcome.reason}\n", "utf-8")
         outcome.path.rename(to)
         for folder in outcome.path.parents:

@@ -98,7 +98,7 @@ async def same_bytes(database: Database, digests: Sequence[bytes], user: UUID | 
     return {r["file_hash"]: r["drop_path"] for r in await database.fetch(SAME, list(digests), user)}
 
 
-async def note_moves(database: Database, moves: Mapping[str, str], owned: Ownership) -> None:
+async def save_moves(database: Database, moves: Mapping[str, str], owned: Ownership) -> None:
     """Notes where files are now. `moves`: from the old path to the new one. Raises Refused if one of them is refused."""
     if not moves:
         return

@@ -32,7 +32,7 @@ CLOCK_SECONDS = 60.0
 LOOK = """
 select t.id, t.size, t.carried, coalesce(c.size, 0) as signed, extract(epoch from now() - c.signed_at)::float8 as since,
        exists (select from memoryd.trail_leaves l where l.position is null) as waiting,
-       exists (select from memoryd.trail_leaves l where not l.noted and l.position < c.size) as unnoted
+       exists (select from memoryd.trail_leaves l where not l.fact_written and l.position < c.size) as facts_missing
 from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
@@ -60,7 +60,7 @@ with known as (
 )
 insert into memoryd.trail_checkpoints (size, root, note, key_id) values ($1, $2, $3, $4)
 """
-NOTE = "select memoryd.note_anchors($1, $2)"
+WRITE_FACTS = "select memoryd.write_anchor_facts($1, $2)"
 
 
 class TrailBroken(Exception):
@@ -139,15 +139,15 @@ class Trail:
         if self._key is not None and (self._pace.is_due(new, look["since"]) or (sign_now and new > 0)):
             await self._sign(self._key)
             look = await self._look()
-        if self._ledgers is not None and look["unnoted"]:
+        if self._ledgers is not None and look["facts_missing"]:
             await self._write_facts(self._ledgers)
 
     async def _write_facts(self, ledgers: list[str]) -> None:
         total = 0
-        while written := int(await self._database.fetchval(NOTE, ledgers, FACTS)):
+        while written := int(await self._database.fetchval(WRITE_FACTS, ledgers, FACTS)):
             total += written
         if total:
-            self._log.info("anchors_noted", facts=total)
+            self._log.info("anchor_facts_written", facts=total)
 
     async def _look(self) -> Any:
         [look] = await self._database.fetch(LOOK)

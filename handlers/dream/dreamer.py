@@ -20,7 +20,7 @@ from handlers.dream import lease, writer
 from handlers.dream.lease import MIN_MEMORIES, When
 from handlers.dream.model import Cause, Wording
 from handlers.dream.reader import read_known, read_memories, read_stale
-from handlers.dream.report import DreamReport, Trigger
+from handlers.dream.report import DreamReport, Start
 from handlers.dream.writer import Drawn
 from handlers.shared.embedding import Embedding
 from handlers.shared.ports import Store
@@ -67,12 +67,12 @@ class Dreamer:
         if await lease.end_dead(self._store):
             self._log.warning("dream_interrupted", reason="its daemon died")
 
-    async def dream(self, trigger: Trigger) -> DreamReport | None:
+    async def dream(self, start: Start) -> DreamReport | None:
         """Dreams once; None when another dream is running, or an idle one is not due."""
-        dream_id = await lease.begin(self._store, trigger, self._when)
+        dream_id = await lease.begin(self._store, start, self._when)
         if dream_id is None:
             return None
-        self._log.info("dream_started", dream=str(dream_id), trigger=trigger)
+        self._log.info("dream_started", dream=str(dream_id), started_by=start)
         began = time.perf_counter()
         report = DreamReport(dream_id, "interrupted")
         try:

@@ -219,7 +219,7 @@ comment on column memoryd.memory_uses.used_at is 'When it was last retrieved.';
 
 create table public.dream_sessions (
     id uuid primary key default gen_random_uuid(),
-    trigger text not null check (trigger in ('idle', 'overdue', 'manual')),
+    started_by text not null check (started_by in ('idle', 'overdue', 'manual')),
     status text not null default 'running' check (status in ('running', 'completed', 'interrupted')),
     started_at timestamptz not null default now(),
     finished_at timestamptz,
@@ -234,7 +234,7 @@ create table public.dream_sessions (
     queries_until timestamptz
 );
 comment on table public.dream_sessions is 'Every dream, with what it saw and wrote.';
-comment on column public.dream_sessions.trigger is
+comment on column public.dream_sessions.started_by is
     'idle: nothing was asked for some hours; overdue: the fleet was never idle for so long; '
     'manual: it was requested.';
 comment on column public.dream_sessions.insights_judged is

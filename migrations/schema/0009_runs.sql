@@ -94,6 +94,6 @@ create index agent_execution_logs_user on public.agent_execution_logs (user_id, 
     where user_id is not null;
 create index agent_execution_logs_created on public.agent_execution_logs (created_at);
 
--- Support's reads: a second read of the same user's table within a transaction is not noted again.
+-- Support's reads: a second read of the same user's table within a transaction is not logged again.
 create index agent_execution_logs_admin on public.agent_execution_logs
     ((input_data ->> 'transaction'), (input_data ->> 'table'), user_id) where action_type = 'admin_read';

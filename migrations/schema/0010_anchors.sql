@@ -73,7 +73,7 @@ create table memoryd.trail_leaves (
     user_id uuid,
     memory_id uuid,
     chained boolean not null,
-    noted boolean not null default false
+    fact_written boolean not null default false
 );
 comment on table memoryd.trail_leaves is
     'The leaf of each anchor: an HMAC of the row under a salt of its own. There is no foreign key: the leaf '
@@ -82,10 +82,10 @@ comment on column memoryd.trail_leaves.position is 'Its place in the log; null: 
 comment on column memoryd.trail_leaves.salt is 'Null: it was erased, and the leaf tells nothing any more.';
 comment on column memoryd.trail_leaves.chained is
     'previous_hash was given by who wrote the anchor, and so is part of the leaf.';
-comment on column memoryd.trail_leaves.noted is 'The fact that says that it is anchored was written.';
+comment on column memoryd.trail_leaves.fact_written is 'The fact that says that it is anchored was written.';
 create index trail_leaves_waiting on memoryd.trail_leaves (id) where position is null;
 create index trail_leaves_unnoted on memoryd.trail_leaves (position)
-    where position is not null and not noted;
+    where position is not null and not fact_written;
 create index trail_leaves_user on memoryd.trail_leaves (user_id) where user_id is not null;
 create index trail_leaves_memory on memoryd.trail_leaves (memory_id) where memory_id is not null;
 

@@ -216,7 +216,7 @@ async def test_a_dream_prints_what_it_wrote(memoryd: Commands, connection: async
     (insight,) = dreamt["insights"]
     assert insight["category"] == "correction"
     assert insight["agent_id"] == "alice"
-    assert await connection.fetchval("select array_agg(trigger) from dream_sessions") == ["manual"]
+    assert await connection.fetchval("select array_agg(started_by) from dream_sessions") == ["manual"]
 
     again = await memoryd("dream")
     assert again.code == 0
@@ -228,7 +228,7 @@ async def test_a_dream_prints_what_it_wrote(memoryd: Commands, connection: async
 
 async def test_a_dream_during_another_is_refused(memoryd: Commands, connection: asyncpg.Connection) -> None:
     await connection.execute(
-        "insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 min')"
+        "insert into dream_sessions (started_by, lease_until) values ('idle', now() + interval '1 min')"
     )
     ended = await memoryd("dream")
     assert ended.code == 1

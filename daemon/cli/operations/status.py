@@ -110,7 +110,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 def _dream(dream: LastDream | None) -> str:
     if dream is None:
         return "none yet"
-    head = f"{dream.status}, {dream.trigger}, began {age(dream.started_seconds)} ago"
+    head = f"{dream.status}, {dream.started_by}, began {age(dream.started_seconds)} ago"
     if dream.status == "running":
         return head
     wrote = ", ".join(f"{n} {name}" for name, n in dream.categories.items())

@@ -37,7 +37,7 @@ NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 IMPORT = "select memoryd.import_rows($1, $2, $3, $4)"
 # Whose rows they are is said by the rows.
-NOTE = """
+AUDIT = """
 insert into public.agent_execution_logs (step_name, action_type, output_data) values ('import', 'memory_write', $1)
 """
 
@@ -104,7 +104,7 @@ async def _import(database: Database, given: Export, user: UUID, *, name: str) -
                 except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
                     raise Failure(f"{name}, table {each}: {error.args[0]}. Nothing was imported.") from None
             counts[each] = {"imported": imported, "skipped": len(given.tables[each]) - imported}
-        await connection.execute(NOTE, json.dumps({n: c["imported"] for n, c in counts.items()}))
+        await connection.execute(AUDIT, json.dumps({n: c["imported"] for n, c in counts.items()}))
     return counts
 
 

@@ -265,7 +265,7 @@ begin
     end if;
     perform memoryd.log_context(p_agent, p_user, p_command, p_message, shown.patterns,
                                 case when shown.patterns = '{}' then 'small talk' end, lines);
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         p_user, p_agent, 'context',
         (select count(*)::integer from unnest(lines) l where l.source <> 'insight'), memoryd.ms_since(began));
     if lines = '{}' then

@@ -103,14 +103,14 @@ begin
         order by c.id
         for no key update;
         perform memoryd.refresh_entries('document', array_agg(c.id), array_agg(c.scope)),
-                memoryd.note_outdated(array_agg(c.id) filter (where d.status not in ('active', 'conflict')))
+                memoryd.mark_outdated(array_agg(c.id) filter (where d.status not in ('active', 'conflict')))
         from public.memory_chunks c join public.documents d on d.id = c.document_id
         where c.document_id = any(other_status)
         having count(*) > 0;
     end if;
     -- Contexts and answers show the title with each passage.
     if renamed is not null then
-        perform memoryd.note_outdated(array_agg(c.id))
+        perform memoryd.mark_outdated(array_agg(c.id))
         from public.memory_chunks c where c.document_id = any(renamed)
         having count(*) > 0;
     end if;
@@ -256,7 +256,7 @@ declare
         case when not caller.privileged then memoryd.caller_access() end;
 begin
     if caller.privileged and not caller.is_service then
-        perform memoryd.note_admin_read('documents', c.user_id)
+        perform memoryd.audit_admin_read('documents', c.user_id)
         from public.memory_chunks c where c.id = p_chunk;
     end if;
     return coalesce(

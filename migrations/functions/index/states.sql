@@ -20,12 +20,12 @@ declare
     caller constant memoryd.caller := memoryd.current_caller();
 begin
     if caller.privileged and not caller.is_service then
-        perform memoryd.note_admin_read(n.table_name, o.owner_id)
+        perform memoryd.audit_admin_read(n.table_name, o.owner_id)
         from memoryd.sources() n
         cross join (select distinct s.owner_id from memoryd.searchable s
                     where s.source = p_source and s.id = any(p_ids)) o
         where n.name = p_source;
-        perform memoryd.note_admin_knowledge(k.created_by) from public.shared_knowledge k
+        perform memoryd.audit_admin_knowledge(k.created_by) from public.shared_knowledge k
         where p_source = 'knowledge' and k.id = any(p_ids);
     end if;
     return query

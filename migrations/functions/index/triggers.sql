@@ -138,7 +138,7 @@ begin
     end if;
     -- Not those that are reworded for the index: that also has rows which it does not know yet.
     execute format(
-        'select memoryd.note_outdated(array_agg(n.id))
+        'select memoryd.mark_outdated(array_agg(n.id))
          from new_rows n
          where (n.id, hashtextextended(row(%1$s)::text, 0)) not in (
              select o.id, hashtextextended(row(%1$s)::text, 0) from old_rows o)
@@ -164,7 +164,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.note_outdated(array_agg(o.id)) from old_rows o having count(*) > 0;
+    perform memoryd.mark_outdated(array_agg(o.id)) from old_rows o having count(*) > 0;
     if tg_argv[0] = 'conversation' then
         perform memoryd.delete_entries(
             tg_argv[0], array_agg(o.id) || array_agg(o.id),

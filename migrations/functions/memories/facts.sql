@@ -89,7 +89,7 @@ begin
     order by count(*) desc, max(m.created_at) desc, n.key
     limit names_said.max_rows;
     get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         names_said.user_id, null, 'names_said', found_rows::integer, memoryd.ms_since(began));
 end
 $$;
@@ -314,7 +314,7 @@ begin
     order by coalesce(m.valid_from, m.created_at) desc, m.id
     limit memory_as_of.max_rows;
     get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         memory_as_of.user_id, null, 'memory_as_of', found_rows::integer, memoryd.ms_since(began));
 end
 $$;

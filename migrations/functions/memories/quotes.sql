@@ -43,14 +43,14 @@ as $$
     select s.id from memoryd.searchable s where s.id = any(p_ids)
 $$;
 
--- Notes that no stored text is to show any more what these rows said until now. It does not look for the
+-- Marks that no stored text is to show any more what these rows said until now. It does not look for the
 -- texts: that takes longer the more often others were shown the row, and who deletes it may not learn this.
-create or replace function memoryd.note_outdated(p_ids uuid[]) returns void
+create or replace function memoryd.mark_outdated(p_ids uuid[]) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$ insert into memoryd.outdated_rows (row_ids) select p_ids where cardinality(p_ids) > 0 $$;
 
--- Keeps which rows a new answer to a recall shows. Those that were deleted meanwhile are noted.
+-- Keeps which rows a new answer to a recall shows. Those that were deleted meanwhile are marked.
 create or replace function memoryd.answers_written() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -83,7 +83,7 @@ begin
         on conflict (request_id) do update set row_ids = excluded.row_ids, hashes = excluded.hashes
     )
     select array_agg(distinct s.id) into shown from shows s;
-    perform memoryd.note_outdated(array(
+    perform memoryd.mark_outdated(array(
         select s from unnest(shown) s where s not in (select e.id from memoryd.existing_rows(shown) e)));
     return null;
 end
@@ -130,37 +130,37 @@ $$;
 -- alone do not tell: what a transaction has changed is seen once it has ended. Transactions alone do not,
 -- either: after a restore on another server they are numbered from the beginning.
 create or replace function memoryd.outdated_quotes(
-    p_notes bigint[], p_ids uuid[], p_times timestamptz[], p_transactions xid8[])
-returns table (id bigint, command_id uuid, request_id uuid, notes bigint[], row_ids uuid[], lost bigint[])
+    p_marks bigint[], p_ids uuid[], p_times timestamptz[], p_transactions xid8[])
+returns table (id bigint, command_id uuid, request_id uuid, marks bigint[], row_ids uuid[], lost bigint[])
 language sql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
-    with noted as materialized (
-        select * from unnest(p_notes, p_ids, p_times, p_transactions) as n(note, id, at, transaction)
+    with marked as materialized (
+        select * from unnest(p_marks, p_ids, p_times, p_transactions) as n(mark, id, at, transaction)
     ), existing as materialized (
-        select e.id from memoryd.existing_rows(array(select distinct n.id from noted n)) e
+        select e.id from memoryd.existing_rows(array(select distinct n.id from marked n)) e
     ), found as materialized (
-        select q.id, array_agg(n.note) as notes, array_agg(n.id) as row_ids
-        from (select o.*, o.id in (select e.id from existing e) as exists from noted o) n
+        select q.id, array_agg(n.mark) as marks, array_agg(n.id) as row_ids
+        from (select o.*, o.id in (select e.id from existing e) as exists from marked o) n
         cross join lateral (
             select k.id, k.made_at, k.read_in from memoryd.quotes k
             where k.row_ids @> array[n.id] offset 0) q
         where not n.exists or q.made_at < n.at or not pg_visible_in_snapshot(n.transaction, q.read_in)
         group by q.id
     )
-    select q.id, q.command_id, q.request_id, f.notes, f.row_ids,
+    select q.id, q.command_id, q.request_id, f.marks, f.row_ids,
            array(select p.hash from unnest(q.row_ids, q.hashes) as p(id, hash) where p.id = any(f.row_ids))
     from found f join memoryd.quotes q on q.id = f.id
 $$;
 
--- Removes from the stored texts what they show of rows that are noted. p_count: how many notes it takes, the
--- oldest first (null: all). A text that somebody has locked is not waited for: its note is taken again soon.
--- Each note is taken once more, 20 seconds later, and when the transactions have ended that may have been
--- writing a text at the first look. (After a day also without: a restored note waits for another server's.)
-create or replace function memoryd.remove_outdated(p_count integer, out notes bigint, out texts bigint)
+-- Removes from the stored texts what they show of rows that are marked. p_count: how many marks it takes, the
+-- oldest first (null: all). A text that somebody has locked is not waited for: its mark is taken again soon.
+-- Each mark is taken once more, 20 seconds later, and when the transactions have ended that may have been
+-- writing a text at the first look. (After a day also without: a restored mark waits for another server's.)
+create or replace function memoryd.remove_outdated(p_count integer, out marks bigint, out texts bigint)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 -- The planner does not know how few texts these are, and would read whole tables.
@@ -170,7 +170,7 @@ set enable_mergejoin = off
 as $$
 declare
     taken bigint[];
-    noted bigint[];
+    marked bigint[];
     ids uuid[];
     times timestamptz[];
     transactions xid8[];
@@ -185,11 +185,11 @@ begin
     )
     select (select array_agg(m.id) from mine m), array_agg(m.id), array_agg(u.id), array_agg(m.outdated_at),
            array_agg(m.outdated_by)
-    into taken, noted, ids, times, transactions
+    into taken, marked, ids, times, transactions
     from mine m cross join lateral unnest(m.row_ids) as u(id);
-    notes := coalesce(cardinality(taken), 0);
+    marks := coalesce(cardinality(taken), 0);
     with outdated as materialized (
-        select * from memoryd.outdated_quotes(noted, ids, times, transactions)
+        select * from memoryd.outdated_quotes(marked, ids, times, transactions)
     ), commands as materialized (
         select c.id from public.agent_commands c where c.id in (select o.command_id from outdated o)
         order by c.id for no key update skip locked
@@ -215,7 +215,7 @@ begin
         delete from memoryd.quotes q using free f where q.id = f.id and q.row_ids <@ f.row_ids
     )
     select (select count(*) from free),
-           (select array_agg(distinct n) from outdated o cross join lateral unnest(o.notes) n
+           (select array_agg(distinct n) from outdated o cross join lateral unnest(o.marks) n
             where o.id not in (select f.id from free f))
     into texts, locked;
     delete from memoryd.outdated_rows o

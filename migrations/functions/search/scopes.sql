@@ -71,7 +71,7 @@ declare
 begin
     if (p_caller).privileged then
         if not (p_caller).is_service then
-            perform memoryd.note_admin_search();
+            perform memoryd.audit_admin_search();
         end if;
         return p_scopes;
     end if;

@@ -19,7 +19,7 @@ as $$
     with published as (
         select t.tablename::text as name from pg_publication_tables t
         where t.pubname = 'supabase_realtime' and t.schemaname = 'public'
-    ), noted as (
+    ), wanted as (
         select coalesce(
             (select array(select jsonb_array_elements_text(s.value))
              from memoryd.settings s where s.key = 'published'),
@@ -28,7 +28,7 @@ as $$
             '{}') as names
     )
     select w.name
-    from unnest(memoryd.watched_tables()) with ordinality as w(name, nth), noted n
+    from unnest(memoryd.watched_tables()) with ordinality as w(name, nth), wanted n
     where exists (select from pg_publication p where p.pubname = 'supabase_realtime' and not p.puballtables)
       and w.name <> all (n.names)
       and w.name not in (select p.name from published p)

@@ -6,7 +6,7 @@
 --   memoryd_user      end users: their own rows, and what is shared with them; nothing of the agents' own
 --                     (user_id null).
 --   memoryd_admin     support: reads everything and writes nothing. A read of a user's rows is logged before
---                     the row is seen (note_admin_read). A row that names no user is that of its run,
+--                     the row is seen (audit_admin_read). A row that names no user is that of its run,
 --                     conversation, command or memories: with these it is erased (users/rows.sql).
 --
 -- End users have rights by column. They cannot choose ids: with an id that exists already they would learn
@@ -54,7 +54,7 @@ grant select on memoryd.searchable to memoryd_service, memoryd_admin;
 -- The register of agents. End users do not see it.
 create policy service on public.agents to memoryd_service using (true) with check (true);
 create policy admin_read on public.agents for select to memoryd_admin
-    using (memoryd.note_admin_read('agents', nullif(named_for, '00000000-0000-0000-0000-000000000000')));
+    using (memoryd.audit_admin_read('agents', nullif(named_for, '00000000-0000-0000-0000-000000000000')));
 
 -- public.agent_commands
 -- A user asks for work, of agents that are open to users; the result is written by the agent. Users set no
@@ -77,7 +77,7 @@ create policy open_agents on public.agent_commands as restrictive for insert to 
 create policy own_session on public.agent_commands as restrictive for insert to memoryd_user
     with check (memoryd.may_name_session(session_id));
 create policy admin_read on public.agent_commands for select to memoryd_admin
-    using (memoryd.note_admin_read('agent_commands', user_id));
+    using (memoryd.audit_admin_read('agent_commands', user_id));
 
 -- public.agent_memory
 -- Users write memories of their own, none for all agents (_shared), and change those that are theirs; they
@@ -101,14 +101,14 @@ create policy own_update on public.agent_memory as restrictive for update to mem
     with check (session_id is null or memoryd.names_session(id, session_id)
                 or memoryd.may_name_session(session_id));
 create policy admin_read on public.agent_memory for select to memoryd_admin
-    using (memoryd.note_admin_read('agent_memory', user_id));
+    using (memoryd.audit_admin_read('agent_memory', user_id));
 
 -- public.shared_memory
 -- A view of agent_memory, with the reader's rights.
 grant select on public.shared_memory to memoryd_user;
 
 -- public.memory_associations
--- A link is visible to those who see both of its memories. It has no user of its own: a read is noted for
+-- A link is visible to those who see both of its memories. It has no user of its own: a read is logged for
 -- the users of both.
 create policy service on public.memory_associations to memoryd_service using (true) with check (true);
 grant select on public.memory_associations to memoryd_user;
@@ -116,7 +116,7 @@ create policy both_ends_read on public.memory_associations for select to memoryd
     using (exists (select from public.agent_memory m where m.id = memory_id)
        and exists (select from public.agent_memory m where m.id = related_memory_id));
 create policy admin_read on public.memory_associations for select to memoryd_admin
-    using (memoryd.note_admin_memories('memory_associations', array[memory_id, related_memory_id]));
+    using (memoryd.audit_admin_memories('memory_associations', array[memory_id, related_memory_id]));
 
 -- public.memory_queries
 -- Users add retrievals, and do not change them but by mark_useful(), which locks rows of their own alone.
@@ -131,7 +131,7 @@ create policy own on public.memory_queries to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy admin_read on public.memory_queries for select to memoryd_admin
-    using (memoryd.note_admin_read('memory_queries', coalesce(
+    using (memoryd.audit_admin_read('memory_queries', coalesce(
         user_id, (select c.user_id from public.agent_commands c where c.id = command_id))));
 
 -- public.dream_sessions
@@ -146,8 +146,8 @@ grant select on public.dream_insights to memoryd_user;
 create policy own_read on public.dream_insights for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy admin_read on public.dream_insights for select to memoryd_admin
-    using (memoryd.note_admin_read('dream_insights', user_id)
-       and memoryd.note_admin_memories('dream_insights', source_memories));
+    using (memoryd.audit_admin_read('dream_insights', user_id)
+       and memoryd.audit_admin_memories('dream_insights', source_memories));
 
 -- public.memory_requests
 -- Users ask for anything but a dream; memoryd writes the answer.
@@ -162,7 +162,7 @@ create policy own_ask on public.memory_requests for insert to memoryd_user
     with check ((user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id))
                 and kind <> 'dream' and status = 'pending' and result is null);
 create policy admin_read on public.memory_requests for select to memoryd_admin
-    using (memoryd.note_admin_read('memory_requests', user_id));
+    using (memoryd.audit_admin_read('memory_requests', user_id));
 
 -- public.chat_groups
 -- Users read the group chats that they are members of, and those of which they may read a message.
@@ -183,7 +183,7 @@ grant select on public.chat_group_members to memoryd_user;
 create policy own_read on public.chat_group_members for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy admin_read on public.chat_group_members for select to memoryd_admin
-    using (memoryd.note_admin_read('chat_group_members', user_id));
+    using (memoryd.audit_admin_read('chat_group_members', user_id));
 
 -- public.conversation_sessions
 -- Users read their own sessions and those of their groups. A user cannot put a session into a group chat.
@@ -200,7 +200,7 @@ create policy group_read on public.conversation_sessions for select to memoryd_u
     using (chat_id = any(array(select m.chat_id from public.chat_group_members m
                                where m.user_id = (select memoryd.caller_id()))));
 create policy admin_read on public.conversation_sessions for select to memoryd_admin
-    using (memoryd.note_admin_read('conversation_sessions', user_id));
+    using (memoryd.audit_admin_read('conversation_sessions', user_id));
 
 -- public.conversation_messages
 -- Users read their own messages, those of the group chats that they are members of, and those that are shared
@@ -232,7 +232,7 @@ create policy group_read on public.conversation_messages for select to memoryd_u
            and chat_id = any(array(select m.chat_id from public.chat_group_members m
                                    where m.user_id = (select memoryd.caller_id()))));
 create policy admin_read on public.conversation_messages for select to memoryd_admin
-    using (memoryd.note_admin_read('conversation_messages', coalesce(
+    using (memoryd.audit_admin_read('conversation_messages', coalesce(
         user_id, (select s.user_id from public.conversation_sessions s where s.id = session_id))));
 
 -- public.conversation_history
@@ -260,7 +260,7 @@ create policy own_update on public.documents for update to memoryd_user
                where c.document_id = documents.id and c.access_level is not null))
     with check (user_id = (select memoryd.caller_id()));
 create policy admin_read on public.documents for select to memoryd_admin
-    using (memoryd.note_admin_read('documents', user_id));
+    using (memoryd.audit_admin_read('documents', user_id));
 
 -- public.memory_chunks
 -- Users read and write the chunks of their own documents, and read those that are shared with them by level
@@ -285,7 +285,7 @@ create policy shared_read on public.memory_chunks for select to memoryd_user
            and memoryd.grants_access(
                (select memoryd.caller_access()), access_level, visibility_tags, metadata));
 create policy admin_read on public.memory_chunks for select to memoryd_admin
-    using (memoryd.note_admin_read('memory_chunks', user_id));
+    using (memoryd.audit_admin_read('memory_chunks', user_id));
 
 -- public.user_memory_access
 -- Users read what they are granted.
@@ -294,7 +294,7 @@ grant select on public.user_memory_access to memoryd_user;
 create policy own_read on public.user_memory_access for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy admin_read on public.user_memory_access for select to memoryd_admin
-    using (memoryd.note_admin_read('user_memory_access', user_id));
+    using (memoryd.audit_admin_read('user_memory_access', user_id));
 
 -- public.shared_knowledge
 -- What the team of agents knows is not for end users. A caller who names an organisation has what is of it;
@@ -304,7 +304,7 @@ create policy service on public.shared_knowledge to memoryd_service
     with check ((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()));
 create policy admin_read on public.shared_knowledge for select to memoryd_admin
     using (((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()))
-           and memoryd.note_admin_knowledge(created_by));
+           and memoryd.audit_admin_knowledge(created_by));
 
 -- public.agent_sessions
 -- Users start and change runs of their own.
@@ -324,7 +324,7 @@ create policy own_update on public.agent_sessions for update to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()));
 create policy admin_read on public.agent_sessions for select to memoryd_admin
-    using (memoryd.note_admin_read('agent_sessions', user_id));
+    using (memoryd.audit_admin_read('agent_sessions', user_id));
 
 -- public.agent_execution_logs
 -- The trail: users read what is about them. Only memoryd and agents write it.
@@ -333,11 +333,11 @@ grant select on public.agent_execution_logs to memoryd_user;
 create policy own_read on public.agent_execution_logs for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy admin_read on public.agent_execution_logs for select to memoryd_admin
-    using (memoryd.note_admin_read('agent_execution_logs', coalesce(
+    using (memoryd.audit_admin_read('agent_execution_logs', coalesce(
         user_id, (select s.user_id from public.agent_sessions s where s.id = session_id))));
 
 -- public.memory_anchors
--- An anchor is visible to those who see its memory. A read is noted for the user of that memory. Of an erased
+-- An anchor is visible to those who see its memory. A read is logged for the user of that memory. Of an erased
 -- one (category null) no signature speaks for the agent and the hashes: a service changes and makes none.
 create policy service on public.memory_anchors to memoryd_service
     using (true) with check (category is not null and payload is distinct from '{"erased": true}');
@@ -349,7 +349,7 @@ grant select on public.memory_anchors to memoryd_user;
 create policy own_read on public.memory_anchors for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id));
 create policy admin_read on public.memory_anchors for select to memoryd_admin
-    using (memoryd.note_admin_anchor(id, memory_id));
+    using (memoryd.audit_admin_anchor(id, memory_id));
 
 -- public.memory_settings
 -- Users decide about their own memory.
@@ -364,4 +364,4 @@ create policy own on public.memory_settings to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy admin_read on public.memory_settings for select to memoryd_admin
-    using (memoryd.note_admin_read('memory_settings', user_id));
+    using (memoryd.audit_admin_read('memory_settings', user_id));

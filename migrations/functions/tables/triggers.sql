@@ -237,16 +237,18 @@ begin
             $s$, each.name, 'when (' || nullif(each.dropped, 'true') || ')');
     end loop;
     for each in select u.*, 'agent_id' = any(memoryd.own_columns(u.name)) as has_agent
-                from memoryd.user_tables() u where u.noted is not null loop
+                from memoryd.user_tables() u where u.audited is not null loop
         execute format($s$
-            create or replace trigger note_inserted after insert on public.%1$I
-                referencing new table as changed for each statement execute function memoryd.note_write(%2$s);
-            create or replace trigger note_updated after update on public.%1$I
+            create or replace trigger audit_inserted after insert on public.%1$I
+                referencing new table as changed
+                for each statement execute function memoryd.audit_write(%2$s);
+            create or replace trigger audit_updated after update on public.%1$I
                 referencing old table as were new table as changed
-                for each statement execute function memoryd.note_write(%2$s);
-            create or replace trigger note_deleted after delete on public.%1$I
-                referencing old table as changed for each statement execute function memoryd.note_write(%2$s)
-            $s$, each.name, format('%L, %L', each.has_agent, array_to_string(each.noted, ',')));
+                for each statement execute function memoryd.audit_write(%2$s);
+            create or replace trigger audit_deleted after delete on public.%1$I
+                referencing old table as changed
+                for each statement execute function memoryd.audit_write(%2$s)
+            $s$, each.name, format('%L, %L', each.has_agent, array_to_string(each.audited, ',')));
     end loop;
 end
 $$;

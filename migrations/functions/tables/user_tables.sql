@@ -1,5 +1,5 @@
 -- The tables that have rows of users: what of them is exported, imported, erased, forgotten, dropped while
--- memory is switched off, and noted in the audit trail. Triggers are made of the last two
+-- memory is switched off, and kept in the audit trail. Triggers are made of the last two
 -- (tables/triggers.sql): so to apply this file locks the tables, and it is applied only when it has changed.
 
 -- One of the tables, with what is true of most of them.
@@ -10,13 +10,13 @@
 --   turns         in which turns of memoryd.erase_rows() they are deleted (null: another function does it)
 --   forgotten_as  what forget() calls the table (null: users do not delete single rows)
 --   dropped       which new rows are dropped when their user has switched memory off
---   noted         columns: the audit trail has who inserted and deleted rows, and who changed one of these
+--   audited         columns: the audit trail has who inserted and deleted rows, and who changed one of these
 create or replace function memoryd.user_table(
     inout name text, inout exported text default 't.user_id = $1', inout erased text default null,
     inout imported text default 'true', inout turns integer[] default null,
-    inout forgotten_as text default null, inout dropped text default null, inout noted text[] default null)
+    inout forgotten_as text default null, inout dropped text default null, inout audited text[] default null)
 language sql immutable parallel safe
-return (name, exported, coalesce(erased, exported), imported, turns, forgotten_as, dropped, noted);
+return (name, exported, coalesce(erased, exported), imported, turns, forgotten_as, dropped, audited);
 
 -- Messages of a user: those that name the user as their user; and, in a conversation that the user owns,
 -- also messages without a user, if the assistant or a tool wrote them or no speaker is named. Messages of
@@ -43,7 +43,7 @@ $$;
 -- written until then. Requests come last, when no daemon is writing an answer.
 create or replace function memoryd.declared_user_tables()
 returns table (name text, exported text, erased text, imported text, turns integer[], forgotten_as text,
-               dropped text, noted text[])
+               dropped text, audited text[])
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
@@ -60,13 +60,13 @@ as $$
                                  where s.id = t.session_id and s.user_id is distinct from $2
                                    and not (s.user_id is null and s.xmin = pg_current_xact_id()::xid))',
         turns => '{8}', forgotten_as => 'message', dropped => 'true',
-        noted => '{user_id,session_id,role,speaker,content,metadata,access_level,visibility_tags}')
+        audited => '{user_id,session_id,role,speaker,content,metadata,access_level,visibility_tags}')
     -- The context of a command is not exported (memoryd.own_columns): it contains what the agents know.
     union all select * from memoryd.user_table('agent_commands', turns => '{3}')
     -- While memory is off, stamp_expiry() drops its rows.
     union all select * from memoryd.user_table('agent_memory', turns => '{7}', forgotten_as => 'memory',
-        noted => '{agent_id,user_id,session_id,kind,memory_type,content,metadata,source,ttl_hours,expires_at,
-                   valid_from,valid_to,superseded_by}')
+        audited => '{agent_id,user_id,session_id,kind,memory_type,content,metadata,source,ttl_hours,
+                     expires_at,valid_from,valid_to,superseded_by}')
     union all select * from memoryd.user_table('memory_associations',
         't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)
          and t.related_memory_id in (select m.id from public.agent_memory m where m.user_id = $1)',
@@ -95,7 +95,7 @@ as $$
         imported => 't.status <> ''pending''', turns => '{10}')
     union all select * from memoryd.user_table('documents', turns => '{9}', forgotten_as => 'document',
         dropped => 'new.user_id is not null',
-        noted => '{user_id,title,source,document_type,content,metadata}')
+        audited => '{user_id,title,source,document_type,content,metadata}')
     union all select * from memoryd.user_table('memory_chunks', turns => '{8}', forgotten_as => 'chunk',
         dropped => 'true',
         imported => 'exists (select from public.documents d where d.id = t.document_id and d.user_id = $2)')
@@ -124,7 +124,7 @@ declare
     forgotten jsonb;
 begin
     select string_agg(format('(%L, %L, %L, %L, %L::integer[], %L, %L, %L::text[])', u.name, u.exported,
-                             u.erased, u.imported, u.turns, u.forgotten_as, u.dropped, u.noted), ', '),
+                             u.erased, u.imported, u.turns, u.forgotten_as, u.dropped, u.audited), ', '),
            jsonb_object_agg(u.forgotten_as, u.name) filter (where u.forgotten_as is not null),
            -- Links and anchors go with memories and leaves.
            string_agg(format('exists (select from public.%I t where %s)', u.name,
@@ -141,7 +141,7 @@ begin
     execute format($s$
 create or replace function memoryd.user_tables()
 returns table (name text, exported text, erased text, imported text, turns integer[], forgotten_as text,
-               dropped text, noted text[])
+               dropped text, audited text[])
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $f$ %s $f$;

@@ -94,7 +94,7 @@ $$;
 
 -- Writes, once for each anchored memory, the fact that it is anchored: when its checkpoint is signed, or
 -- when one of p_ledgers has it for good, where these are to keep it. Returns how many.
-create or replace function memoryd.note_anchors(p_ledgers text[], p_limit integer) returns integer
+create or replace function memoryd.write_anchor_facts(p_ledgers text[], p_limit integer) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -108,7 +108,7 @@ begin
             select r.ledger, r.reference from memoryd.trail_receipts r
             where r.anchor_id = l.anchor_id and r.final and r.ledger = any(p_ledgers)
             order by r.created_at limit 1) r on true
-        where not l.noted and l.position < (select max(c.size) from memoryd.trail_checkpoints c)
+        where not l.fact_written and l.position < (select max(c.size) from memoryd.trail_checkpoints c)
           and (r.ledger is not null
                or not exists (select from memoryd.trail_ledgers g
                               where g.name = any(p_ledgers) and g.from_position <= l.position))
@@ -116,7 +116,7 @@ begin
         limit p_limit
         for update of l skip locked
     ), marked as (
-        update memoryd.trail_leaves l set noted = true from due d where l.id = d.id
+        update memoryd.trail_leaves l set fact_written = true from due d where l.id = d.id
     ), facts as (
         insert into public.agent_memory (agent_id, user_id, kind, content, source, ttl_hours, metadata)
         select a.agent_id, d.user_id, 'fact',

@@ -68,11 +68,11 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select exists (select from memoryd.settings s where s.key = 'audit' and s.value = 'true') $$;
 
--- After a statement on a table whose writes are noted (memoryd.user_tables): notes for each user and agent
+-- After a statement on a table whose writes are audited (memoryd.user_tables): logs for each user and agent
 -- how many rows it wrote, not their content. Arguments: whether rows name an agent, and the columns whose
 -- change counts: not where memoryd wrote its index or a status. Transition tables: changed, and for an update
 -- also were, the rows as they were before.
-create or replace function memoryd.note_write() returns trigger
+create or replace function memoryd.audit_write() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_nestloop = off
@@ -118,7 +118,7 @@ $$;
 -- who wrote it (caller). From an end user it takes only one of the known steps and two numbers, about
 -- themselves; the name of an agent is taken only from the service. A read-only transaction writes into the
 -- server's log instead.
-create or replace function memoryd.note_read(
+create or replace function memoryd.audit_read(
     p_user uuid, p_agent text, p_step text, p_found integer, p_ms integer
 ) returns void
 language plpgsql volatile security definer
@@ -153,21 +153,21 @@ begin
             jsonb_build_object('found', number), ms);
 end
 $$;
-comment on function memoryd.note_read is
+comment on function memoryd.audit_read is
     'Puts on record that a user''s memory was read: who, how much, how long; never what. '
     'Read-only: in the log.';
 
 -- Puts a read by support on record, once in a transaction for each table and user; p_user null: of many
 -- users. After a hundred users of a table the rest of the transaction is one row about many. What this
--- transaction has noted already is looked up in the log itself, because an admin can write nothing there; a
+-- transaction has logged already is looked up in the log itself, because an admin can write nothing there; a
 -- setting of the session could be forged.
-create or replace function memoryd.record_admin_read(p_table text, p_user uuid) returns void
+create or replace function memoryd.log_admin_read(p_table text, p_user uuid) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     this_transaction text;
-    noted bigint;
+    logged bigint;
     read_of uuid := p_user;
     admin constant text := coalesce(memoryd.caller_id()::text, session_user::text);
 begin
@@ -182,10 +182,10 @@ begin
                  and l.input_data ->> 'table' = p_table and (l.user_id = p_user or l.user_id is null)) then
         return;
     end if;
-    select count(*) into noted from public.agent_execution_logs l
+    select count(*) into logged from public.agent_execution_logs l
     where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = this_transaction
       and l.input_data ->> 'table' = p_table;
-    if noted >= 100 then
+    if logged >= 100 then
         read_of := null;
     end if;
     insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
@@ -201,14 +201,14 @@ $$;
 
 -- For the policies of memoryd_admin: puts the read of a row on record and returns true, so that the row may
 -- be read.
-create or replace function memoryd.note_admin_read(p_table text, p_user uuid) returns boolean
+create or replace function memoryd.audit_admin_read(p_table text, p_user uuid) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     if p_user is not null then
         -- An admin can call this directly, too: a text that is not the name of a table is not written.
-        perform memoryd.record_admin_read(
+        perform memoryd.log_admin_read(
             case when to_regclass(format('public.%I', left(p_table, 63))) is null then 'unknown'
                  else p_table end,
             p_user);
@@ -218,32 +218,32 @@ end
 $$;
 
 -- Puts a read of the team's knowledge by support on record, where a user has written it.
-create or replace function memoryd.note_admin_knowledge(p_created_by text) returns boolean
+create or replace function memoryd.audit_admin_knowledge(p_created_by text) returns boolean
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    select memoryd.note_admin_read('shared_knowledge', case
+    select memoryd.audit_admin_read('shared_knowledge', case
         when p_created_by ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_created_by::uuid end)
 $$;
 
 -- Puts a read of an anchor by support on record. Its memory may be gone; whose it was, its leaf says.
-create or replace function memoryd.note_admin_anchor(p_anchor uuid, p_memory uuid) returns boolean
+create or replace function memoryd.audit_admin_anchor(p_anchor uuid, p_memory uuid) returns boolean
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select memoryd.note_admin_read('memory_anchors', coalesce(
+    select memoryd.audit_admin_read('memory_anchors', coalesce(
         (select m.user_id from public.agent_memory m where m.id = p_memory),
         (select l.user_id from memoryd.trail_leaves l where l.anchor_id = p_anchor)))
 $$;
 
 -- Puts a read by support of a row that goes with memories (a link, an insight) on record, for the users whose
 -- memories these are.
-create or replace function memoryd.note_admin_memories(p_table text, p_memories uuid[]) returns boolean
+create or replace function memoryd.audit_admin_memories(p_table text, p_memories uuid[]) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.note_admin_read(p_table, m.user_id)
+    perform memoryd.audit_admin_read(p_table, m.user_id)
     from (select distinct a.user_id from public.agent_memory a where a.id = any(p_memories)) m;
     return true;
 end
@@ -251,12 +251,12 @@ $$;
 
 -- Puts a search by support on record before it reads the statistics of words: a search reads them as the
 -- owner, and they say which words all users' rows contain.
-create or replace function memoryd.note_admin_search() returns void
+create or replace function memoryd.audit_admin_search() returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
-as $$ select memoryd.record_admin_read('lexeme_statistics', null) $$;
+as $$ select memoryd.log_admin_read('lexeme_statistics', null) $$;
 
--- Deletes old notes of the audit trail, and hashes of erased texts that are no longer needed.
+-- Deletes old rows of the audit trail, and hashes of erased texts that are no longer needed.
 create or replace function memoryd.sweep_audit(p_days double precision) returns bigint
 language sql volatile
 set search_path = pg_catalog, pg_temp

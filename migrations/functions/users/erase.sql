@@ -165,7 +165,7 @@ $$;
 
 -- Deletes copies of a user's texts: their embeddings, and what contexts and answers of others show of the
 -- rows. The hashes of the texts are kept for an hour, so that a daemon that still has one of the texts cannot
--- store its embedding (memoryd.drop_erased). It comes after the rows are deleted, which are noted by then.
+-- store its embedding (memoryd.drop_erased). It comes after the rows are deleted, which are logged by then.
 create or replace function memoryd.erase_copies(p_hashes bytea[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

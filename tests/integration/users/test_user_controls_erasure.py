@@ -351,7 +351,7 @@ async def test_a_dream_that_read_erased_memories_writes_nothing_of_them(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     """The dream has read the memories; its insights come after the erasure, or at the same time."""
-    dream = await insert(connection, "dream_sessions", {"trigger": "manual"})
+    dream = await insert(connection, "dream_sessions", {"started_by": "manual"})
     for at_once in (False, True):
         memories = [await remember(connection, f"{SECRET} {n}", user_id=ANN) for n in range(3)]
         other = await remember(connection, "wombat", user_id=BOB)

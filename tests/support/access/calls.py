@@ -37,7 +37,7 @@ PURE = frozenset(
         "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
         "planning_phrases", "small_talk_phrases",
         "is_small_talk", "least_trusted", "named", "origin_mark", "passage_line", "phrases_of",
-        "plain", "quoted", "says_same", "trigger_phrases", "trigger_scopes", "trust_classes", "trust_of_knowledge",
+        "plain", "quoted", "says_same", "pattern_phrases", "pattern_scopes", "trust_classes", "trust_of_knowledge",
         "trust_of_memory", "trust_of_passage", "words_of",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
@@ -323,22 +323,22 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # That an agent is open is for users to know, and not whether one that is closed is there: 'bob' in neither world is.
         "memoryd.is_open": ("select memoryd.is_open('bob')", "select memoryd.is_open('_shared')"),
         "memoryd.memory_is_off": tuple(f"select memoryd.memory_is_off({user})" for user in USERS),
-        "memoryd.note_admin_anchor": tuple(
-            f"select memoryd.note_admin_anchor(gen_random_uuid(), {memory})"
+        "memoryd.audit_admin_anchor": tuple(
+            f"select memoryd.audit_admin_anchor(gen_random_uuid(), {memory})"
             for memory in ("null", "gen_random_uuid()")
         ),
-        "memoryd.note_admin_memories": (
-            "select memoryd.note_admin_memories('agent_memory', <agent_memory>)",
-            "select memoryd.note_admin_memories('x', null)",
+        "memoryd.audit_admin_memories": (
+            "select memoryd.audit_admin_memories('agent_memory', <agent_memory>)",
+            "select memoryd.audit_admin_memories('x', null)",
         ),
-        "memoryd.note_admin_knowledge": tuple(
-            f"select memoryd.note_admin_knowledge({user})" for user in USERS
+        "memoryd.audit_admin_knowledge": tuple(
+            f"select memoryd.audit_admin_knowledge({user})" for user in USERS
         ),
-        "memoryd.note_admin_read": tuple(
-            f"select memoryd.note_admin_read('agent_memory', {user})" for user in USERS
+        "memoryd.audit_admin_read": tuple(
+            f"select memoryd.audit_admin_read('agent_memory', {user})" for user in USERS
         ),
-        "memoryd.note_read": tuple(
-            f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in USERS
+        "memoryd.audit_read": tuple(
+            f"select memoryd.audit_read({user}, 'alice', 'recall', 3, 5)" for user in USERS
         ),
         "memoryd.may_name_session": _each("memoryd.may_name_session(i.id)", "conversation_sessions"),
         "memoryd.names_session": (

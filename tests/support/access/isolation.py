@@ -216,7 +216,7 @@ async def build_world(connection: asyncpg.Connection) -> World:
     )
     await connection.execute(
         "update agents set open_to_users = true where agent_id = 'alice'; "
-        "insert into dream_sessions (trigger, status) values ('idle', 'completed'); "
+        "insert into dream_sessions (started_by, status) values ('idle', 'completed'); "
         "insert into shared_knowledge (tier, category, title, content, created_by) "
         "values ('core', 'team', 'markagents recipe', 'The markagents recipe of the team.', 'alice')"
     )

@@ -17,7 +17,9 @@ from tests.support.rows import ask, insert, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 
 SHOWN = "select coalesce(array_agg(distinct pattern order by pattern), '{}') from classify_message($1)"
-LABELLED = json.loads((Path(__file__).parents[3] / "benchmarks" / "talk" / "trigger.json").read_text("utf-8"))
+LABELLED = json.loads(
+    (Path(__file__).parents[3] / "benchmarks" / "talk" / "patterns.json").read_text("utf-8")
+)
 BLOCK = "select build_context('alice', $1)"
 NOBODYS = UUID(int=0xFF)
 

@@ -1,9 +1,9 @@
 """How well `classify_message()` tells when a message needs memory: precision and recall of each pattern, and its time.
 
-    python -m benchmarks.talk.trigger
-    python -m benchmarks.talk.trigger --wrong
+    python -m benchmarks.talk.patterns
+    python -m benchmarks.talk.patterns --wrong
 
-The labelled messages and the names that they name are in benchmarks/talk/trigger.json. The rules were tuned on `tuned_on`;
+The labelled messages and the names that they name are in benchmarks/talk/patterns.json. The rules were tuned on `tuned_on`;
 `held_out` was written before them. `--wrong` shows the messages of `tuned_on` that are classified otherwise.
 """
 
@@ -20,7 +20,7 @@ import asyncpg
 
 from benchmarks.harness import arguments, database, percentiles, report
 
-MESSAGES = Path(__file__).with_name("trigger.json")
+MESSAGES = Path(__file__).with_name("patterns.json")
 PATTERNS = ("decision", "names", "past", "planning", "correction", "how-to")
 ROUNDS = 5
 """How often each message is timed, after a round that warms the connection."""
@@ -111,7 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     with database(options.database_url) as url:
         result = asyncio.run(measure(url, options.wrong))
-    report("trigger", result, options.json)
+    report("patterns", result, options.json)
 
 
 if __name__ == "__main__":
