@@ -25,7 +25,7 @@ from daemon.queue.worker import Worker
 from daemon.replica.keeper import Replica
 from daemon.replica.location import drive_id_of, open_drive, open_location
 from daemon.schedule import Schedule, Tick, Upkeep
-from daemon.settings import Settings, split_list
+from daemon.settings import Settings, roles_in, split_list
 from daemon.topics import build_topics
 from daemon.trail.delivery import Delivery
 from daemon.trail.keys import key_file, signing_key
@@ -129,7 +129,7 @@ def build_executor(
     """The built-in executor; None where the settings name no program. Raises ValueError with what to do."""
     if not settings.executor_command:
         return None
-    for name in sorted(names_of(settings.executor_environment) - os.environ.keys()):
+    for name in sorted(frozenset(roles_in(settings.executor_environment)) - os.environ.keys()):
         logger.warning("executor_variable_unset", variable=name)
     return Executor(
         words_of(settings.executor_command),
@@ -241,8 +241,6 @@ def build_dreamer(
         logger=logger,
         idle_hours=settings.dream_idle_hours,
         every_hours=settings.dream_every_hours,
-        window_hours=settings.dream_window_hours,
-        overdue_hours=settings.dream_overdue_hours,
     )
 
 
@@ -264,12 +262,7 @@ def confinement_of(settings: Settings) -> Confinement:
     return confine(
         user=settings.executor_user,
         folder=settings.executor_dir,
-        also=names_of(settings.executor_environment),
+        also=frozenset(roles_in(settings.executor_environment)),
         environment=os.environ,
         forbidden=forbidden,
     )
-
-
-def names_of(text: str) -> frozenset[str]:
-    """The names of a list with commas."""
-    return frozenset(name.strip() for name in text.split(",") if name.strip())

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any
 
 import typer
 
@@ -80,8 +82,14 @@ def _rich_table(
 
 
 def as_json(value: object) -> None:
-    """Prints a value as indented JSON; times and ids as strings."""
-    typer.echo(json.dumps(value, default=str, ensure_ascii=False, indent=2))
+    """Prints a value as indented JSON: rows and dataclasses as objects; times, ids and paths as strings."""
+    typer.echo(json.dumps(value, default=_plain, ensure_ascii=False, indent=2))
+
+
+def _plain(value: Any) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return dict(value.items()) if hasattr(value, "items") else str(value)
 
 
 def say(line: str = "") -> None:

@@ -33,6 +33,8 @@ CHUNK = 500
 """Clusters that are written at once."""
 CHUNK_WITH_MODEL = 10
 """Where a language model puts them in words: a dream that is killed has paid for at most this number in vain."""
+WINDOW_HOURS, OVERDUE_HOURS = 48.0, 24.0
+"""A dream reads the memories of the first; after the second without one it does not wait until the fleet is idle."""
 REDRAWN = 200
 """Insights that are drawn again at once."""
 
@@ -49,14 +51,13 @@ class Dreamer:
         logger: FilteringBoundLogger,
         idle_hours: float,
         every_hours: float,
-        window_hours: float,
-        overdue_hours: float,
+        overdue_hours: float = OVERDUE_HOURS,
     ) -> None:
         self._store = store
         self._embedding = embedding
         self.thinker = thinker
         self._log = logger
-        self._when = When(idle_hours * 3600, every_hours * 3600, window_hours * 3600, overdue_hours * 3600)
+        self._when = When(idle_hours * 3600, every_hours * 3600, WINDOW_HOURS * 3600, overdue_hours * 3600)
 
     async def due(self) -> bool:
         """Whether the fleet is idle or a dream overdue, and there is something to dream about."""

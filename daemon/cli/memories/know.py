@@ -167,7 +167,7 @@ def list_(
 
     rows = with_database(read)
     if json:
-        as_json([dict(row) for row in rows])
+        as_json(rows)
         return
     if not rows:
         filtered = tier is not None or category is not None or tag is not None

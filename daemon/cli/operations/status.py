@@ -21,11 +21,9 @@ def status(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show daemons, queue, memories and the last dream. Exit code 1: no daemon is alive."""
-    from dataclasses import asdict
-
     found = with_database(_read)
     if json:
-        as_json(asdict(found))
+        as_json(found)
     else:
         _show(found)
     if not any(one.alive for one in found.daemons):

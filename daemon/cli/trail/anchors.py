@@ -65,10 +65,10 @@ def show(
     async def read(_settings: Settings, database: Database) -> dict[str, Any]:
         [state] = await database.fetch(STATE)
         return {
-            "trail": dict(state),
-            "keys": [dict(row) for row in await database.fetch(KEYS)],
-            "ledgers": [dict(row) for row in await database.fetch(LEDGERS)],
-            "anchors": [dict(row) for row in await database.fetch(LIST, limit)],
+            "trail": state,
+            "keys": await database.fetch(KEYS),
+            "ledgers": await database.fetch(LEDGERS),
+            "anchors": await database.fetch(LIST, limit),
         }
 
     found = with_database(read)
