@@ -10,15 +10,15 @@ create function public.extract_keywords(body text) returns text[]
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-    select coalesce(array_agg(k.word order by k.place), '{}')
+    select coalesce(array_agg(k.word order by k.nth), '{}')
     from (
-        select w.word, min(w.place) as place
+        select w.word, min(w.nth) as nth
         from string_to_table(
             regexp_replace(
                 lower(left(body, 4000)),
                 '[\x01-\x2f\x3a-\x60\x7b-\xbf\u2000-\u206f\u3000-\u303f]+', ' ', 'g'),
             ' '
-        ) with ordinality as w(word, place)
+        ) with ordinality as w(word, nth)
         where length(w.word) between 3 and 60
           and w.word ~ '[^0-9]'
           and w.word <> all ('{
@@ -214,7 +214,7 @@ comment on table memoryd.memory_uses is
     'How often a memory was retrieved, by its places in the retrievals; counts half as much after 30 days. '
     'Memories without a row were never retrieved.';
 comment on column memoryd.memory_uses.uses is
-    'Sum over retrievals of 1 / place, three times as much where it was judged useful, as of used_at.';
+    'Sum over retrievals of 1 / rank, three times as much where it was judged useful, as of used_at.';
 comment on column memoryd.memory_uses.used_at is 'When it was last retrieved.';
 
 create table public.dream_sessions (

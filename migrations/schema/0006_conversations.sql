@@ -101,7 +101,7 @@ comment on column public.conversation_messages.user_id is
     'Whose message it is, whoever speaks. '
     'Left out: the end user who writes it, else the user of the session.';
 comment on column public.conversation_messages.message_index is
-    'The place within the session, from 0; left out: the next one.';
+    'The index within the session, from 0; left out: the next one.';
 comment on column public.conversation_messages.speaker is
     'Who says it, by name, where a role is not enough. By it recall knows whom a question is about.';
 comment on column public.conversation_messages.content is

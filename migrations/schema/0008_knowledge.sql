@@ -42,8 +42,8 @@ begin
         cross join lateral (
             select t.word, t.word || ' ' || lead(t.word) over w as two,
                    t.word || ' ' || lead(t.word) over w || ' ' || lead(t.word, 2) over w as three
-            from string_to_table(m.m[1], ' ') with ordinality as t(word, place)
-            window w as (order by t.place)) w
+            from string_to_table(m.m[1], ' ') with ordinality as t(word, nth)
+            window w as (order by t.nth)) w
         cross join lateral unnest(array[w.word, w.two, w.three]) as r(run)
         where r.run is not null);
 end

@@ -44,7 +44,7 @@ comment on column public.memory_anchors.cid is
 comment on column public.memory_anchors.content_hash is
     'SHA-256 of the payload as Postgres writes it as text. Left out: computed by memoryd.';
 comment on column public.memory_anchors.previous_hash is
-    'content_hash of the agent''s anchor before, written when the anchor gets its place in the log; '
+    'content_hash of the agent''s anchor before, written when the anchor gets its position in the log; '
     'null for its first.';
 comment on column public.memory_anchors.chain_tx is
     'The transaction that contains the hash, where there is a chain; null elsewhere.';
@@ -59,7 +59,7 @@ create table memoryd.trail (
     carried boolean not null default false
 );
 comment on table memoryd.trail is
-    'The log of this database: a random id, which its checkpoints name, and how many leaves have a place. '
+    'The log of this database: a random id, which its checkpoints name, and how many leaves have a position. '
     'carried: the anchors that were there before the log have leaves. Whoever gives places locks the row.';
 
 insert into memoryd.trail default values;
@@ -78,7 +78,7 @@ create table memoryd.trail_leaves (
 comment on table memoryd.trail_leaves is
     'The leaf of each anchor: an HMAC of the row under a salt of its own. There is no foreign key: the leaf '
     'of a row that was deleted stays, and says that it was there.';
-comment on column memoryd.trail_leaves.position is 'Its place in the log; null: it has none yet.';
+comment on column memoryd.trail_leaves.position is 'Its number in the log, from 0; null: it has none yet.';
 comment on column memoryd.trail_leaves.salt is 'Null: it was erased, and the leaf tells nothing any more.';
 comment on column memoryd.trail_leaves.chained is
     'previous_hash was given by who wrote the anchor, and so is part of the leaf.';
@@ -104,7 +104,7 @@ create table memoryd.trail_agents (
     last_hash bytea not null
 );
 comment on table memoryd.trail_agents is
-    'How many anchors of an agent have a place in the log, and the hash of the last of them.';
+    'How many anchors of an agent have a position in the log, and the hash of the last of them.';
 
 create table memoryd.trail_keys (
     key_id bytea primary key,

@@ -75,7 +75,7 @@ comment on column memoryd.entries.scope is
     'The body of text it is searched in: its user''s, else its agent''s, else 0, which is shared.';
 comment on column memoryd.entries.source is 'The kind of row that it stands for: memory, conversation ...';
 comment on column memoryd.entries.id is 'The row that it stands for.';
-comment on column memoryd.entries.passage is 'The place of the passage in the row''s text, from 0.';
+comment on column memoryd.entries.passage is 'The index of the passage in the row''s text, from 0.';
 comment on column memoryd.entries.embedding is
     'Of the passage, of unit length; null until the embedder has answered.';
 comment on column memoryd.entries.code is

@@ -5,15 +5,15 @@
 -- there could make the owner run theirs.
 do $$
 declare
-    place text;
+    each text;
 begin
-    foreach place in array array['public', ':vector_schema'] loop
-        if has_schema_privilege('memoryd_user', place::regnamespace, 'create') then
+    foreach each in array array['public', ':vector_schema'] loop
+        if has_schema_privilege('memoryd_user', each::regnamespace, 'create') then
             raise exception using
                 errcode = 'invalid_schema_definition',
                 message = format(
                     'end users may create objects in schema %s, and so put theirs before memoryd''s. '
-                    'Run first: revoke create on schema %s from public', place, place);
+                    'Run first: revoke create on schema %s from public', each, each);
         end if;
     end loop;
 end

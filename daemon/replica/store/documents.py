@@ -95,9 +95,9 @@ class Base:
     file: bytes
     version: datetime | None
     waits: bool
-    """It is gone, and a person is asked whether its document is to be deleted."""
+    """The file is gone, and a person is asked whether to delete its document."""
     confirmed: bool
-    """It is, and the person said yes."""
+    """The person said yes."""
     began: bytes | None = None
 
 

@@ -206,8 +206,9 @@ begin
 end
 $$;
 
--- Of many passages, nearest first, those to rank: the nearest p_keep, and of the others as many that have
--- the most of the question's words. In big scopes the words alone lead to so many rows that not all are read.
+-- Which of many passages (p_nearest, the nearest first) to rank: the nearest p_keep, and p_keep of the
+-- others, which have the most of the question's words. In big scopes too many rows have these words to read
+-- them all.
 create or replace function memoryd.nearest_with_words(
     p_nearest tid[], p_question memoryd.question, p_keep integer)
 returns tid[]

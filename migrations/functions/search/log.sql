@@ -47,9 +47,9 @@ begin
 end
 $$;
 
--- Of a retrieval that an end user writes it keeps only their own memories and insights: ids of others' and of
--- none are dropped alike. So no row of one user names a row of another, and none that a user has locked by
--- judging it is in the way of the other's erasure.
+-- Where an end user writes a retrieval, only the ids of their own memories and insights are kept: ids of
+-- other users' rows and ids of no row are dropped alike. So no row of one user names a row of another, and a
+-- row that one user has locked by judging it does not delay the other user's erasure.
 create or replace function memoryd.keep_own_retrieved() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

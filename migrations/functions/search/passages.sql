@@ -77,8 +77,8 @@ begin
 end
 $$;
 
--- Which part of what each of these messages says was replaced since: of the facts that were found in it,
--- those that another has replaced, from 0 to 1. Such a message is still found, but below what is true now.
+-- For each of these messages the share of its facts that another fact has replaced since, from 0 to 1. Such a
+-- message is still found, but below what is true now.
 -- Messages without facts have no row.
 create or replace function memoryd.replaced_parts(p_messages uuid[])
 returns table (id uuid, part double precision)

@@ -80,9 +80,10 @@ $$;
 -- The text of each piece of pieces_of(), and the ids of its messages. All but the best are cut at 1,000
 -- characters. The messages beside those found are those that the caller may read and that recall would find:
 -- in the current project, under the conditions on times and sessions, of the same user or of the same group,
--- and of nobody else who has switched memory off. Of a group only where it was searched: for this user
--- (about) if they are a member; for an agent never; in a search of everything if whoever said the best
--- message is still a member; and the current project is no other group (memoryd.shows_group).
+-- and not of another user who has switched memory off. Messages of a group are shown only where the group was
+-- searched: for this user (about) if they are a member; never for an agent; in a search of everything if the
+-- speaker of the best message is still a member. And the current project is no other group
+-- (memoryd.shows_group).
 create or replace function memoryd.show_pieces(p_request memoryd.search_request, p_ids uuid[])
 returns table (number integer, content text, message_ids uuid[])
 language plpgsql stable
@@ -90,13 +91,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    -- Those on role and speaker are for the messages found.
+    -- The conditions on role and speaker are only for the messages found, not for the messages beside them.
     conditions memoryd.conditions := p_request.conditions;
     project constant text := conditions.project;
     about constant uuid := p_request.about;
     agent constant text := p_request.agent;
-    -- What end users read of a group, row-level security decides.
-    serves constant boolean := memoryd.caller_is_privileged();
+    -- Row-level security decides which messages of a group an end user reads.
+    privileged constant boolean := memoryd.caller_is_privileged();
 begin
     conditions.roles := null;
     conditions.speakers := null;
@@ -112,7 +113,7 @@ begin
     cross join lateral (
         select best.chat_id is not null
                and memoryd.shows_group(project, best.chat_id)
-               and (not serves
+               and (not privileged
                     or (about is not null or agent is null)
                        and (coalesce(about, best.user_id) is null
                             or exists (select from public.chat_group_members c
@@ -133,7 +134,7 @@ begin
                         or (t.user_id is null and best.user_id is null
                             and coalesce(t.chat_id, best.chat_id) is null)
                         or (g.is_open and t.chat_id = best.chat_id))
-                   and not case when serves then memoryd.memory_is_off(t.user_id)
+                   and not case when privileged then memoryd.memory_is_off(t.user_id)
                                 else memoryd.is_withheld(t.id) end
                    and memoryd.in_project(t.metadata, project)
                    and memoryd.meets(conditions, t.created_at, t.session_id, t.message_index, null, null)))

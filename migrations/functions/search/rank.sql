@@ -133,8 +133,8 @@ begin
 end
 $$;
 
--- What a row loses since it says little: p_length words, whether it is a question, and its similarity to the
--- one that is asked. Inlined.
+-- How much a row loses because it says little: it has p_length words, may itself be a question (p_asks), and
+-- may repeat the question that is asked (p_near is the similarity). Inlined.
 create or replace function memoryd.prior(p_length integer, p_asks boolean, p_near double precision)
 returns double precision
 language sql immutable parallel safe

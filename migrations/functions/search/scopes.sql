@@ -47,8 +47,8 @@ begin
 end
 $$;
 
--- Of the two entries of a message in a group only one is to be found: in these scopes the group's, if the
--- group's scope is among them; in a search of all scopes (null) the message's own. Knowledge has its own
+-- A message in a group has two entries, and a search finds one of them: the group's, if the group's scope is
+-- among these scopes; in a search of all scopes (null) the message's own. Knowledge has its own
 -- scope as its group's: a search of all scopes finds that of the caller's organisation. Inlined.
 create or replace function memoryd.is_found_here(p_scope bigint, p_group_scope bigint, p_scopes bigint[])
 returns boolean
@@ -58,9 +58,10 @@ return p_group_scope is null
             then p_scope <> p_group_scope or p_scope = memoryd.org_scope(memoryd.caller_org())
             else p_scope = p_group_scope or p_group_scope <> all (p_scopes) end;
 
--- Those of p_scopes that the caller may search: an end user their own, those of their groups, and 0, which is
--- shared. All but the last are theirs as a whole. A privileged caller may search all, and p_scopes null means
--- all. A search by support is put on record before anything is looked up.
+-- The scopes of p_scopes that the caller may search: for an end user their own, those of their groups, and 0,
+-- which is shared. They may read every row of these scopes, but in scope 0 only rows that they are granted. A
+-- privileged caller may search all scopes; p_scopes null means all. A search by support is put on record
+-- before anything is looked up.
 create or replace function memoryd.open_scopes(
     p_caller memoryd.caller, p_scopes bigint[], p_project text default null) returns bigint[]
 language plpgsql stable

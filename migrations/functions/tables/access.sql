@@ -337,9 +337,8 @@ create policy admin_read on public.agent_execution_logs for select to memoryd_ad
         user_id, (select s.user_id from public.agent_sessions s where s.id = session_id))));
 
 -- public.memory_anchors
--- An anchor is visible to those who see its memory. A read is logged for the user of that memory. Of an
--- erased one (category null) no signature speaks for the agent and the hashes: a service changes and makes
--- none.
+-- An anchor is visible to those who see its memory. A read is logged for the memory's user. Of an erased
+-- one (category null) no signature speaks for the agent and the hashes: a service changes and makes none.
 create policy service on public.memory_anchors to memoryd_service
     using (true) with check (category is not null and payload is distinct from '{"erased": true}');
 create policy erased_stays on public.memory_anchors as restrictive for update to memoryd_service

@@ -14,7 +14,7 @@ C = TypeVar("C", bound="Connected")
 
 
 class Connected:
-    """What asks a database as one identity. It closes the connections if it was given a URL."""
+    """A client that calls a database as one identity. If it was given a URL, it closes the connections, too."""
 
     def __init__(self, database: Database | str | None, who: Identity) -> None:
         self._who = who
