@@ -14,9 +14,8 @@ COPY handlers handlers
 COPY memory memory
 COPY migrations migrations
 COPY providers providers
-COPY contracts contracts
 RUN python -m venv /opt/memoryd \
-    && /opt/memoryd/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt .
+    && /opt/memoryd/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt '.[documents]'
 
 
 FROM python:3.12-slim

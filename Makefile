@@ -36,10 +36,16 @@ demo: $(RUN_READY) ## see it remember, on its own
 psql: $(RUN_READY) ## a psql session on memoryd's database
 	@exec $(VENV)/bin/memoryd psql
 
+# Hundreds of processes import the same modules: each would compile them if what is compiled were not kept.
+test check: export PYTHONDONTWRITEBYTECODE =
+
 # Every check runs even after one has failed, so that one run tells all; the tests' own summary is the last line.
+# Meanwhile a core that the checks leave idle compiles the tests, which each process of pytest would do for itself.
 test: $(TEST_READY) ## all checks, then all tests
 	@failed=0; \
+	$(VENV)/bin/python -m pytest --collect-only --quiet >/dev/null 2>&1 & \
 	$(MAKE) check || failed=1; \
+	wait; \
 	$(VENV)/bin/python -m pytest --numprocesses=auto --dist=worksteal || failed=1; \
 	exit $$failed
 
@@ -59,7 +65,7 @@ clean: ## remove the virtual environment and all caches; data stay
 
 $(RUN_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)
 	@echo "Installing memoryd into $(VENV) ..." >&2
-	@$(INSTALL) .
+	@$(INSTALL) '.[documents]'
 	@echo "$(CURDIR)" > $@
 
 $(TEST_READY): $(VENV)/pyvenv.cfg $(DESCRIBED) $(OLDEST)/.ready

@@ -85,7 +85,7 @@ class Daemon:
         settings = self._settings
         patience = settings.start_seconds
         pooled, database = await patiently(self._open, seconds=patience, logger=self._log)
-        listen = not pooled and settings.wake_up != "poll"
+        listen = not pooled
         try:
             await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
             # Until here a signal ends the start. One that came just before is heard at the first await, so before any work.

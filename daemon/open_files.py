@@ -41,12 +41,12 @@ def is_local(folder: Path) -> bool:
         lines = _MOUNTS.read_text("utf-8", "replace").splitlines()
     except OSError:
         return False
-    place, kind = Path(os.path.realpath(folder)), ""
+    real, kind = Path(os.path.realpath(folder)), ""
     longest = -1
     for line in lines:
         left, _, right = line.partition(" - ")
         mounted = Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), left.split(" ")[4]))
-        # Of two file systems at one place, the later one is seen.
-        if (mounted == place or mounted in place.parents) and len(mounted.parts) >= longest:
+        # Of two file systems at one path, the later one is seen.
+        if (mounted == real or mounted in real.parents) and len(mounted.parts) >= longest:
             longest, kind = len(mounted.parts), right.split(" ")[0]
     return kind in _LOCAL

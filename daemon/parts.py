@@ -25,7 +25,7 @@ from daemon.queue.worker import Worker
 from daemon.replica.keeper import Replica
 from daemon.replica.location import drive_id_of, open_drive, open_location
 from daemon.schedule import Schedule, Tick, Upkeep
-from daemon.settings import Settings, split_list
+from daemon.settings import Settings, roles_in, split_list
 from daemon.topics import build_topics
 from daemon.trail.delivery import Delivery
 from daemon.trail.keys import key_file, signing_key
@@ -35,8 +35,7 @@ from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from handlers.shared.thinking import Budget, Thinker
 from memory.trail.significance import Significance
-from providers.build import build_word_embedder
-from providers.parsing.parser import ChildParser
+from providers.build import build_parser, build_word_embedder
 from providers.ports import LanguageModel, Ledger
 
 OVERDUE_EVERY_SECONDS = 60.0
@@ -130,7 +129,7 @@ def build_executor(
     """The built-in executor; None where the settings name no program. Raises ValueError with what to do."""
     if not settings.executor_command:
         return None
-    for name in sorted(names_of(settings.executor_environment) - os.environ.keys()):
+    for name in sorted(frozenset(roles_in(settings.executor_environment)) - os.environ.keys()):
         logger.warning("executor_variable_unset", variable=name)
     return Executor(
         words_of(settings.executor_command),
@@ -150,11 +149,11 @@ def build_replica(
     settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
 ) -> Replica | None:
     """What keeps the replica; None where the settings name no folder. Raises ValueError with what to do."""
-    place = open_location(settings)
-    if place is None:
+    location = open_location(settings)
+    if location is None:
         return None
     return Replica(
-        place,
+        location,
         database=database,
         daemon_id=daemon_id,
         scan_seconds=settings.replica_scan_seconds,
@@ -191,7 +190,7 @@ def build_schedule(
         Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
     )
     # A daemon without the key does not take the turns of those that sign.
-    schedule.add(Tick("trail" if trail.signs else "trail_places", settings.trail_seconds, trail.tick))
+    schedule.add(Tick("trail" if trail.signs else "trail_positions", settings.trail_seconds, trail.tick))
     if delivery.ledgers:
         schedule.add(Tick("ledgers", settings.trail_seconds, delivery.tick))
     schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))
@@ -210,7 +209,7 @@ def build_drop_folder(
         return DriveDrop(
             DriveFiles(open_drive(settings)[0], folder_id, leave_out=replica),
             database=database,
-            parser=ChildParser(),
+            parser=build_parser(),
             daemon_id=daemon_id,
             settle_seconds=settings.drop_settle_seconds,
             poll_seconds=settings.gdrive_poll_seconds,
@@ -219,7 +218,7 @@ def build_drop_folder(
     return DropFolder(
         settings.drop,
         database=database,
-        parser=ChildParser(),
+        parser=build_parser(),
         settle_seconds=settings.drop_settle_seconds,
         scan_seconds=settings.drop_scan_seconds,
         keep_days=settings.drop_keep_days,
@@ -242,8 +241,6 @@ def build_dreamer(
         logger=logger,
         idle_hours=settings.dream_idle_hours,
         every_hours=settings.dream_every_hours,
-        window_hours=settings.dream_window_hours,
-        overdue_hours=settings.dream_overdue_hours,
     )
 
 
@@ -265,12 +262,7 @@ def confinement_of(settings: Settings) -> Confinement:
     return confine(
         user=settings.executor_user,
         folder=settings.executor_dir,
-        also=names_of(settings.executor_environment),
+        also=frozenset(roles_in(settings.executor_environment)),
         environment=os.environ,
         forbidden=forbidden,
     )
-
-
-def names_of(text: str) -> frozenset[str]:
-    """The names of a list with commas."""
-    return frozenset(name.strip() for name in text.split(",") if name.strip())

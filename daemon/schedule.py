@@ -22,7 +22,7 @@ from daemon.logs import describe
 
 LAST_TICK_SECONDS = 2.0
 CLEANUP_ROWS = 10_000
-NOTES = 1000
+MARKS = 1000
 RETRIEVALS = 1000
 ANSWERS = 100
 """Answers that one transaction deletes: each may have hundreds of megabytes."""
@@ -47,7 +47,7 @@ PURGE_ENTRIES = "select memoryd.purge_entries($1)"
 ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence() + memoryd.archive_resolved()"
 COUNT_RETRIEVED = "select memoryd.count_retrieved($1)"
 
-REMOVE_OUTDATED = "select notes, texts from memoryd.remove_outdated($1)"
+REMOVE_OUTDATED = "select marks, texts from memoryd.remove_outdated($1)"
 
 # These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
 # table.
@@ -198,12 +198,7 @@ class Upkeep:
 
     async def expire_memories(self) -> None:
         """Deletes expired memories, in transactions of bounded size."""
-        total = 0
-        while gone := int(await self._database.fetchval(EXPIRE_MEMORIES, CLEANUP_ROWS)):
-            total += gone
-            if gone < CLEANUP_ROWS:
-                break
-        if total:
+        if total := await self._in_batches(EXPIRE_MEMORIES, CLEANUP_ROWS):
             self._log.info("memories_expired", memories=total)
 
     async def expire_conversations(self) -> None:
@@ -222,12 +217,7 @@ class Upkeep:
 
     async def archive_knowledge(self) -> None:
         """Archives learning entries of low confidence that were not used in their time, and what was resolved long ago."""
-        total = 0
-        while counted := int(await self._database.fetchval(COUNT_RETRIEVED, RETRIEVALS)):
-            total += counted
-            if counted < RETRIEVALS:
-                break
-        if total:
+        if total := await self._in_batches(COUNT_RETRIEVED, RETRIEVALS):
             self._log.info("knowledge_uses_counted", retrievals=total)
         archived = await self._database.fetchval(ARCHIVE_KNOWLEDGE)
         if archived:
@@ -235,21 +225,16 @@ class Upkeep:
 
     async def expire_answers(self) -> None:
         """Deletes the results of exports and erasures after an hour, in transactions of bounded size."""
-        total = 0
-        while gone := int(await self._database.fetchval(EXPIRE_ANSWERS, ANSWERS)):
-            total += gone
-            if gone < ANSWERS:
-                break
-        if total:
+        if total := await self._in_batches(EXPIRE_ANSWERS, ANSWERS):
             self._log.info("answers_expired", requests=total)
 
     async def remove_outdated(self) -> None:
         """Removes from stored contexts and answers what they show of rows that were deleted, replaced or reworded."""
         texts = 0
         while True:
-            [taken] = await self._database.fetch(REMOVE_OUTDATED, NOTES)
+            [taken] = await self._database.fetch(REMOVE_OUTDATED, MARKS)
             texts += taken["texts"]
-            if taken["notes"] < NOTES:
+            if taken["marks"] < MARKS:
                 break
         if texts:
             self._log.info("outdated_texts_cut", texts=texts)
@@ -277,3 +262,12 @@ class Upkeep:
         logged = await self._database.fetchval(SWEEP_AUDIT, self._audit_days)
         if logged:
             self._log.info("audit_swept", rows=logged)
+
+    async def _in_batches(self, sql: str, rows: int) -> int:
+        """Does `rows` rows in each transaction, until there are fewer. Returns the number of all."""
+        total = 0
+        while done := int(await self._database.fetchval(sql, rows)):
+            total += done
+            if done < rows:
+                break
+        return total

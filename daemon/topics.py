@@ -36,7 +36,7 @@ def build_topics(
     facts_by_model: bool,
     significance: Significance,
 ) -> list[Topic]:
-    """The topics of a daemon. A remote embedder is waited for in more places at once; the local one keeps a core busy."""
+    """The topics of a daemon. A remote embedder is waited for by more workers at once; the local one keeps a core busy."""
     calls = 4 if remote else 2
     return [
         Topic("context", ContextHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
@@ -82,7 +82,7 @@ def build_topics(
             batch=16,
             parallel=calls,
         ),
-        # What reads or deletes all about a user: one at a time, so that a user's exports never fill the places of recalls.
+        # What reads or deletes all about a user: one at a time, so that a user's exports never take the workers of recalls.
         Topic("user_data", RequestHandler(reader=database, embedding=embedding, words=words), batch=1),
         Topic("dream", DreamHandler(reader=database, dreamer=dreamer), batch=16),
     ]

@@ -3,7 +3,7 @@
 Promise: whatever ends the watching, it ends with one error, `NotWatched`. watchfiles gives up at the first name that is no
 UTF-8, and raises that in a group of errors. No link is followed, and a folder whose name is no UTF-8 is left out: watchfiles
 would watch what a link leads to, and nothing at all because of such a name. Where there is one of these, each folder is watched
-by itself, until there is a new one.
+by itself, until there is a new one. It ends, too, when the folder is moved away, and when a new one in it is one too many.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ async def changes(folder: Path, **how: Any) -> AsyncGenerator[set[tuple[Change, 
         async with aclosing(awatch(*(folders or [folder]), recursive=not folders, **how)) as found:
             async for some in found:
                 yield some
-                if folders and _has_new_folder(some):
+                new = _new_folder(some)
+                # A folder that was moved away is watched where it is by now, not what is in its place.
+                if (Change.deleted, os.fspath(folder)) in some or (folders and new):
                     break
+                if new is not None:
+                    await _require_watchable(new)
             else:
                 return
     except Exception as error:
@@ -52,5 +56,13 @@ def _one_by_one(root: Path) -> list[Path]:
     return [] if is_plain else found
 
 
-def _has_new_folder(some: set[tuple[Change, str]]) -> bool:
-    return any(change is Change.added and Path(path).is_dir() for change, path in some)
+def _new_folder(some: set[tuple[Change, str]]) -> str | None:
+    return next((path for change, path in some if change is Change.added and Path(path).is_dir()), None)
+
+
+async def _require_watchable(folder: str) -> None:
+    """Raises where the system watches no more folders: watchfiles leaves out a new one without a word."""
+    at_once = asyncio.Event()
+    at_once.set()
+    async for _ in awatch(folder, recursive=False, stop_event=at_once, step=10):
+        pass

@@ -4,7 +4,6 @@ Promise: nothing in it is written by hand, so it says what the migrations make; 
 fails where it no longer does.
 
     python -m docs.draw_schema            migrates a database of its own and writes docs/schema.md
-    python -m docs.draw_schema <url>      draws the database at that address, which is migrated already
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import argparse
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -54,11 +53,11 @@ order by c.relname, a.attnum
 
 READ_REFERENCES = """
 select k.conrelid::regclass::text as relation, k.confrelid::regclass::text as target,
-       string_agg(a.attname, ', ' order by u.place) as columns, bool_and(a.attnotnull) as is_needed,
+       string_agg(a.attname, ', ' order by u.nth) as columns, bool_and(a.attnotnull) as is_needed,
        exists (select from pg_constraint o
                where o.conrelid = k.conrelid and o.contype in ('p', 'u') and o.conkey <@ k.conkey) as is_single
 from pg_constraint k
-cross join lateral unnest(k.conkey) with ordinality as u(number, place)
+cross join lateral unnest(k.conkey) with ordinality as u(number, nth)
 join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.number
 where k.contype = 'f' and k.connamespace = 'public'::regnamespace
 group by k.oid, k.conrelid, k.confrelid, k.conkey
@@ -153,33 +152,27 @@ def _cell(text: str | None) -> str:
 
 
 @asynccontextmanager
-async def migrated_database(url: str | None) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to the database at `url`, which is migrated already; None: to one of its own, made and removed here."""
-    with ExitStack() as ending:
-        address = url
-        if address is None:
-            folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="memoryd-"))
-            postgres = EmbeddedPostgres(
-                Path(folder) / "data", options={"fsync": "off", "shared_buffers": "32MB"}
-            )
-            postgres.start()
-            ending.callback(postgres.stop)
-            address = postgres.socket_url
-        connection = await asyncpg.connect(address)
+async def migrated_database() -> AsyncIterator[asyncpg.Connection]:
+    """A connection to a migrated database, which is made and removed here."""
+    with tempfile.TemporaryDirectory(prefix="memoryd-") as folder:
+        postgres = EmbeddedPostgres(Path(folder) / "data", options={"fsync": "off", "shared_buffers": "32MB"})
+        postgres.start()
         try:
-            if url is None:
+            connection = await asyncpg.connect(postgres.socket_url)
+            try:
                 await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
-            yield connection
+                yield connection
+            finally:
+                await connection.close()
         finally:
-            await connection.close()
+            postgres.stop()
 
 
-async def _main(url: str | None) -> None:
-    async with migrated_database(url) as connection:
+async def _main() -> None:
+    async with migrated_database() as connection:
         DOCUMENT.write_text(await draw(connection), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Writes docs/schema.md.")
-    parser.add_argument("url", nargs="?", help="a migrated database; left out: one of its own")
-    asyncio.run(_main(parser.parse_args().url))
+    argparse.ArgumentParser(description="Writes docs/schema.md.").parse_args()
+    asyncio.run(_main())

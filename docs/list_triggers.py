@@ -4,7 +4,6 @@ Promise: the list between the two markers is what the database does; tests/integ
 it no longer is. The text around the markers is written by hand.
 
     python -m docs.list_triggers            migrates a database of its own and writes the list
-    python -m docs.list_triggers <url>      lists the triggers of the database at that address, which is migrated already
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ select case c.relnamespace when 'public'::regnamespace then '' else c.relnamespa
 from pg_trigger t
 join pg_class c on c.oid = t.tgrelid
 join pg_proc p on p.oid = t.tgfoid
-join (values (1, 'insert', 4), (2, 'update', 16), (3, 'delete', 8)) as e(place, name, bit) on t.tgtype & e.bit <> 0
+join (values (1, 'insert', 4), (2, 'update', 16), (3, 'delete', 8)) as e(nth, name, bit) on t.tgtype & e.bit <> 0
 where not t.tgisinternal and p.pronamespace = 'memoryd'::regnamespace
-order by c.relnamespace = 'public'::regnamespace desc, c.relname, e.place, t.tgname collate "C"
+order by c.relnamespace = 'public'::regnamespace desc, c.relname, e.nth, t.tgname collate "C"
 """
 
 KINDS = (
@@ -80,13 +79,12 @@ def _trigger(row: asyncpg.Record) -> str:
     return f"`{row['name']}`{star}{function}"
 
 
-async def _main(url: str | None) -> None:
-    async with migrated_database(url) as connection:
+async def _main() -> None:
+    async with migrated_database() as connection:
         triggers = await list_triggers(connection)
     DOCUMENT.write_text(with_list(DOCUMENT.read_text("utf-8"), triggers), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Writes the list of triggers in docs/triggers.md.")
-    parser.add_argument("url", nargs="?", help="a migrated database; left out: one of its own")
-    asyncio.run(_main(parser.parse_args().url))
+    argparse.ArgumentParser(description="Writes the list of triggers in docs/triggers.md.").parse_args()
+    asyncio.run(_main())

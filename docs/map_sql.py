@@ -1,6 +1,6 @@
 """Draws docs/sql-map.md: which SQL functions run for what users and the daemon start, and in which files they are.
 
-Promise: it is read from the files of migrations/functions and from the SQL in handlers/, so it says what they call;
+Promise: it is read from the files of migrations/functions, SQL in handlers/ and docs/triggers.md, so it says what they call;
 tests/unit/test_sql_map.py fails where it no longer does. Needs no database: the catalog knows nothing of the calls in plpgsql.
 
     python -m docs.map_sql            writes docs/sql-map.md
@@ -20,6 +20,9 @@ ROOT = Path(__file__).parent.parent
 FUNCTIONS = ROOT / "migrations/functions"
 HANDLERS = ROOT / "handlers"
 DOCUMENT = Path(__file__).with_name("sql-map.md")
+TRIGGERS = Path(__file__).with_name("triggers.md")
+_TRIGGERS = re.compile(r"^\| `([\w.]+)` \| (\w+) \| (.*) \|$", re.MULTILINE)
+_TRIGGER = re.compile(r"`(\w+)`(?:\\\*)?(?: \((\w+)\))?")
 
 HEAD = """\
 # The map of the SQL
@@ -89,8 +92,11 @@ class Function:
 class Sources:
     """The functions of migrations/functions, and what calls them."""
 
-    def __init__(self, functions: Path = FUNCTIONS, handlers: Path = HANDLERS) -> None:
+    def __init__(
+        self, functions: Path = FUNCTIONS, handlers: Path = HANDLERS, *, triggers: Path = TRIGGERS
+    ) -> None:
         self.handlers = handlers
+        self._triggers = triggers
         self.files = {
             path.relative_to(functions).as_posix(): path.read_text("utf-8")
             for path in sorted(functions.rglob("*.sql"))
@@ -134,18 +140,21 @@ class Sources:
         return tuple(dict.fromkeys(name for name in named if name in self.functions))
 
     @cached_property
+    def trigger_rows(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+        """Of docs/triggers.md: table, event, and the functions that run, in this order."""
+        return tuple(
+            (
+                table,
+                event,
+                tuple(dict.fromkeys(function or name for name, function in _TRIGGER.findall(fired))),
+            )
+            for table, event, fired in _TRIGGERS.findall(self._triggers.read_text("utf-8"))
+        )
+
+    @cached_property
     def triggers(self) -> Mapping[str, tuple[str, ...]]:
         """The functions that an INSERT into each table runs, in this order."""
-        found: dict[str, list[tuple[str, str, str]]] = {}
-        for name, when, events, table, rest, function in re.findall(
-            r"^create or replace trigger \"?(\w+)\"? (before|after) (.*?) on ([\w.]+)(.*?)execute function memoryd\.(\w+)\(",
-            self.files["tables/triggers.sql"],
-            re.DOTALL | re.MULTILINE,
-        ):
-            if "insert" in events:
-                kind = "0" if when == "before" else "1" if "for each row" in rest else "2"
-                found.setdefault(table.removeprefix("public."), []).append((kind, name, function))
-        return {table: tuple(dict.fromkeys(each[2] for each in sorted(of))) for table, of in found.items()}
+        return {table: functions for table, event, functions in self.trigger_rows if event == "insert"}
 
     def written_in(self, text: str) -> tuple[str, ...]:
         """The tables with triggers into which a text inserts rows, each once."""
@@ -240,8 +249,8 @@ class Map:
     def _branch(self, name: str, *, file: str, depth: int) -> Iterator[str]:
         self._shown.add(name)
         function = self._of.functions[name]
-        place = "" if function.file == file else f" ({function.file})"
-        line = f"{'  ' * depth}- `{name}`{place}: {function.purpose}."
+        where = "" if function.file == file else f" ({function.file})"
+        line = f"{'  ' * depth}- `{name}`{where}: {function.purpose}."
         yield from self._node(line, self._of.calls[name], function.text, file=function.file, depth=depth)
 
     def _node(

@@ -229,8 +229,8 @@ class AssociateHandler:
         )
         neighbours: dict[UUID, dict[UUID, float]] = {}
         versions: dict[UUID, datetime] = {}
-        for memory, places in zip(new, found, strict=True):
-            near = {UUID(bytes=ids[16 * i : 16 * i + 16]): (i, cosine) for i, cosine in places}
+        for memory, nearest in zip(new, found, strict=True):
+            near = {UUID(bytes=ids[16 * i : 16 * i + 16]): (i, cosine) for i, cosine in nearest}
             near.pop(memory["id"], None)
             neighbours[memory["id"]] = {other: cosine for other, (_, cosine) in near.items()}
             versions |= {other: _time_at(reach["versions"], i) for other, (i, _) in near.items()}
@@ -257,9 +257,9 @@ class AssociateHandler:
             )
 
 
-def _time_at(packed: bytes, place: int) -> datetime:
+def _time_at(packed: bytes, index: int) -> datetime:
     """One of the times in an answer of timestamptz_send: microseconds since 2000."""
-    (microseconds,) = unpack_from(">q", packed, 8 * place)
+    (microseconds,) = unpack_from(">q", packed, 8 * index)
     return datetime(2000, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
 
 

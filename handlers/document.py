@@ -56,7 +56,7 @@ class DocumentHandler:
                     WRITE,
                     *(i, title, digest),
                     [c.text for c in parts],
-                    [c.context for c in parts],
+                    [c.heading for c in parts],
                     json.dumps([c.headings for c in parts]),
                 )
                 if added:

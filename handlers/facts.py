@@ -31,7 +31,7 @@ SUBJECT = "The user"
 
 # In a conversation of several users, user_id says who speaks. In a conversation of one user, a name may be somebody else's.
 READ = """
-select m.id, m.session_id, m.message_index, m.user_id, m.content, m.created_at, m.metadata ->> 'context' as context, m.role,
+select m.id, m.session_id, m.message_index, m.user_id, m.content, m.created_at, m.metadata ->> 'project' as project, m.role,
        coalesce(m.agent_id, s.agent_id, '_shared') as agent_id,
        case when s.user_id is not null and m.chat_id is null then m.speaker end as speaker
 from public.conversation_messages m
@@ -73,21 +73,21 @@ where s.message_id = any($1)
 KNOWN = """
 with newest as materialized (
     select r.memory_id
-    from (select f.memory_id, row_number() over (partition by f.user_id, f.family order by m.created_at desc, m.id) as place
+    from (select f.memory_id, row_number() over (partition by f.user_id, f.family order by m.created_at desc, m.id) as nth
           from unnest($1::uuid[], $2::text[]) as a(user_id, family)
           join memoryd.facts f on f.user_id = a.user_id and f.family = a.family
           join public.agent_memory m on m.id = f.memory_id
           where m.superseded_by is null and m.user_id = f.user_id) r
-    where r.place <= 500
+    where r.nth <= 500
 )
-select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'context' as context,
+select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'project' as project,
        m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content,
        coalesce(m.valid_from, m.created_at) as since,
        -- Messages of one statement have one time.
        case when f.family = 'plan' then
            (select max(c.message_index)
             from memoryd.fact_sources s join public.conversation_messages c on c.id = s.message_id
-            where s.memory_id = f.memory_id and s.said_at = coalesce(m.valid_from, m.created_at)) end as place
+            where s.memory_id = f.memory_id and s.said_at = coalesce(m.valid_from, m.created_at)) end as message_index
 from newest n
 join memoryd.facts f on f.memory_id = n.memory_id
 join public.agent_memory m on m.id = f.memory_id
@@ -153,8 +153,8 @@ set superseded_by = n.newer,
         join memoryd.facts o on o.user_id = f.user_id and o.family = f.family and o.slot = f.slot
         join public.agent_memory e on e.id = o.memory_id and e.valid_from > m.valid_from
         where f.memory_id = m.id
-          and (e.metadata ->> 'context', e.metadata ->> 'speaker')
-              is not distinct from (m.metadata ->> 'context', m.metadata ->> 'speaker'))))
+          and (e.metadata ->> 'project', e.metadata ->> 'speaker')
+              is not distinct from (m.metadata ->> 'project', m.metadata ->> 'speaker'))))
 from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) as n(older, newer, ended)
 where m.id = n.older and m.superseded_by is null and exists (select from public.agent_memory e where e.id = n.newer)
 """
@@ -314,8 +314,8 @@ def _metadata(source: Source, fact: Fact) -> dict[str, object]:
     }
     if fact.ends is not None:
         metadata["date"] = fact.ends.isoformat()
-    if source.context is not None:
-        metadata["context"] = source.context
+    if source.project is not None:
+        metadata["project"] = source.project
     if source.speaker is not None:
         metadata["speaker"] = source.speaker
     return metadata
@@ -325,10 +325,10 @@ def _source(row: Any) -> Source:
     return Source(
         message_id=row["id"],
         session_id=row["session_id"],
-        place=row["message_index"],
+        message_index=row["message_index"],
         user_id=row["user_id"],
         agent_id=row["agent_id"],
-        context=row["context"],
+        project=row["project"],
         speaker=row["speaker"],
         said_at=row["created_at"],
     )

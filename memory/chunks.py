@@ -35,12 +35,12 @@ _MARKS = re.compile(r"[*`]+|(?<!\w)_+|(?<!_)_++(?!\w)|!?\[([^\[\]]*)\]\([^)\[]*\
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document. `context` says what it is about, and is searched with it."""
+    """A piece of a document. `heading` says what it is about, and is searched with it."""
 
     text: str
     headings: tuple[str, ...]
     """Those that it stands under, the highest first."""
-    context: str
+    heading: str
 
 
 def chunks(text: str, *, title: str) -> list[Chunk]:
@@ -56,7 +56,7 @@ def chunks(text: str, *, title: str) -> list[Chunk]:
             continue
         _follow(outline, path, start + _own_headings(piece))
         headings = tuple(words for _, words in path)
-        found.append(Chunk(piece.strip(), headings, _context(title, headings, before, piece)))
+        found.append(Chunk(piece.strip(), headings, _heading(title, headings, before, piece)))
         before = piece
         if len(found) == MAX_CHUNKS:
             break
@@ -98,20 +98,20 @@ def _own_headings(piece: str) -> int:
     return end if end < len(piece) else len(piece) - 1
 
 
-def _follow(outline: deque[tuple[int, int, str]], path: list[tuple[int, str]], place: int) -> None:
-    """Brings the path of headings up to this place. What it passes is taken off the outline."""
-    while outline and outline[0][0] <= place:
+def _follow(outline: deque[tuple[int, int, str]], path: list[tuple[int, str]], offset: int) -> None:
+    """Brings the path of headings up to this offset. What it passes is taken off the outline."""
+    while outline and outline[0][0] <= offset:
         _, level, words = outline.popleft()
         while path and path[-1][0] >= level:
             path.pop()
         path.append((level, words))
 
 
-def _context(title: str, headings: Sequence[str], before: str, piece: str) -> str:
+def _heading(title: str, headings: Sequence[str], before: str, piece: str) -> str:
     """Title, headings, and the end of what stands before: what a reader who opens the document here would look for."""
-    place = " > ".join(dict.fromkeys([title[:NAME_CHARACTERS], *headings]))
+    path = " > ".join(dict.fromkeys([title[:NAME_CHARACTERS], *headings]))
     said = _plain(" ".join(before[-1_000:].split()[-BEFORE_WORDS:])) if not _HEADING.match(piece) else ""
-    return f"{place}\n... {said}" if said else place
+    return f"{path}\n... {said}" if said else path
 
 
 def _plain(words: str) -> str:

@@ -96,7 +96,7 @@ def cluster(
         scopes[memory.user_id].append(row)
     found: list[Cluster] = []
     for user_id, rows in scopes.items():
-        rows.sort(key=lambda row: _place(memories[row]))
+        rows.sort(key=lambda row: _order(memories[row]))
         leaders = _Leaders([memories[row] for row in rows])
         groups = leaders.gather(should_stop)
         if embeddings is not None:
@@ -105,11 +105,11 @@ def cluster(
             if len(group) > 1:
                 members = tuple(memories[rows[index]] for index in sorted(group))
                 found.append(Cluster(user_id, members, leaders.common_to(group[0])))
-    found.sort(key=lambda one: (-len(one.memories), _place(one.memories[0])))
+    found.sort(key=lambda one: (-len(one.memories), _order(one.memories[0])))
     return found
 
 
-def _place(memory: Dreamable) -> tuple[datetime, int]:
+def _order(memory: Dreamable) -> tuple[datetime, int]:
     return memory.created_at, memory.id.int
 
 

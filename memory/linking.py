@@ -116,22 +116,22 @@ def link_batch(
     skipped.
     """
     by_id = {memory.id: memory for memory in (*earlier, *new)}
-    ordered = sorted(by_id.values(), key=_place)
-    places = [_place(memory) for memory in ordered]
+    ordered = sorted(by_id.values(), key=_order)
+    orders = [_order(memory) for memory in ordered]
     links: list[Link] = []
-    for memory in sorted({memory.id: memory for memory in new}.values(), key=_place):
-        own_place = _place(memory)
-        here = bisect_left(places, own_place)
+    for memory in sorted({memory.id: memory for memory in new}.values(), key=_order):
+        own_order = _order(memory)
+        here = bisect_left(orders, own_order)
         candidates: Sequence[Linkable] = ordered[max(here - window, 0) : here]
         near = neighbours.get(memory.id, _NO_NEIGHBOURS)
         if near:
             named = (by_id[other] for other in near if other in by_id)
-            candidates = [*candidates, *(other for other in named if _place(other) < own_place)]
+            candidates = [*candidates, *(other for other in named if _order(other) < own_order)]
         links.extend(link(memory, candidates, related=related, neighbours=near))
     return links
 
 
-def _place(memory: Linkable) -> tuple[datetime, int]:
+def _order(memory: Linkable) -> tuple[datetime, int]:
     return memory.created_at, memory.id.int
 
 

@@ -38,7 +38,7 @@ class NearestWords:
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
         self._similarity = np.full((len(vectors), NEIGHBOURS), -np.inf, dtype=np.float32)
-        self._place = np.full((len(vectors), NEIGHBOURS), -1, dtype=np.int32)
+        self._index = np.full((len(vectors), NEIGHBOURS), -1, dtype=np.int32)
         self._names: list[str] = []
 
     def see(self, names: Sequence[str], vectors: Vectors) -> None:
@@ -60,30 +60,30 @@ class NearestWords:
         count = min(NEIGHBOURS, similarity.shape[1])
         best = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
         found = np.concatenate([self._similarity[rows], np.take_along_axis(similarity, best, axis=1)], axis=1)
-        places = np.concatenate([self._place[rows], (best + first).astype(np.int32)], axis=1)
+        indexes = np.concatenate([self._index[rows], (best + first).astype(np.int32)], axis=1)
         kept = np.argpartition(-found, NEIGHBOURS - 1, axis=1)[:, :NEIGHBOURS]
         self._similarity[rows] = np.take_along_axis(found, kept, axis=1)
-        self._place[rows] = np.take_along_axis(places, kept, axis=1)
+        self._index[rows] = np.take_along_axis(indexes, kept, axis=1)
 
     def named(self) -> list[str]:
         """The words themselves, which were shown first, and all neighbours that are near enough."""
-        places = np.unique(self._place[self._similarity >= MIN_SIMILARITY])
+        indexes = np.unique(self._index[self._similarity >= MIN_SIMILARITY])
         count = len(self._vectors)
-        return self._names[:count] + [self._names[p] for p in places[places >= count].tolist()]
+        return self._names[:count] + [self._names[p] for p in indexes[indexes >= count].tolist()]
 
     def pairs(self, rows: slice, there: Collection[str]) -> tuple[list[str], list[str], list[float]]:
         """Columns of some words' pairs, both ways round: word, neighbour, cosine similarity. Only of words that are `there`."""
         row, column = np.nonzero(self._similarity[rows] >= MIN_SIMILARITY)
-        place, similarity = self._place[rows][row, column], self._similarity[rows][row, column]
+        index, similarity = self._index[rows][row, column], self._similarity[rows][row, column]
         row += rows.start
         # Of two new words that name each other, the one that comes first writes the pair.
-        twice = place < np.minimum(row, len(self._vectors))
-        twice[twice] = (self._place[place[twice]] == row[twice, np.newaxis]).any(axis=1)
+        twice = index < np.minimum(row, len(self._vectors))
+        twice[twice] = (self._index[index[twice]] == row[twice, np.newaxis]).any(axis=1)
         names = self._names
         found = [
             (names[r], names[p], s)
             for r, p, s in zip(
-                row[~twice].tolist(), place[~twice].tolist(), similarity[~twice].tolist(), strict=True
+                row[~twice].tolist(), index[~twice].tolist(), similarity[~twice].tolist(), strict=True
             )
             if names[r] in there and names[p] in there
         ]

@@ -23,7 +23,7 @@ def nearest_earlier(
     limit: int,
     above: float,
 ) -> list[list[tuple[int, float]]]:
-    """For each vector the places in `pool` of the `limit` nearest that were born no later, and their cosine similarities.
+    """For each vector the indexes in `pool` of the `limit` nearest that were born no later, and their cosine similarities.
 
     Only similarities above `above`, in no order. Vectors have shape (n, dimensions) and any length; `born` are seconds.
     """
@@ -33,6 +33,6 @@ def nearest_earlier(
     count = min(limit, similarity.shape[1])
     best = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
     return [
-        [(place, cosine) for place in places if (cosine := float(row[place])) > above]
-        for row, places in zip(similarity, best.tolist(), strict=True)
+        [(index, cosine) for index in indexes if (cosine := float(row[index])) > above]
+        for row, indexes in zip(similarity, best.tolist(), strict=True)
     ]

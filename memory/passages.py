@@ -21,9 +21,9 @@ WIDE_CHARACTERS = 300
 _WIDE = re.compile(
     "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-# Where a text may be cut, the best place first: between paragraphs, before a heading or the item of a list, between lines,
+# Where a text may be cut, the best cut first: between paragraphs, before a heading or the item of a list, between lines,
 # sentences, clauses, words.
-_PLACES = (
+_CUTS = (
     re.compile(r"\n[^\S\n]*\n\s*"),
     re.compile(r"\n(?=[^\S\n]*(?:[-*+\u2022#>]|\d{1,3}[.)]|```|~~~)(?:\s|\S))"),
     re.compile(r"\n+"),
@@ -54,18 +54,18 @@ def _size(text: str) -> float:
 
 
 def _pieces(text: str, level: int = 0) -> Iterator[str]:
-    """The text in pieces that fit into a passage, cut at the best places that are needed for that."""
+    """The text in pieces that fit into a passage, cut where it is best."""
     if _size(text) <= 1:
         yield text
-    elif level == len(_PLACES):
+    elif level == len(_CUTS):
         yield from _cut(text)
     else:
         start = 0
-        for place in _PLACES[level].finditer(text):
+        for cut in _CUTS[level].finditer(text):
             # Between two pieces the white space belongs to the first.
-            if place.end() > start:
-                yield from _pieces(text[start : place.end()], level + 1)
-                start = place.end()
+            if cut.end() > start:
+                yield from _pieces(text[start : cut.end()], level + 1)
+                start = cut.end()
         if start < len(text):
             yield from _pieces(text[start:], level + 1)
 

@@ -29,9 +29,9 @@ _FENCE = re.compile(r"^\s*(```|~~~)")
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A note, and where it stands: `place` is its number in the file, from 1."""
+    """A note, and where it stands: `number` is its number in the file, from 1."""
 
-    place: int
+    number: int
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -42,11 +42,11 @@ class NotASeed(ValueError):
 def from_markdown(text: str) -> Iterator[Seed]:
     """The notes of a Markdown file, in order. Raises NotASeed of the whole file."""
     _refuse_nul(text)
-    place = 0
+    number = 0
     for heading, lines in _sections(text):
         for title, content in _notes(heading, lines):
-            place += 1
-            yield Seed(place, {"title": title, "content": content})
+            number += 1
+            yield Seed(number, {"title": title, "content": content})
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -104,26 +104,26 @@ def first_line(text: str) -> str:
 def from_json(text: str) -> Iterator[Seed]:
     """The notes of a JSON file, in order. Raises NotASeed: of the whole file, or at the note that is none."""
     _refuse_nul(text)
-    for place, value in enumerate(_values(text), 1):
+    for number, value in enumerate(_values(text), 1):
         if not isinstance(value, dict):
-            raise NotASeed(f"note {place} is no JSON object")
+            raise NotASeed(f"note {number} is no JSON object")
         unknown = sorted(set(value) - set(KEYS) - _IGNORED)
         if unknown:
             raise NotASeed(
-                f"note {place} has an unknown key {unknown[0][:60]!r}; known are: {', '.join(KEYS)}"
+                f"note {number} has an unknown key {unknown[0][:60]!r}; known are: {', '.join(KEYS)}"
             )
         if not isinstance(value.get("content"), str) or not value["content"].strip():
-            raise NotASeed(f"note {place} has no content")
+            raise NotASeed(f"note {number} has no content")
         values = {key: value[key] for key in KEYS if value.get(key) is not None}
         if "\\u0000" in json.dumps(values).replace("\\\\", ""):
-            raise NotASeed(f"note {place} has a NUL character (\\u0000), {_NOT_STORED}")
-        yield Seed(place, {"title": first_line(value["content"])} | values)
+            raise NotASeed(f"note {number} has a NUL character (\\u0000), {_NOT_STORED}")
+        yield Seed(number, {"title": first_line(value["content"])} | values)
 
 
 def _refuse_nul(text: str) -> None:
-    place = text.find("\x00")
-    if place >= 0:
-        line = len(text[:place].splitlines()) + (text[:place].endswith("\n") or place == 0)
+    offset = text.find("\x00")
+    if offset >= 0:
+        line = len(text[:offset].splitlines()) + (text[:offset].endswith("\n") or offset == 0)
         raise NotASeed(f"line {line} has a NUL character, {_NOT_STORED}")
 
 

@@ -50,12 +50,12 @@ def _cut(
     return _between_clusters(text, last)
 
 
-def _between_clusters(text: str, place: int) -> int:
-    """The place, or one shortly before it, so that no emoji or accented letter is cut in two."""
-    for cut in range(place, place - _LONGEST_CLUSTER, -1):
+def _between_clusters(text: str, offset: int) -> int:
+    """The offset, or one shortly before it, so that no emoji or accented letter is cut in two."""
+    for cut in range(offset, offset - _LONGEST_CLUSTER, -1):
         if not _continues(text[cut]) and text[cut - 1] != "\u200d":
             return cut
-    return place
+    return offset
 
 
 def _continues(character: str) -> bool:

@@ -6,11 +6,8 @@ with a sentence that names the setting. Nothing of a provider that is not chosen
 
 from __future__ import annotations
 
-import time
-from random import Random
-
-from providers.circuit import CircuitEmbedder, CircuitLanguageModel, OnChange
-from providers.ports import Embedder, LanguageModel, WordEmbedder
+from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel, OnChange, log_change
+from providers.ports import Embedder, LanguageModel, Parser, WordEmbedder
 
 LOCAL = "local/wordllama-256"
 ALLOWED_EMBEDDERS = (
@@ -38,7 +35,7 @@ def build_embedder(
     base_url: str | None,
     api_key: str | None,
     timeout_seconds: float,
-    on_circuit_change: OnChange,
+    on_circuit_change: OnChange = log_change,
 ) -> Embedder:
     """Build the embedder called 'local/wordllama-256' or 'openai/<model>'.
 
@@ -59,18 +56,17 @@ def build_embedder(
 
     from providers.openai_embedder import OpenAIEmbedder
 
-    return CircuitEmbedder(
-        OpenAIEmbedder(
-            model=model,
-            dimensions=resolved,
-            base_url=base_url,
-            api_key=api_key,
-            timeout_seconds=timeout_seconds,
-        ),
-        clock=time.monotonic,
-        rng=Random(),
-        on_change=on_circuit_change,
+    inner = OpenAIEmbedder(
+        model=model, dimensions=resolved, base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds
     )
+    return CircuitEmbedder(inner, Circuit(inner.name, on_change=on_circuit_change))
+
+
+def build_parser() -> Parser:
+    """What reads files of strangers, each in a child process or a thread."""
+    from providers.parsing.parser import ChildParser
+
+    return ChildParser()
 
 
 def build_word_embedder(embedder: Embedder) -> WordEmbedder:
@@ -98,7 +94,7 @@ def build_language_model(
     base_url: str | None,
     api_key: str | None,
     timeout_seconds: float,
-    on_circuit_change: OnChange,
+    on_circuit_change: OnChange = log_change,
 ) -> LanguageModel | None:
     """Build the language model called 'openai/<model>', or None if there is no name: rules then write the
     insights.
@@ -112,12 +108,10 @@ def build_language_model(
 
     from providers.openai_language_model import OpenAILanguageModel
 
-    return CircuitLanguageModel(
-        OpenAILanguageModel(model=model, base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds),
-        clock=time.monotonic,
-        rng=Random(),
-        on_change=on_circuit_change,
+    inner = OpenAILanguageModel(
+        model=model, base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds
     )
+    return CircuitLanguageModel(inner, Circuit(inner.name, on_change=on_circuit_change))
 
 
 def _openai_model(name: str) -> str | None:

@@ -11,6 +11,7 @@ logged twice: when the provider is lost and when it is back. `Rejected` is an an
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 from random import Random
@@ -60,15 +61,15 @@ class Circuit:
         self,
         provider: str,
         *,
-        clock: Callable[[], float],
-        rng: Random,
-        on_change: OnChange,
+        clock: Callable[[], float] = time.monotonic,
+        rng: Random | None = None,
+        on_change: OnChange = log_change,
         first: float = 1.0,
         maximum: float = 60.0,
     ) -> None:
         self._provider = provider
         self._clock = clock
-        self._rng = rng
+        self._rng = rng or Random()
         self._on_change = on_change
         self._first = first
         self._maximum = maximum
@@ -149,24 +150,13 @@ class Circuit:
 class CircuitEmbedder:
     """An embedder behind a circuit. Implements `Embedder`."""
 
-    def __init__(
-        self,
-        inner: Embedder,
-        *,
-        clock: Callable[[], float],
-        rng: Random,
-        on_change: OnChange,
-        first: float = 1.0,
-        maximum: float = 60.0,
-    ) -> None:
+    def __init__(self, inner: Embedder, circuit: Circuit) -> None:
         self.name = inner.name
         self.dimensions = inner.dimensions
         self.remote = inner.remote
         self.floors = inner.floors
         self._inner = inner
-        self._circuit = Circuit(
-            inner.name, clock=clock, rng=rng, on_change=on_change, first=first, maximum=maximum
-        )
+        self._circuit = circuit
 
     def retry_in(self) -> float:
         """Answer the seconds until a call may pass: 0.0 if one may pass now."""
@@ -184,21 +174,10 @@ class CircuitEmbedder:
 class CircuitLanguageModel:
     """A language model behind a circuit. Implements `LanguageModel`."""
 
-    def __init__(
-        self,
-        inner: LanguageModel,
-        *,
-        clock: Callable[[], float],
-        rng: Random,
-        on_change: OnChange,
-        first: float = 1.0,
-        maximum: float = 60.0,
-    ) -> None:
+    def __init__(self, inner: LanguageModel, circuit: Circuit) -> None:
         self.name = inner.name
         self._inner = inner
-        self._circuit = Circuit(
-            inner.name, clock=clock, rng=rng, on_change=on_change, first=first, maximum=maximum
-        )
+        self._circuit = circuit
 
     def retry_in(self) -> float:
         """Answer the seconds until a call may pass: 0.0 if one may pass now."""

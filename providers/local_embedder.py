@@ -96,13 +96,13 @@ class LocalEmbedder:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _embed(self, texts: list[str]) -> Vectors:
-        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-        rows = np.zeros((len(places), self.dimensions), dtype=np.float32)
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        rows = np.zeros((len(row_of), self.dimensions), dtype=np.float32)
         start = 0
-        for group in _groups(list(places)):
+        for group in _groups(list(row_of)):
             self._add_tokens(group, rows[start : start + len(group)])
             start += len(group)
-        return unit(rows)[[places[text] for text in texts]]
+        return unit(rows)[[row_of[text] for text in texts]]
 
     def _add_tokens(self, texts: list[str], rows: Vectors) -> None:
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
@@ -113,10 +113,10 @@ class LocalEmbedder:
         tokens, inverse = np.unique(flat, return_inverse=True)
         widened = self._weights[tokens].astype(np.float32)
         start = 0
-        for place, length in enumerate(lengths):
+        for row, length in enumerate(lengths):
             for piece in range(start, start + length, PIECE_TOKENS):
                 end = min(piece + PIECE_TOKENS, start + length)
-                rows[place] += widened[inverse[piece:end]].sum(axis=0)
+                rows[row] += widened[inverse[piece:end]].sum(axis=0)
             start += length
 
 

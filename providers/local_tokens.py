@@ -71,17 +71,17 @@ def read_tokens() -> list[Token]:
         raise _other_model(path)
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     rows = []
-    for token, place in ids.items():
+    for token, number in ids.items():
         byte = _BYTE.fullmatch(token)
         if byte is not None or token in CONTROL:
             name = byte[1].lower() if byte is not None else token
-            rows.append(Token(f" {name}", None, None, weights[place]))
+            rows.append(Token(f" {name}", None, None, weights[number]))
             continue
         merge = _last_merge(token, ranks)
         if merge is None and len(token) > 1:
             raise _other_model(path)
         rank, head = merge or (None, None)
-        rows.append(Token(token, rank, head, weights[place]))
+        rows.append(Token(token, rank, head, weights[number]))
     return rows
 
 

@@ -194,8 +194,8 @@ def parsed(content: str, shape: type[Model]) -> Model:
     except ValidationError as error:
         # Only what is expected where: pydantic's own message quotes the reply.
         where = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(part if isinstance(part, str) else "item" for part in where["loc"])
-        raise NotUsable(f"{place or 'the reply'} is not what was asked for ({where['type']})") from None
+        path = ".".join(part if isinstance(part, str) else "item" for part in where["loc"])
+        raise NotUsable(f"{path or 'the reply'} is not what was asked for ({where['type']})") from None
 
 
 def read_insight(content: str, *, count: int) -> tuple[str, str | None, tuple[tuple[int, int, float], ...]]:

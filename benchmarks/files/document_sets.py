@@ -18,12 +18,12 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 QUESTIONS = Path(__file__).with_name("questions.json")
 MIN_WORDS = 100
-"""Of a message that is a document."""
+"""A message is taken for a document from this length on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document that is to be cut."""
+    """A document before it is cut."""
 
     id: uuid.UUID
     title: str

@@ -87,7 +87,7 @@ class Result:
 
     chunks: int
     words: float
-    """Of a chunk."""
+    """The mean words of a chunk."""
     figures: Figures
     times: list[float]
 

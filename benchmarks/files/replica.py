@@ -166,7 +166,7 @@ async def measure(url: str, options: dict[str, Any]) -> dict[str, object]:
         await connection.execute(NO_JOBS)
         await connection.execute("analyze")
         async with daemon(url, replica=root):
-            # It writes the files. The one that rests is another one, which has read them.
+            # This daemon writes the files. The resting time is measured with another daemon, which has read them.
             await wait_for(connection, WRITTEN, at_rest, pause=1)
             edit(files(root)[0], "first")
             await wait_for(connection, EDITED, "%first%", pause=0.1)

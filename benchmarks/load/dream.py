@@ -23,7 +23,6 @@ from daemon.parts import build_dreamer
 from daemon.settings import load_settings
 from handlers.shared.embedding import Embedding
 from providers.build import build_embedder
-from providers.circuit import log_change
 
 BATCH = 2000
 AGENTS = 20
@@ -45,7 +44,6 @@ async def measure(url: str, memories: int) -> dict[str, object]:
         base_url=None,
         api_key=None,
         timeout_seconds=30,
-        on_circuit_change=log_change,
     )
     rng = random.Random(1)
     text = texts(rng)

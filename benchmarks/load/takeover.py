@@ -22,7 +22,7 @@ from benchmarks.load.pipeline import texts
 BATCH = 100
 USERS = 40
 SESSIONS = "insert into conversation_sessions (user_id) select unnest($1::uuid[])"
-# What is indexed and linked, of what facts are made, and what is captured.
+# Rows to index and to link, messages that become facts, and outcomes to capture.
 STATEMENTS = (
     """
     insert into agent_memory (agent_id, user_id, content)

@@ -24,7 +24,7 @@ from daemon.db.tokens import KEY, load_tokens
 from providers.local_embedder import LocalEmbedder
 
 TEXTS, QUESTIONS = 500, 400
-"""Of each file."""
+"""How many of each file are embedded."""
 
 TIMED = """
 create function pg_temp.timed(questions text[]) returns double precision[] language plpgsql as $$

@@ -89,7 +89,7 @@ class World:
         return one, " ".join(words[:4])
 
     def question(self, day: int) -> str:
-        """Of one of the families that are asked about on this day."""
+        """A question about one of the families that are asked about on this day."""
         family = self.families[self.random.randrange(USED if day < 30 else USED - DROPPED)]
         words = self.random.sample(family.common, 4)
         if self.random.random() < 0.5:

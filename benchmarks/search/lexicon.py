@@ -45,7 +45,7 @@ def words(count: int) -> list[str]:
 
 
 def meaningful(embedder: LocalEmbedder, count: int) -> list[str]:
-    """Of random words those that are compared at all."""
+    """Random words that the lexicon compares: it leaves out words without a meaning."""
     drawn = words(count * 8)
     random.Random(2).shuffle(drawn)
     kept = [w for w, pieces in zip(drawn, embedder.pieces(drawn), strict=True) if has_meaning(w, pieces)]

@@ -39,7 +39,7 @@ select array(select e.id from memoryd.entries e
              order by e.embedding <=> $2::vector::halfvec limit 10)
 """
 
-# What the dense half proposes, and of that the nearest, as the search compares them.
+# The ten nearest of the dense half's candidates, as the search compares them.
 FOUND = """
 select array(select e.id
              from memoryd.entries e
@@ -135,7 +135,7 @@ async def run(url: str, options: argparse.Namespace) -> list[dict[str, object]]:
     corpus, embedder = Corpus(2), LocalEmbedder()
     asked = [corpus.question() for _ in range(options.questions)]
     questions = list(zip(asked, map(Vector, await embedder.embed([q.text for q in asked])), strict=True))
-    # What is like the rows, as a task is like those before it; the questions are words without order, far from any row.
+    # Texts like the rows, as a new task is like earlier ones. The questions are words without order, far from any row.
     texts = list(map(Vector, await embedder.embed([corpus.text() for _ in range(options.compared)])))
     figures: list[dict[str, object]] = []
     there = 0

@@ -30,7 +30,7 @@ DRAIN_SECONDS = 180.0
 WAITING = "select count(*) from memoryd.jobs"
 SLOW_SECONDS = 5.0
 """Statements of clients that take longer are written to the log, with what they wait for."""
-# Of the writers' statements the text has no content: that is in the arguments.
+# The text of a writer's statement shows no content, since the content is in the arguments.
 SLOW = """
 select jsonb_build_object(
     'event', 'slow_statement', 'pid', a.pid, 'seconds', round(extract(epoch from clock_timestamp() - a.query_start), 1),

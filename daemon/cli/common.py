@@ -102,7 +102,6 @@ async def open_database(
 def embedder_of(settings: Settings, model: Model | None = None) -> Embedder:
     """The embedder that the settings name, or that of another `model`. Raises ValueError with the setting to change."""
     from providers.build import build_embedder
-    from providers.circuit import log_change
 
     key = settings.openai_api_key
     return build_embedder(
@@ -111,7 +110,6 @@ def embedder_of(settings: Settings, model: Model | None = None) -> Embedder:
         base_url=settings.openai_base_url,
         api_key=None if key is None else key.get_secret_value(),
         timeout_seconds=settings.provider_timeout_seconds,
-        on_circuit_change=log_change,
     )
 
 
@@ -149,7 +147,6 @@ def check_facts(settings: Settings) -> None:
 def language_model_of(settings: Settings) -> LanguageModel | None:
     """The language model that the settings name, if any. Raises ValueError with the setting to change."""
     from providers.build import build_language_model
-    from providers.circuit import log_change
 
     check_facts(settings)
 
@@ -159,5 +156,4 @@ def language_model_of(settings: Settings) -> LanguageModel | None:
         base_url=settings.openai_base_url,
         api_key=None if key is None else key.get_secret_value(),
         timeout_seconds=settings.provider_timeout_seconds,
-        on_circuit_change=log_change,
     )

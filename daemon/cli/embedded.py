@@ -42,8 +42,8 @@ def _embedded(settings: Settings, *, keep: bool, existing: bool) -> Iterator[Emb
         if existing and not (folder / "pg").exists():
             raise Failure(missing(folder))
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_folder(folder, server=server_uid(folder)) as place:
-            lock = place.open_own(LOCK)
+        with open_folder(folder, server=server_uid(folder)) as opened:
+            lock = opened.open_own(LOCK)
     except OSError as error:
         raise Failure(
             f"{folder} cannot be used ({error.strerror}). Set MEMORYD_DATA_DIR to another."
@@ -52,7 +52,7 @@ def _embedded(settings: Settings, *, keep: bool, existing: bool) -> Iterator[Emb
         fcntl.flock(lock, fcntl.LOCK_SH)
         # Also of one that the daemon starts again: the last of us is to stop it.
         server = EmbeddedPostgres(
-            settings.data_dir, port=settings.postgres_port, started=lambda pid: _note(lock, pid)
+            settings.data_dir, port=settings.postgres_port, started=lambda pid: _write_pid(lock, pid)
         )
         try:
             with _signals_wait():
@@ -61,7 +61,7 @@ def _embedded(settings: Settings, *, keep: bool, existing: bool) -> Iterator[Emb
         finally:
             for number in _ENDINGS:
                 signal.signal(number, lambda _number, _frame: None)  # it ends already
-            if not keep and _last(lock) and _noted(lock) == server.postmaster_pid():
+            if not keep and _last(lock) and _read_pid(lock) == server.postmaster_pid():
                 server.stop()
     finally:
         os.close(lock)
@@ -120,11 +120,11 @@ def _last(lock: int) -> bool:
     return True
 
 
-def _note(lock: int, pid: int | None) -> None:
+def _write_pid(lock: int, pid: int | None) -> None:
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(pid or "").encode(), 0)
 
 
-def _noted(lock: int) -> int | None:
+def _read_pid(lock: int) -> int | None:
     text = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
     return int(text) if text.isdigit() else None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any
 
 import typer
 
@@ -35,7 +37,7 @@ def table(
         return
     if title is not None:
         typer.echo(title)
-    widths = [max(len(line[place]) for line in (heads, *cells)) for place in range(len(heads))]
+    widths = [max(len(line[index]) for line in (heads, *cells)) for index in range(len(heads))]
     for line in (heads, *cells):
         padded = [
             cell.rjust(width) if to_right else cell.ljust(width)
@@ -60,18 +62,18 @@ def _rich_table(
     console = Console(highlight=False)
     if title is not None:
         console.print(Text(title, style="bold"))
-    widths = [max(len(line[place]) for line in (heads, *rows)) for place in range(len(heads))]
+    widths = [max(len(line[index]) for line in (heads, *rows)) for index in range(len(heads))]
     tight = sum(widths) + 3 * len(widths) > console.width
     shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim", expand=tight)
-    for place, head in enumerate(heads):
+    for index, head in enumerate(heads):
         # Where the terminal is narrow, only the last one gives way.
-        gives_way = place == len(heads) - 1
+        gives_way = index == len(heads) - 1
         shown.add_column(
             Text(head),
-            justify="right" if right[place] else "left",
+            justify="right" if right[index] else "left",
             no_wrap=not (gives_way and whole),
             overflow="ellipsis",
-            width=None if gives_way else widths[place],
+            width=None if gives_way else widths[index],
             ratio=1 if gives_way and tight else None,
         )
     for row in rows:
@@ -80,8 +82,14 @@ def _rich_table(
 
 
 def as_json(value: object) -> None:
-    """Prints a value as indented JSON; times and ids as strings."""
-    typer.echo(json.dumps(value, default=str, ensure_ascii=False, indent=2))
+    """Prints a value as indented JSON: rows and dataclasses as objects; times, ids and paths as strings."""
+    typer.echo(json.dumps(value, default=_plain, ensure_ascii=False, indent=2))
+
+
+def _plain(value: Any) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return dict(value.items()) if hasattr(value, "items") else str(value)
 
 
 def say(line: str = "") -> None:

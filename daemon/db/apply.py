@@ -108,26 +108,23 @@ async def apply_functions(
     *,
     conflicts: Conflicts,
 ) -> list[str]:
-    """All files of functions in order, but for those of tables that did not change; then drops what is gone."""
+    """All files of functions in order; those of tables from the first that changed on. Then drops what is gone."""
     await run.connection.execute(CREATE_FILES)
     changed = {file.name for file in upgrade.functions}
     made: list[str] = []
     locked = bool(upgrade.schema)
     if conflicts.functions:
         locked = await _drop_conflicts(run.connection, applied, conflicts, locked=locked)
+    # A numbered file may have dropped what stands in them, and with a view its rights.
+    again = conflicts.attached or bool(upgrade.schema)
     for file in files:
         before = applied.get(file.name)
-        if (
-            before is not None
-            and file.hangs_on_tables
-            and file.name not in changed
-            and not conflicts.attached
-            # A numbered file may have dropped what stands in them, and with a view its rights.
-            and not upgrade.schema
-        ):
-            made += before.objects
-            continue
         if file.hangs_on_tables:
+            # What is made in one of them is made of what those above declare.
+            again = again or before is None or file.name in changed
+            if before is not None and not again:
+                made += before.objects
+                continue
             # A new database has nobody to wait for.
             if applied and not locked:
                 await lock_tables(run.connection)

@@ -6,8 +6,6 @@ line where this role or this pooler may not build. Until there is one, recall lo
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +14,7 @@ from math import isqrt
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.lease import Lease
 from daemon.db.migrator import READ_SETTING
 from daemon.db.pool import Database, connect
 
@@ -45,27 +43,14 @@ where w.rows >= due.rows
   -- Built while rows stream in, it would slow them down, and be outgrown at once.
   and (w.rows >= $3 * due.rows or not memoryd.is_busy())
 """
-LEASE_SECONDS = 60.0
-# A lease, like that of a lane, and not a lock: no transaction stays open while an index is built.
-TAKE = """
-insert into memoryd.lanes as l (topic, lane, leased_until, token)
-values ('dense_indexes', 'build', now() + make_interval(secs => $1), 1)
-on conflict (topic, lane) do update
-set leased_until = excluded.leased_until, token = l.token + 1
-where l.leased_until <= now()
-returning token
-"""
-RENEW = """
-update memoryd.lanes
-set leased_until = now() + make_interval(secs => $2)
-where topic = 'dense_indexes' and lane = 'build' and token = $1
-"""
+LEASE = Lease("dense_indexes", 60.0)
+
 LEFT_OVER = """
 select c.relname
 from pg_index i join pg_class c on c.oid = i.indexrelid
 where i.indrelid = to_regclass('memoryd.' || $1) and c.relname like $1 || '_lists_%'
 """
-NOTE = """
+SAVE = """
 insert into memoryd.dense_indexes (source, index_name, lists, rows) values ($4, $1, $2, $3)
 on conflict (source) do update
 set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.rows, built_at = now()
@@ -101,7 +86,7 @@ async def _build_lease(database: Database) -> AsyncIterator[bool]:
     If a lease is lost all the same, two builds of a table wait for each other: Postgres makes one at a time.
     """
     try:
-        token = await database.fetchval(TAKE, LEASE_SECONDS)
+        token = await LEASE.take(database)
     except asyncpg.InsufficientPrivilegeError:
         # Then it may not build either: the build itself reports that.
         yield True
@@ -109,19 +94,8 @@ async def _build_lease(database: Database) -> AsyncIterator[bool]:
     if token is None:
         yield False
         return
-    renewing = asyncio.create_task(_renew(database, token))
-    try:
+    async with LEASE.renewed(database, token):
         yield True
-    finally:
-        renewing.cancel()
-        await database.execute(RENEW, token, 0.0)
-
-
-async def _renew(database: Database, token: int) -> None:
-    while True:
-        await asyncio.sleep(LEASE_SECONDS / 3)
-        with contextlib.suppress(*DATABASE_FAULTS):
-            await database.execute(RENEW, token, LEASE_SECONDS)
 
 
 async def _try_to_build(
@@ -180,7 +154,7 @@ async def _make(connection: asyncpg.Connection, table: str, rows: int, dimension
         f"with (lists = {lists})",
         timeout=A_DAY,
     )
-    await connection.execute(NOTE, name, lists, rows, table)
+    await connection.execute(SAVE, name, lists, rows, table)
     for leftover in (n for n in old if n != name):
         await connection.execute(f'drop index concurrently if exists memoryd."{leftover}"', timeout=A_DAY)
     return lists

@@ -1,7 +1,8 @@
 """What the files of migrations/functions/ made in a database, and dropping what they no longer make.
 
-Afterwards the catalog tells what they made: what this transaction wrote and a file names in a `create`. That is
-kept in memoryd.function_files, so that the next upgrade can drop what is gone from the files, and nothing that a user made.
+Afterwards the catalog tells what they made: what this transaction wrote and a file names in a `create`; and triggers, whose
+names a loop may make. That is kept in memoryd.function_files, so that the next upgrade can drop what is gone from the files,
+and nothing that a user made.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from daemon.db.migration_files import FunctionFile
 from handlers.shared.ports import AnyConnection
 
 _CREATED = re.compile(
-    r"^create (?:or replace )?(function|view|trigger|policy) (?:\w+\.)?\"?([\w-]+)", re.MULTILINE
+    r"^ *create (?:or replace )?(function|view|trigger|policy) (?:\w+\.)?\"?([\w-]+)", re.MULTILINE
 )
 _POLICY = re.compile(r"^create policy (\w+) on ([\w.]+)", re.MULTILINE)
 
@@ -45,8 +46,8 @@ _DELETE_FILES = "delete from memoryd.function_files where name = any($1)"
 _MADE = """
 select 'function' as kind, p.proname::text as name,
        format('function %I.%I(%s)', n.nspname, p.proname,
-              (select string_agg(format_type(a.type, null), ', ' order by a.place)
-               from unnest(p.proargtypes) with ordinality as a(type, place))) as object
+              (select string_agg(format_type(a.type, null), ', ' order by a.nth)
+               from unnest(p.proargtypes) with ordinality as a(type, nth))) as object
 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
 where n.nspname in ('memoryd', 'public') and p.xmin = pg_current_xact_id()::xid
 union all
@@ -56,6 +57,7 @@ where c.relkind = 'v' and n.nspname in ('memoryd', 'public') and c.xmin = pg_cur
 union all
 select 'trigger', t.tgname, format('trigger %I on %I.%I', t.tgname, n.nspname, c.relname)
 from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
+join pg_proc p on p.oid = t.tgfoid and p.pronamespace = 'memoryd'::regnamespace
 where not t.tgisinternal and t.xmin = pg_current_xact_id()::xid
 union all
 select 'policy', p.polname, format('policy %I on %I.%I', p.polname, n.nspname, c.relname)
@@ -123,7 +125,11 @@ def _drop(one: str) -> str:
 async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:
     """Notes that this transaction has just applied the file; returns what it made."""
     created = set(_CREATED.findall(file.sql))
-    made = [r["object"] for r in await connection.fetch(_MADE) if (r["kind"], r["name"]) in created]
+    made = [
+        r["object"]
+        for r in await connection.fetch(_MADE)
+        if (r["kind"], r["name"]) in created or (r["kind"] == "trigger" and file.hangs_on_tables)
+    ]
     await connection.execute(_WRITE_FILE, file.name, file.checksum, made, version)
     return made
 

@@ -9,40 +9,27 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
 import asyncpg
 
 from daemon.db.apply import IN_THE_WAY
-from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.lease import Lease
 from daemon.db.migrator import OPEN_TRANSACTIONS
 from daemon.db.models import Model
 from daemon.db.plan import MigrationError
 from daemon.db.pool import Database, connect
 
-LEASE_SECONDS = 15.0
+LEASE = Lease("reembed", 15.0)
 """After a kill -9 the next one waits so long."""
 LOOK_SECONDS = 0.5
 LOCK_MILLISECONDS = 200
 PATIENCE_SECONDS = 120.0
 A_DAY = 86_400.0
 
-TAKE = """
-insert into memoryd.lanes as l (topic, lane, leased_until, token)
-values ('reembed', 'build', now() + make_interval(secs => $1), 1)
-on conflict (topic, lane) do update
-set leased_until = excluded.leased_until, token = l.token + 1
-where l.leased_until <= now()
-returning token
-"""
 LEASED_UNTIL = "select leased_until from memoryd.lanes where topic = 'reembed' and lane = 'build'"
-RENEW = """
-update memoryd.lanes
-set leased_until = now() + make_interval(secs => $2)
-where topic = 'reembed' and lane = 'build' and token = $1
-"""
 COUNT = """
 select (select count(*) from memoryd.entries),
        (select count(*) from memoryd.spare_entries where code is not null)
@@ -60,19 +47,14 @@ async def lease(database: Database) -> AsyncIterator[int]:
     The lease of a process that was killed is waited for.
     """
     token = await _take(database)
-    renewing = asyncio.create_task(_renew(database, token))
-    try:
+    async with LEASE.renewed(database, token):
         yield token
-    finally:
-        renewing.cancel()
-        with suppress(*DATABASE_FAULTS):
-            await database.execute(RENEW, token, 0.0)
 
 
 async def _take(database: Database) -> int:
     seen: datetime | None = None
     while True:
-        token: int | None = await database.fetchval(TAKE, LEASE_SECONDS)
+        token = await LEASE.take(database)
         if token is not None:
             return token
         until = await database.fetchval(LEASED_UNTIL)
@@ -82,13 +64,6 @@ async def _take(database: Database) -> int:
             )
         seen = until or seen
         await asyncio.sleep(LOOK_SECONDS)
-
-
-async def _renew(database: Database, token: int) -> None:
-    while True:
-        await asyncio.sleep(LEASE_SECONDS / 5)
-        with suppress(*DATABASE_FAULTS):
-            await database.execute(RENEW, token, LEASE_SECONDS)
 
 
 async def count_passages(database: Database) -> tuple[int, int]:

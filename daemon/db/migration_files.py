@@ -1,6 +1,6 @@
 """The SQL files of package `migrations`: numbered ones, and those of functions.
 
-schema/NNNN_name.sql     tables, columns, indexes, roles: each applied once, frozen by schema/checksums.txt
+schema/NNNN_name.sql     tables, columns, indexes, roles: each applied once
 functions/**/*.sql       functions, views, triggers, policies: in the order of functions/order.txt, applied again when changed
 """
 
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 _NUMBERED = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+_SOURCE = re.compile(r"^        \('(\w+)', '(\w+)', (?:true|false),", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,11 @@ def load_migrations() -> list[Migration]:
     return sorted(found, key=lambda m: m.version)
 
 
-def frozen_checksums() -> dict[str, str]:
-    """What schema/checksums.txt says of the numbered files that may not change any more, by name."""
-    return dict(_pairs(resources.files("migrations") / "schema" / "checksums.txt"))
+@cache
+def load_sources() -> Mapping[str, str]:
+    """The sources that recall searches, each with its table, as memoryd.sources() declares them."""
+    declared = resources.files("migrations") / "functions" / "tables" / "sources.sql"
+    return dict(_SOURCE.findall(declared.read_text(encoding="utf-8")))
 
 
 def checksum_of(text: str) -> str:
@@ -88,10 +92,6 @@ def _function_files(folder: Traversable) -> list[FunctionFile]:
         text = folder.joinpath(line).read_text(encoding="utf-8")
         files.append(FunctionFile(line.removesuffix(".sql"), text, checksum_of(text)))
     return files
-
-
-def _pairs(file: Traversable) -> list[tuple[str, str]]:
-    return [(line.split()[0], line.split()[1]) for line in _lines(file)]
 
 
 def _lines(file: Traversable) -> list[str]:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version as package_version
-from types import MappingProxyType
 
 from daemon.db.functions import AppliedFile
 from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, load_files
@@ -50,30 +49,21 @@ def plan(
     return Upgrade(schema=tuple(todo), functions=changed, gone=gone)
 
 
-BEFORE_COMMENTS: Mapping[int, str] = MappingProxyType(
-    {
-        1: "bb92cd76333ab69a555f62995d3a1612c5dad78cd204292c1c2287c9a36f3280",
-        11: "99d131ea29800663176c4dc56ece14df54ef4b492b7e4291e9637562921ed18c",
-    }
-)
-"""Checksums that two numbered files had before a comment and a blank line in them changed: databases may have these."""
-
-
 def pending(files: Sequence[Migration], ledger: Sequence[tuple[int, str, str]]) -> list[Migration]:
     """Numbered files that the database does not have yet. Raises MigrationError where the two do not agree."""
     known = {m.version: m for m in files}
     for version, name, checksum in ledger:
-        file = known.get(version)
-        if file is None:
+        if version in known and checksum != known[version].checksum:
+            raise MigrationError(
+                f"The database was made by another checkout of memoryd, whose {version:04d}_{name} differs from this one's: "
+                "use that checkout for it, or give this one a new database, to which `memoryd export` there and "
+                "`memoryd import` here take each user's memories."
+            )
+    for version, name, _ in ledger:
+        if version not in known:
             raise MigrationError(
                 f"The database's schema is newer than this memoryd: it has migration {version:04d}_{name}, "
                 f"this code ends at {max(known, default=0):04d}. Upgrade memoryd."
-            )
-        if checksum not in (file.checksum, BEFORE_COMMENTS.get(file.version)):
-            raise MigrationError(
-                f"Migration {version:04d}_{name}.sql was changed after it was applied. "
-                "Restore the file, and put the change into a new migration. If another checkout of memoryd made "
-                "this database, use that checkout for it, or give this one a new database."
             )
     have = {version for version, _, _ in ledger}
     return [m for m in files if m.version not in have]

@@ -27,7 +27,7 @@ _WANTED = (
 )
 _LOADED = "select value #>> '{}' from memoryd.settings where key = $1"
 _LOCK = "lock table memoryd.tokens in share row exclusive mode"
-_NOTE = """
+_SAVE = """
 insert into memoryd.settings (key, value)
 values ($1, $2)
 on conflict (key) do update
@@ -67,7 +67,7 @@ async def load_tokens(connection: asyncpg.Connection) -> bool:
             format="binary",
             timeout=SECONDS,
         )
-        await connection.execute(_NOTE, KEY, json.dumps(await _fingerprint()))
+        await connection.execute(_SAVE, KEY, json.dumps(await _fingerprint()))
     await connection.execute("analyze memoryd.tokens")
     return True
 

@@ -24,11 +24,11 @@ CLUSTER = "pg"
 _CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "C")  # the first one the system knows; text search reads by it
 
 
-def check_cluster(place: Folder, programs: Programs) -> None:
+def check_cluster(folder: Folder, programs: Programs) -> None:
     """Refuses a folder with anything but a cluster of our version. Raises EmbeddedPostgresError."""
-    path = place.path / CLUSTER
+    path = folder.path / CLUSTER
     try:
-        with _any_owner(place).within(CLUSTER) as cluster:
+        with _any_owner(folder).within(CLUSTER) as cluster:
             version, filled = cluster.read("PG_VERSION"), bool(cluster.names())
     except FileNotFoundError:
         return
@@ -46,31 +46,31 @@ def check_cluster(place: Folder, programs: Programs) -> None:
         )
 
 
-def make_or_adopt_cluster(place: Folder, account: Account, programs: Programs) -> None:
+def make_or_adopt_cluster(folder: Folder, account: Account, programs: Programs) -> None:
     """Makes the cluster where there is none; gives one that came back from a backup to its account."""
-    if CLUSTER in place.names() and (place.path / CLUSTER / "PG_VERSION").exists():
-        _adopt(place, account)
+    if CLUSTER in folder.names() and (folder.path / CLUSTER / "PG_VERSION").exists():
+        _adopt(folder, account)
     else:
-        _initialise(place, account, programs)
+        _initialise(folder, account, programs)
 
 
-def _adopt(place: Folder, account: Account) -> None:
+def _adopt(folder: Folder, account: Account) -> None:
     if account.switch:
-        with _any_owner(place).within(CLUSTER) as cluster:
+        with _any_owner(folder).within(CLUSTER) as cluster:
             if cluster.owner[0] != account.uid:
                 give_all(cluster, account.uid, account.gid)
 
 
-def _initialise(place: Folder, account: Account, programs: Programs) -> None:
+def _initialise(folder: Folder, account: Account, programs: Programs) -> None:
     """Makes the cluster beside its place, then moves it there."""
-    for abandoned in place.path.glob("pg.new-*"):
+    for abandoned in folder.path.glob("pg.new-*"):
         shutil.rmtree(abandoned, ignore_errors=True)
-    new = Path(tempfile.mkdtemp(prefix="pg.new-", dir=place.path))
+    new = Path(tempfile.mkdtemp(prefix="pg.new-", dir=folder.path))
     if account.switch:
-        with place.within(new.name) as made:
+        with folder.within(new.name) as made:
             made.give(account.uid, account.gid)
     _run_initdb(new, account, programs)
-    with place.within(new.name) as made:
+    with folder.within(new.name) as made:
         handle = made.open_own("postgresql.conf", owner=account.owner, append=True)
         with os.fdopen(handle, "a", encoding="utf-8") as configuration:
             configuration.write(
@@ -79,8 +79,8 @@ def _initialise(place: Folder, account: Account, programs: Programs) -> None:
             configuration.flush()
             os.fsync(handle)
     with suppress(FileNotFoundError):
-        os.rmdir(CLUSTER, dir_fd=place.handle)
-    place.rename(new.name, CLUSTER)
+        os.rmdir(CLUSTER, dir_fd=folder.handle)
+    folder.rename(new.name, CLUSTER)
 
 
 def _run_initdb(new: Path, account: Account, programs: Programs) -> None:
@@ -103,9 +103,9 @@ def _run_initdb(new: Path, account: Account, programs: Programs) -> None:
             raise failure(trouble, done.stderr.splitlines(), new.parent)
 
 
-def _any_owner(place: Folder) -> Folder:
+def _any_owner(folder: Folder) -> Folder:
     """For a cluster from a backup: the user id that owns it may not exist on this machine."""
     with suppress(FileNotFoundError):
-        status = os.stat(CLUSTER, dir_fd=place.handle, follow_symlinks=False)
-        return replace(place, owners=place.owners | {status.st_uid})
-    return place
+        status = os.stat(CLUSTER, dir_fd=folder.handle, follow_symlinks=False)
+        return replace(folder, owners=folder.owners | {status.st_uid})
+    return folder

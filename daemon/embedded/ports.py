@@ -28,9 +28,9 @@ def remembered_port(folder: Path) -> int | None:
     return None
 
 
-def remember_port(place: Folder, port: int) -> None:
+def remember_port(folder: Folder, port: int) -> None:
     """For the next start."""
-    place.write(FILE, f"{port}\n")
+    folder.write(FILE, f"{port}\n")
 
 
 def ports_to_try(folder: Path, wanted: int | None, *, same: bool) -> Iterator[int]:

@@ -116,8 +116,8 @@ class EmbeddedPostgres:
 
     def why_gone(self) -> Cause:
         """Why the last server of this folder ended, as far as its log and the disk tell."""
-        with suppress(OSError, EmbeddedPostgresError), self._open() as place:
-            return cause_of_end(server_log.end_of_log(place), self._folder)
+        with suppress(OSError, EmbeddedPostgresError), self._open() as folder:
+            return cause_of_end(server_log.end_of_log(folder), self._folder)
         return "other"
 
     @property
@@ -131,8 +131,8 @@ class EmbeddedPostgres:
         Returns when connections are taken: True when this call started it, False when it was running already. `same_port`:
         never on another port than the last time. Raises EmbeddedPostgresError with its cause and what to do.
         """
-        with self._exclusively() as place:
-            return self._start(place, same_port=same_port)
+        with self._exclusively() as folder:
+            return self._start(folder, same_port=same_port)
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
         """Shuts the server down and returns when it has ended; does nothing when none runs.
@@ -145,9 +145,9 @@ class EmbeddedPostgres:
 
     def restart(self) -> None:
         """Stops the server, if one runs, and starts it with this object's port and options."""
-        with self._exclusively() as place:
+        with self._exclusively() as folder:
             self._stop("fast")
-            self._start(place)
+            self._start(folder)
 
     def kill(self) -> None:
         """Immediate shutdown, as a crash would: for tests of recovery."""
@@ -158,8 +158,8 @@ class EmbeddedPostgres:
 
         Raises OSError when the disk takes no copy; then the log is emptied all the same, which makes room.
         """
-        with self._open() as place:
-            server_log.turn_log(place)
+        with self._open() as folder:
+            server_log.turn_log(folder)
 
     # --- How.
 
@@ -167,9 +167,9 @@ class EmbeddedPostgres:
     def _exclusively(self) -> Iterator[Folder]:
         """Holds the folder against other processes that start or stop its server."""
         try:
-            with self._open() as place:
-                fcntl.flock(place.handle, fcntl.LOCK_EX)
-                yield place
+            with self._open() as folder:
+                fcntl.flock(folder.handle, fcntl.LOCK_EX)
+                yield folder
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise EmbeddedPostgresError(
@@ -195,22 +195,22 @@ class EmbeddedPostgres:
                 "name the folder itself, or choose another data folder (MEMORYD_DATA_DIR)."
             )
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_folder(self._folder, server=account_for(self._cluster).uid) as place:
-            yield place
+        with open_folder(self._folder, server=account_for(self._cluster).uid) as folder:
+            yield folder
 
-    def _start(self, place: Folder, *, same_port: bool = False) -> bool:
+    def _start(self, folder: Folder, *, same_port: bool = False) -> bool:
         account = account_for(self._cluster)
-        check_cluster(place, self._programs)
+        check_cluster(folder, self._programs)
         account.let_through(self._folder)
         self._programs.open_to(account)
         running = self._wait_while_changing()
         if running is None:
-            make_or_adopt_cluster(place, account, self._programs)
-            self._launch(place, account, ports_to_try(self._folder, self._wanted_port, same=same_port))
+            make_or_adopt_cluster(folder, account, self._programs)
+            self._launch(folder, account, ports_to_try(self._folder, self._wanted_port, same=same_port))
             self._started(self.postmaster_pid())
-        self._set_owners(place, account)
+        self._set_owners(folder, account)
         with suppress(OSError):
-            server_log.turn_log(place)
+            server_log.turn_log(folder)
         return running is None
 
     def _stop(self, mode: str) -> None:
@@ -234,11 +234,11 @@ class EmbeddedPostgres:
             time.sleep(0.02)
         return running
 
-    def _launch(self, place: Folder, account: Account, ports: Iterable[int]) -> None:
+    def _launch(self, folder: Folder, account: Account, ports: Iterable[int]) -> None:
         """Starts the server, on the next port if another program takes ours at the last moment."""
         sockets = socket_folder(self._folder)
         sockets.mkdir(mode=0o700, exist_ok=True)
-        with open_folder(sockets, server=account.uid) as opened, place.within(CLUSTER) as cluster:
+        with open_folder(sockets, server=account.uid) as opened, folder.within(CLUSTER) as cluster:
             if opened.owner[0] not in (os.geteuid(), account.uid):
                 raise EmbeddedPostgresError(
                     f"{sockets} belongs to another user: remove it, or choose another data folder."
@@ -247,9 +247,9 @@ class EmbeddedPostgres:
                 opened.give(account.uid, account.gid)
             clear_leftovers(cluster, opened)
         for port in ports:
-            with place.within(CLUSTER) as cluster:
+            with folder.within(CLUSTER) as cluster:
                 write_configuration(cluster, self._settings, sockets=sockets, port=port, owner=account.owner)
-            with os.fdopen(place.open_own(server_log.FILE, append=True), "a+b") as log:
+            with os.fdopen(folder.open_own(server_log.FILE, append=True), "a+b") as log:
                 before = log.seek(0, os.SEEK_END)
                 done = self._programs.run(
                     "pg_ctl",
@@ -261,7 +261,7 @@ class EmbeddedPostgres:
                 log.seek(before)
                 said = log.read().decode("utf-8", "replace").splitlines()
             if done.returncode == 0:
-                remember_port(place, port)
+                remember_port(folder, port)
                 return
             if self._wait_while_changing() is not None:
                 return  # the pg_ctl of another process was quicker
@@ -275,15 +275,15 @@ class EmbeddedPostgres:
             "port_taken",
         )
 
-    def _set_owners(self, place: Folder, account: Account) -> None:
+    def _set_owners(self, folder: Folder, account: Account) -> None:
         """Makes the database, and a password where there is none: it may also have been lost."""
-        folder, port = self._address()
-        fresh = None if place.read("password") else secrets.token_urlsafe(24)
+        sockets, port = self._address()
+        fresh = None if folder.read("password") else secrets.token_urlsafe(24)
         statement = f"alter role postgres password '{fresh}';" if fresh is not None else ""
         done = self._programs.run(
             "psql",
             *("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--username=postgres", "--dbname=postgres"),
-            *(f"--host={folder}", f"--port={port}"),
+            *(f"--host={sockets}", f"--port={port}"),
             account=account,
             cluster=self._cluster,
             stdin=statement + _CREATE_DATABASE,
@@ -292,7 +292,7 @@ class EmbeddedPostgres:
             trouble = f"Postgres runs but cannot be set up: {done.stderr.strip()}"
             raise failure(trouble, done.stderr.splitlines(), self._folder)
         if fresh is not None:
-            place.write("password", f"{fresh}\n")
+            folder.write("password", f"{fresh}\n")
 
     def _address(self) -> tuple[Path, int]:
         """Folder of the socket, and port: of the server that runs, else of the one that ran last."""

@@ -15,26 +15,26 @@ LOG_BYTES = 16_000_000
 _TAIL_BYTES = 64_000
 
 
-def turn_log(place: Folder) -> None:
+def turn_log(folder: Folder) -> None:
     """Moves the log's newest lines to postgres.log.1 when it has grown to 16 MB.
 
     Raises OSError when the disk takes no copy; then the log is emptied all the same, which makes room.
     """
-    with os.fdopen(place.open_own(FILE, append=True), "rb") as log:
+    with os.fdopen(folder.open_own(FILE, append=True), "rb") as log:
         size = os.fstat(log.fileno()).st_size
         if size <= LOG_BYTES:
             return
         try:
             log.seek(size - LOG_BYTES)
-            place.write(f"{FILE}.1", log.read(LOG_BYTES).decode("utf-8", "replace"))
+            folder.write(f"{FILE}.1", log.read(LOG_BYTES).decode("utf-8", "replace"))
         finally:
             # The server appends wherever the end is now. What it wrote since the copy is lost.
             os.truncate(log.fileno(), 0)
 
 
-def end_of_log(place: Folder) -> str:
+def end_of_log(folder: Folder) -> str:
     """The last lines."""
-    with os.fdopen(place.open_own(FILE, append=True), "rb") as log:
+    with os.fdopen(folder.open_own(FILE, append=True), "rb") as log:
         size = log.seek(0, os.SEEK_END)
         log.seek(max(0, size - _TAIL_BYTES))
         return log.read().decode("utf-8", "replace")

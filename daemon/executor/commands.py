@@ -19,7 +19,7 @@ MAX_TRIES = 3
 CLAIM = """
 with room as materialized (
     select a.agent_id, $2 - (
-        select count(*) from public.agent_commands r where r.status = 'running' and r.agent_id = a.agent_id) as places
+        select count(*) from public.agent_commands r where r.status = 'running' and r.agent_id = a.agent_id) as free
     from (select distinct c.agent_id from public.agent_commands c where c.status = 'ready') a
 ), next as materialized (
     select n.id
@@ -28,7 +28,7 @@ with room as materialized (
         select c.id, c.created_at from public.agent_commands c
         where c.agent_id = room.agent_id and c.status = 'ready'
         order by c.created_at, c.id
-        limit greatest(0, room.places)
+        limit greatest(0, room.free)
         for update skip locked
     ) n
     order by n.created_at, n.id
@@ -49,7 +49,7 @@ with room as materialized (
 select s.*, l.tries from started s join leased l on l.command_id = s.id
 """
 
-# One daemon at a time counts the places of the agents; claims are short.
+# One daemon at a time counts what the agents run; claims are short.
 LOCK = "select memoryd.lock('executor')"
 
 RENEW = """

@@ -57,15 +57,15 @@ class Confinement:
         if self.folder is not None:
             yield self.folder
             return
-        place = Path(tempfile.mkdtemp(prefix="memoryd-command-"))
+        folder = Path(tempfile.mkdtemp(prefix="memoryd-command-"))
         try:
             if self.uid is not None and self.gid is not None:
-                os.chown(place, self.uid, self.gid, follow_symlinks=False)
-            yield place
+                os.chown(folder, self.uid, self.gid, follow_symlinks=False)
+            yield folder
         finally:
             # In a thread, since it may contain a whole working copy. A process may still be writing there: then some files
             # stay.
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, place, ignore_errors=True))
+            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
 def confine(

@@ -136,14 +136,14 @@ class Executor:
             self._log.info("commands_handed_back", commands=len(left))
 
     async def _claim(self) -> None:
-        places = self._total - len(self._running)
-        if self._stopping or places <= 0:
+        free = self._total - len(self._running)
+        if self._stopping or free <= 0:
             return
         rows = await commands.claim(
             self._database,
             daemon=self._daemon_id,
             parallel=self._parallel,
-            limit=places,
+            limit=free,
             seconds=self._lease_seconds,
         )
         for r in rows:

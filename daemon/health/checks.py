@@ -141,8 +141,8 @@ def check_clock(difference: float) -> Check:
 def check_wake_up(settings: Settings, *, heard: bool) -> Check:
     """Whether LISTEN works, or there is a transaction pooler."""
     if heard:
-        if settings.wake_up == "poll" or settings.pool == "transaction":
-            advice = "Unset MEMORYD_WAKE_UP and MEMORYD_POOL: work is then picked up in milliseconds."
+        if settings.pool == "transaction":
+            advice = "Unset MEMORYD_POOL: work is then picked up in milliseconds."
             found = (
                 f"The daemon polls every {settings.poll_seconds:g} s as it is told, though LISTEN would work."
             )
@@ -157,9 +157,9 @@ def check_wake_up(settings: Settings, *, heard: bool) -> Check:
             "wake_up", "ok", f"{found}, as MEMORYD_POOL says; polled every {settings.poll_seconds:g} s."
         )
     if settings.pool == "direct":
-        advice = f"Set MEMORYD_POOL=transaction and MEMORYD_WAKE_UP=poll, or {direct}"
+        advice = f"Set MEMORYD_POOL=transaction, or {direct}"
         return Check("wake_up", "problem", f"{found}, but MEMORYD_POOL says direct.", advice)
-    advice = f"Set MEMORYD_POOL=transaction and MEMORYD_WAKE_UP=poll so that each start takes two seconds less, or {direct}"
+    advice = f"Set MEMORYD_POOL=transaction so that each start takes two seconds less, or {direct}"
     return Check("wake_up", "warning", f"{found}; polled every {settings.poll_seconds:g} s.", advice)
 
 

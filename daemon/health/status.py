@@ -59,7 +59,7 @@ select json_build_object(
     'anchors_signed', (select coalesce(max(c.size), 0) from memoryd.trail_checkpoints c),
     'dream', (
         select json_build_object(
-            'id', d.id, 'trigger', d.trigger, 'status', d.status,
+            'id', d.id, 'started_by', d.started_by, 'status', d.status,
             'started_seconds', extract(epoch from now() - d.started_at),
             'took_seconds', extract(epoch from d.finished_at - d.started_at),
             'memories_scanned', d.memories_scanned, 'clusters_found', d.clusters_found,
@@ -125,7 +125,7 @@ class LastDream:
     """The dream that began last; `categories` counts the insights that are still of it."""
 
     id: str
-    trigger: str
+    started_by: str
     status: str
     started_seconds: float
     took_seconds: float | None
@@ -157,7 +157,7 @@ class Status:
     associations: int
     insights: int
     anchors: int
-    """That have a place in the trail."""
+    """Anchors whose leaf has a position in the trail."""
     anchors_signed: int
     dream: LastDream | None
 

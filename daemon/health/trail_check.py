@@ -6,8 +6,8 @@ import asyncpg
 
 from daemon.health.check import Check, split_advice
 from daemon.settings import Settings
+from daemon.trail.build import build_ledgers
 from daemon.trail.keys import key_file, signing_key
-from providers.ledgers.build import build_ledgers
 
 LATE = 10.0
 """How many times the usual pause a checkpoint may be late."""

@@ -20,7 +20,7 @@ from daemon.replica.drive.faults import DriveError
 from providers.ports import Unreadable
 
 TAKEN, REJECTED = "taken", "rejected"
-NOTE = ".why.txt"
+REASON = ".why.txt"
 TEXT = "text/plain"
 OF_GOOGLE = "application/vnd.google-apps."
 EXPORTED_BYTES = 10_000_000
@@ -53,7 +53,7 @@ class DriveFiles:
         self._leave_out = leave_out
         self._lock = threading.Lock()
         self._drive: str | None = None
-        self._places: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
         self._making: dict[str, str] = {}
         self._known: dict[Path, Dropped] = {}
         self._content: tuple[Node, bytes] | None = None
@@ -83,7 +83,7 @@ class DriveFiles:
     def find(self) -> list[Dropped]:
         """The files in the folder, the oldest first. What is in `taken` and `rejected`, and what is hidden, is left out."""
         with self._lock:
-            self._places, self._known = {}, {}
+            self._folders, self._known = {}, {}
             for one in sorted(self._below(), key=lambda one: (one.node.created, one.node.id)):
                 # Of two with the same name the later one is taken when the first one is away, as a new edition.
                 self._known.setdefault(one.path, one)
@@ -115,9 +115,9 @@ class DriveFiles:
             now = self._api.get(one.node.id)
             if now.trashed or now.parent != one.node.parent:
                 return  # a person has taken it back
-            to = self._place(TAKEN if why is None else REJECTED)
+            to = self._folder_id(TAKEN if why is None else REJECTED)
             if why is not None:
-                self._write_note(to, f"{one.node.name[:200]}{NOTE}", f"{why}\n".encode())
+                self._write_reason(to, f"{one.node.name[:200]}{REASON}", f"{why}\n".encode())
             self._api.change(one.node.id, {}, to=to, of=one.node.parent)
             self._known.pop(one.path, None)
 
@@ -132,7 +132,7 @@ class DriveFiles:
                 if not node.is_folder:
                     yield Dropped(node, above / _name(node))
                 elif node.parent == self.id and node.name in (TAKEN, REJECTED):
-                    self._places.setdefault(node.name, node.id)
+                    self._folders.setdefault(node.name, node.id)
                 else:
                     inside[node.id] = above / _name(node)
             folders = inside
@@ -174,19 +174,19 @@ class DriveFiles:
             raise _other_content()
         return content
 
-    def _place(self, name: str) -> str:
+    def _folder_id(self, name: str) -> str:
         """The id of `taken` or `rejected`; it is made where there is none."""
-        if (found := self._places.get(name)) is None:
+        if (found := self._folders.get(name)) is None:
             # A listing may not have it yet though it was made: the same id makes no second one.
             self._making[name] = self._making.get(name) or self._api.new_id()
             made = self._api.create_folder(name, self.id, file_id=self._making[name])
             if made.trashed or made.parent != self.id:
                 del self._making[name]
                 raise DriveError(errno.EIO, "A folder that memoryd made was moved or deleted.", passes=True)
-            found = self._places[name] = made.id
+            found = self._folders[name] = made.id
         return found
 
-    def _write_note(self, folder: str, name: str, content: bytes) -> None:
+    def _write_reason(self, folder: str, name: str, content: bytes) -> None:
         """Writes it, unless a daemon that was killed had written it."""
         there = self._api.children([folder], drive=self._drive, name=name)
         if not any(node.md5 == checksum(content) for node in there):

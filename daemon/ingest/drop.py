@@ -4,7 +4,7 @@ Events of the folder are hints, for speed; a scan every so often is what counts,
 events, the only thing. A file is taken when nobody has it open for writing and it has not changed for a while.
 
 Promise: no file is lost, and none is taken twice: it is moved away after its document is written, so that a daemon which is
-killed in between finds it known. What was taken is in `taken/`, what cannot be read in `rejected/`, beside a note that says
+killed in between finds it known. What was taken is in `taken/`, what cannot be read in `rejected/`, beside a file that says
 why. One daemon at a time works on a folder.
 """
 
@@ -36,7 +36,7 @@ from daemon.watching import NotWatched, changes
 from providers.ports import Parser
 
 TAKEN, REJECTED = "taken", "rejected"
-NOTE = ".why.txt"
+REASON = ".why.txt"
 LOCK = ".memoryd.lock"
 LOOK_AGAIN_SECONDS = 0.5
 """While there are files that are open, or were written a moment ago. Sooner, if one will be ready sooner."""
@@ -79,6 +79,7 @@ class DropFolder:
         self._tidied = 0.0
         self._log = logger
         self._seen: dict[Path, tuple[Look, float]] = {}
+        self._lock = -1
         self._told: str | None = None
         self._pause = PAUSE_SECONDS
 
@@ -87,7 +88,7 @@ class DropFolder:
         try:
             while True:
                 try:
-                    await _on_disk(self._make)
+                    await _on_disk(_make, self._folder)
                     async with self._alone():
                         await self._work()
                 except FolderLost as error:
@@ -143,15 +144,16 @@ class DropFolder:
         self._told, self._pause = None, PAUSE_SECONDS
         return again
 
-    def _make(self) -> None:
-        for folder in (self._folder, self._folder / TAKEN, self._folder / REJECTED):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if folder.is_symlink():
-                raise OSError(errno.ELOOP, "a link is in the place of a folder")
+    def _require(self) -> None:
+        """The folder is still the one that is locked, and has what memoryd puts into it: nothing is moved through a link."""
+        if not os.path.samestat(os.fstat(self._lock), (self._folder / LOCK).lstat()):
+            raise FileNotFoundError(errno.ENOENT, "another folder is in its place", str(self._folder))
+        os.scandir(self._folder).close()  # whether it can be read: a walk leaves out what cannot
+        for name in (TAKEN, REJECTED):
+            _make(self._folder / name)
 
     def _look(self) -> tuple[list[Path], float | None]:
-        if not self._folder.is_dir():
-            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(self._folder))
+        self._require()
         now = time.monotonic()
         found: dict[Path, tuple[Look, float]] = {}
         ready: list[Path] = []
@@ -160,7 +162,7 @@ class DropFolder:
         for path in walk([self._folder], leave_out=apart):
             with suppress(OSError):
                 status = path.lstat()
-                look = (status.st_size, status.st_mtime_ns)
+                look = _look_of(status)
                 before = self._seen.get(path)
                 since = before[1] if before is not None and before[0] == look else now
                 found[path] = (look, since)
@@ -176,16 +178,21 @@ class DropFolder:
         return ready, min(waits, default=None)
 
     def _move(self, outcome: Outcome) -> None:
-        """Takes the file away, and the folders that are empty then."""
+        """Takes the file away, and the folders that are empty then. What has changed meanwhile is left for the next look."""
+        self._require()
+        seen = self._seen.pop(outcome.path, None)
+        try:
+            if seen is None or _look_of(outcome.path.lstat()) != seen[0]:
+                return
+        except FileNotFoundError:
+            return
         rejected = outcome.result == "rejected"
         to = _free_name(self._folder / (REJECTED if rejected else TAKEN) / outcome.path.name)
         if rejected:
             # The name of a file may have 255 bytes.
-            name = os.fsencode(to.name)[:240].decode("utf-8", "ignore") + NOTE
+            name = os.fsencode(to.name)[:240].decode("utf-8", "ignore") + REASON
             to.with_name(name).write_text(f"{outcome.reason}\n", "utf-8")
-        with suppress(FileNotFoundError):
-            outcome.path.rename(to)
-        self._seen.pop(outcome.path, None)
+        outcome.path.rename(to)
         for folder in outcome.path.parents:
             if folder == self._folder:
                 break
@@ -197,25 +204,30 @@ class DropFolder:
         now = time.time()
         if self._keep is None or now - self._tidied < min(TIDY_SECONDS, self._keep / 2):
             return 0
+        self._require()
         self._tidied, deleted = now, 0
-        for path in walk([self._folder / TAKEN, self._folder / REJECTED]):
-            with suppress(OSError):
-                if now - path.lstat().st_ctime > self._keep:
-                    path.unlink()
-                    deleted += 1
+        for folder in (TAKEN, REJECTED):
+            # Each folder is opened by itself: no link is followed, whenever it was put there.
+            for _, _, names, number in os.fwalk(self._folder / folder):
+                for name in names:
+                    with suppress(OSError):
+                        status = os.stat(name, dir_fd=number, follow_symlinks=False)
+                        if now - status.st_ctime > self._keep and not name.startswith("."):
+                            os.unlink(name, dir_fd=number)
+                            deleted += 1
         return deleted
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
         """The folder's lock. It goes with the process that holds it, however that ends."""
-        number = await _on_disk(
+        self._lock = await _on_disk(
             os.open, self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
         try:
-            await _on_disk(fcntl.flock, number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            await _on_disk(fcntl.flock, self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         finally:
-            os.close(number)
+            os.close(self._lock)
 
     def _is_new(self, condition: str) -> bool:
         """Whether this is another condition than before: each is logged once, not every time that it is met again."""
@@ -238,6 +250,16 @@ async def _on_disk(work: Callable[P, Result], *args: P.args, **options: P.kwargs
         return await asyncio.to_thread(work, *args, **options)
     except OSError as error:
         raise FolderLost(error) from error
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "a link is in the place of a folder")
+
+
+def _look_of(status: os.stat_result) -> Look:
+    return status.st_size, status.st_mtime_ns
 
 
 def _is_being_written(path: Path) -> bool:

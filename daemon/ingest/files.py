@@ -56,22 +56,6 @@ class Source(Protocol):
         ...
 
 
-class LocalFiles:
-    """Files of this machine."""
-
-    def look_at(self, path: Path) -> File:
-        """See `Source`."""
-        return look_at(path)
-
-    def read(self, path: Path) -> tuple[bytes, File]:
-        """See `Source`."""
-        return read(path)
-
-    def is_there(self, name: str) -> bool:
-        """See `Source`."""
-        return is_there(name)
-
-
 def walk(paths: Iterable[Path], *, leave_out: Collection[Path] = ()) -> Iterator[Path]:
     """The files that are named, and those in named folders, each once, in order. `leave_out`: folders."""
     seen: set[Path] = set()
@@ -111,6 +95,14 @@ def read(path: Path) -> tuple[bytes, File]:
     with _opened(path) as (file, status):
         content = file.read(MAX_BYTES + 1)
     return content, File(path, _modified(status), hashlib.sha256(content).digest())
+
+
+class LocalFiles:
+    """Files of this machine."""
+
+    look_at = staticmethod(look_at)
+    read = staticmethod(read)
+    is_there = staticmethod(is_there)
 
 
 def _modified(status: os.stat_result) -> datetime:

@@ -60,7 +60,7 @@ class Ingest:
         self._database = database
         self._parser = parser
         self._owned = owned
-        self._places = asyncio.Semaphore(READ_AT_ONCE)
+        self._slots = asyncio.Semaphore(READ_AT_ONCE)
 
     async def take(self, paths: Iterable[Path]) -> AsyncIterator[Outcome]:
         """What became of each file, in any order. Raises asyncpg's errors when the database is lost, and
@@ -109,7 +109,7 @@ class Ingest:
                 moved[other] = file
             else:
                 outcomes.append(Outcome(file.path, "duplicate", f"It has the same bytes as {other}."))
-        refused = await self._note_moves({old: file.name for old, file in moved.items()})
+        refused = await self._save_moves({old: file.name for old, file in moved.items()})
         for old, file in moved.items():
             outcomes.append(
                 Outcome(file.path, "rejected", refused[old])
@@ -118,14 +118,14 @@ class Ingest:
             )
         return wanted, outcomes
 
-    async def _note_moves(self, moves: Mapping[str, str]) -> dict[str, str]:
+    async def _save_moves(self, moves: Mapping[str, str]) -> dict[str, str]:
         """Notes where files are now. Returns why, by the old path, where the database refuses the new one."""
         try:
-            await store.note_moves(self._database, moves, self._owned)
+            await store.save_moves(self._database, moves, self._owned)
         except Refused as error:
             if len(moves) == 1:
                 return dict.fromkeys(moves, str(error))
-            each = [await self._note_moves({old: new}) for old, new in moves.items()]
+            each = [await self._save_moves({old: new}) for old, new in moves.items()]
             return {old: why for one in each for old, why in one.items()}
         return {}
 
@@ -152,7 +152,7 @@ class Ingest:
 
     async def _read(self, file: File) -> ReadFile | Outcome:
         try:
-            async with self._places:
+            async with self._slots:
                 content, now = await asyncio.to_thread(self._source.read, file.path)
                 try:
                     return ReadFile(now, await self._parser.parse(content, file.path.name))

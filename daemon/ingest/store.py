@@ -30,8 +30,8 @@ where d.file_hash = any($1::bytea[]) and d.user_id is not distinct from $2::uuid
 """
 
 MOVE = """
-update public.documents d set drop_path = m.new, metadata = (d.metadata - 'folder') || m.place::jsonb
-from unnest($1::text[], $2::text[], $4::text[]) as m(old, new, place)
+update public.documents d set drop_path = m.new, metadata = (d.metadata - 'folder') || m.folder::jsonb
+from unnest($1::text[], $2::text[], $4::text[]) as m(old, new, folder)
 where d.file_hash is not null and md5(d.drop_path) = md5(m.old) and d.user_id is not distinct from $3::uuid
   and d.status <> 'deleted'
 """
@@ -64,11 +64,11 @@ class Ownership:
     level: int | None = None
     """The access_level; None: for the user alone, or for the agents alone where there is no user."""
     tags: tuple[str, ...] = ()
-    context: str | None = None
+    project: str | None = None
     root: str | None = None
     """The drop folder: a file's folder is told from there on."""
 
-    def place_of(self, name: str) -> dict[str, str]:
+    def folder_of(self, name: str) -> dict[str, str]:
         """What metadata says of where a file was; `name`: its whole path."""
         path = PurePosixPath(name)
         root = self.root is not None and path.is_relative_to(self.root)
@@ -98,13 +98,13 @@ async def same_bytes(database: Database, digests: Sequence[bytes], user: UUID | 
     return {r["file_hash"]: r["drop_path"] for r in await database.fetch(SAME, list(digests), user)}
 
 
-async def note_moves(database: Database, moves: Mapping[str, str], owned: Ownership) -> None:
+async def save_moves(database: Database, moves: Mapping[str, str], owned: Ownership) -> None:
     """Notes where files are now. `moves`: from the old path to the new one. Raises Refused if one of them is refused."""
     if not moves:
         return
     try:
-        places = [json.dumps(owned.place_of(name)) for name in moves.values()]
-        await database.execute(MOVE, list(moves), list(moves.values()), owned.user, places)
+        folders = [json.dumps(owned.folder_of(name)) for name in moves.values()]
+        await database.execute(MOVE, list(moves), list(moves.values()), owned.user, folders)
     except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:
         hint = getattr(error, "hint", None)
         raise Refused(f"{error.args[0]}. {hint or ''}".strip()) from None
@@ -117,9 +117,9 @@ async def write(database: Database, files: Sequence[ReadFile], owned: Ownership)
     """
     # In one order, so that two who take the same files at once do not wait for each other.
     files = sorted(files, key=lambda f: f.file.name)
-    metadata = [dict(f.parsed.metadata) | owned.place_of(f.file.name) for f in files]
-    if owned.context is not None:
-        metadata = [m | {"context": owned.context} for m in metadata]
+    metadata = [dict(f.parsed.metadata) | owned.folder_of(f.file.name) for f in files]
+    if owned.project is not None:
+        metadata = [m | {"project": owned.project} for m in metadata]
     try:
         rows = await database.fetch(
             WRITE,

@@ -11,7 +11,7 @@ from uuid import UUID
 LONGEST_CONTENT = 2_000
 """Characters of one result; the rest is in its resource."""
 
-SHOWN_METADATA = ("kind", "title", "speaker", "role", "category", "context")
+SHOWN_METADATA = ("kind", "title", "speaker", "role", "category", "project")
 
 
 def as_text(answer: object) -> str:

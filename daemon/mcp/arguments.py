@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import PydanticCustomError
 
+from daemon.db.migration_files import load_sources
 from daemon.mcp.faults import Refused
 
 LONGEST_TEXT = 100_000
@@ -30,6 +31,12 @@ def _plain(text: str) -> str:
     return text
 
 
+def _source(name: str) -> str:
+    if name not in load_sources():
+        raise PydanticCustomError("source", "it is not one of {names}", {"names": ", ".join(load_sources())})
+    return name
+
+
 Text = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_plain)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_plain)]
 Within = Annotated[
@@ -37,7 +44,7 @@ Within = Annotated[
     Field(description="The project, channel or group that this belongs to. Leave it out if there is none."),
 ]
 Moment = Annotated[datetime, AfterValidator(lambda t: t if t.tzinfo is not None else t.replace(tzinfo=UTC))]
-Source = Literal["memory", "conversation", "document", "knowledge", "insight"]
+Source = Annotated[str, AfterValidator(_source), Field(json_schema_extra={"enum": list(load_sources())})]
 Role = Literal["user", "assistant", "system", "tool"]
 
 
@@ -71,13 +78,13 @@ class Remember(Arguments):
             description="Forget it after this number of hours. Leave it out for the kind's own.",
         ),
     ] = None
-    context: Within = None
+    project: Within = None
 
 
 class ContextOptions(Arguments):
     """The options of build_context() and explain_context(): memoryd.options()."""
 
-    context: Within = None
+    project: Within = None
     exclude_session: Annotated[
         UUID | None, Field(description="Leave out this conversation: the one that is going on.")
     ] = None
@@ -126,9 +133,7 @@ class Recall(RecallOptions):
 
     query: Annotated[Text, Field(description="What to look for, in any words: a question or keywords.")]
     count: Annotated[int, Field(ge=1, le=50, description="How many results at most, the best first.")] = 10
-    sources: Annotated[
-        list[Source] | None, Field(min_length=1, max_length=5, description="Search only these.")
-    ] = None
+    sources: Annotated[list[Source] | None, Field(min_length=1, description="Search only these.")] = None
 
 
 class Context(ContextOptions):
@@ -188,7 +193,7 @@ class Explain(Arguments):
 
     of: Annotated[Literal["recall", "context"], Field(description="Which of the two to explain.")]
     text: Annotated[Text, Field(description="The query of the recall, or the message of the context.")]
-    context: Within = None
+    project: Within = None
 
 
 Model = TypeVar("Model", bound=Arguments)

@@ -51,8 +51,8 @@ class Calls:
 
         async def work() -> Any:
             arguments = read(tool.arguments, given)
-            if "context" in tool.arguments.model_fields and not arguments.context:  # type: ignore[attr-defined]
-                arguments = arguments.model_copy(update={"context": self.identity.context})
+            if "project" in tool.arguments.model_fields and not arguments.project:  # type: ignore[attr-defined]
+                arguments = arguments.model_copy(update={"project": self.identity.project})
             return await self._acting(lambda c: tool.run(c, self.identity, arguments))
 
         return await self._told(work, tool=tool.name)

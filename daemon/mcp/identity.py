@@ -33,8 +33,8 @@ class Identity:
     agent: str
     user: UUID | None = None
     org: UUID | None = None
-    context: str | None = None
-    """The current context of calls that name none."""
+    project: str | None = None
+    """The current project of calls that name none."""
 
     @property
     def role(self) -> str:

@@ -76,7 +76,7 @@ class ToolOf:
 
 async def remember(connection: AnyConnection, who: Identity, given: args.Remember) -> Row:
     """Stores a memory."""
-    metadata = json.dumps({} if given.context is None else {"context": given.context})
+    metadata = json.dumps({} if given.project is None else {"project": given.project})
     values = (who.agent, who.user, given.kind, given.text, metadata)
     if given.ttl_hours is None:
         stored = await connection.fetchrow(REMEMBER, *values)
@@ -156,7 +156,7 @@ async def forget(connection: AnyConnection, who: Identity, given: args.Forget) -
 
 async def explain(connection: AnyConnection, who: Identity, given: args.Explain) -> Row:
     """Why a recall or a context is as it is."""
-    options = json.dumps({"context": given.context})
+    options = json.dumps({"project": given.project})
     if given.of == "recall":
         rows = await connection.fetch(EXPLAIN_RECALL, given.text, who.agent, options)
         return {"results": [{**_rounded(dict(row)), **shortened(row["content"])} for row in rows]}

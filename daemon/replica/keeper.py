@@ -85,8 +85,11 @@ class Replica:
     async def _keep(self, replica: UUID) -> None:
         self._log.info("replica_taken", replica=str(replica))
         sync = Sync(store=self._store, folder=self._place.folder, settle_seconds=self._place.settle_seconds)
-        watch = self._place.watch(self._due.paths, self._available, self._unavailable)
+        watch = self._place.watch(self._due.paths, self._blind, self._available, self._unavailable)
         await until_first_ends(self._renew(), watch, self._work(sync, replica))
+
+    def _blind(self, error: BaseException) -> None:
+        self._log.warning("replica_not_watched", error=describe(error), scan_seconds=self._scan_seconds)
 
     async def _renew(self) -> None:
         """Ends when the replica is another daemon's."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 DEBOUNCE_MS = 50
 AGAIN_SECONDS = 0.2
 """Until a folder is watched again. Where that lasts for no change, for twice as long the next time."""
+BLIND_AFTER = 2
+"""Attempts to watch a folder that failed, when a person is told."""
 MAX_EVENTS = 1_000
 """Paths of events at once. Where there are more, the system may have left some out: then all files are looked at."""
 DRIVE_SETTLE_SECONDS = 3.0
@@ -38,7 +41,9 @@ _ID = re.compile(r"[\w-]{3,200}", re.ASCII)
 
 Wake: TypeAlias = Callable[[Collection[str] | None], None]
 """Something changed at these paths; None: somewhere."""
-Watch: TypeAlias = Callable[[Wake, asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]
+Blind: TypeAlias = Callable[[BaseException], None]
+"""The system tells of no changes, because of this error."""
+Watch: TypeAlias = Callable[[Wake, Blind, asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]
 """Calls the first argument when something changed, while the folder is available; the events say when it is, and is not."""
 
 
@@ -129,16 +134,9 @@ def local_location(root: Path, *, scan_seconds: float) -> Location:
     watched = asyncio.Event()
     folder = LocalFolder(root)
 
-    def news(found: set[tuple[Change, str]]) -> set[str] | None:
-        """The paths that others changed; None: too many for that."""
-        if len(found) > MAX_EVENTS:
-            return None
-        paths = {os.path.relpath(path, root) for _, path in found}
-        return None if "." in paths else {path for path in paths if not folder.is_own_work(path)}
-
-    async def watch(wake: Wake, available: asyncio.Event, unavailable: asyncio.Event) -> None:
+    async def watch(wake: Wake, blind: Blind, available: asyncio.Event, unavailable: asyncio.Event) -> None:
         # When the folder was away, it may be another one by now: it is watched again.
-        pause = AGAIN_SECONDS
+        failures = 0
         while True:
             await available.wait()
             watched.set()
@@ -146,17 +144,19 @@ def local_location(root: Path, *, scan_seconds: float) -> Location:
             asyncio.get_running_loop().call_soon(wake, None)
             try:
                 options = {"debounce": DEBOUNCE_MS, "step": DEBOUNCE_MS, "stop_event": unavailable}
-                async with aclosing(changes(root, watch_filter=_is_seen, **options)) as found:
+                async with aclosing(changes(root, watch_filter=partial(_is_seen, root), **options)) as found:
                     async for some in found:
-                        pause = AGAIN_SECONDS
-                        changed = await asyncio.to_thread(news, some)
+                        failures = 0
+                        changed = await asyncio.to_thread(_news, folder, some)
                         if changed is None or changed:
                             wake(changed)
-            except NotWatched:
-                pause = min(2 * pause, scan_seconds)
+            except NotWatched as error:
+                failures += 1
+                if failures == BLIND_AFTER and not isinstance(error.__cause__, FileNotFoundError):
+                    blind(error.__cause__ or error)
             watched.clear()
             if available.is_set():
-                await asyncio.sleep(pause)
+                await asyncio.sleep(min(AGAIN_SECONDS * 2 ** min(failures, 20), scan_seconds))
 
     def is_told() -> bool:
         return watched.is_set() and is_local(root)
@@ -164,10 +164,22 @@ def local_location(root: Path, *, scan_seconds: float) -> Location:
     return Location(folder, watch, is_told=is_told)
 
 
+def _is_seen(root: Path, _change: Change, path: str) -> bool:
+    return path == os.fspath(root) or not Path(path).name.startswith(".")
+
+
+def _news(folder: LocalFolder, found: set[tuple[Change, str]]) -> set[str] | None:
+    """The paths that others changed; None: too many for that."""
+    if len(found) > MAX_EVENTS:
+        return None
+    paths = {os.path.relpath(path, folder.root) for _, path in found}
+    return None if "." in paths else {path for path in paths if not folder.is_own_work(path)}
+
+
 def drive_location(folder: DriveFolder, *, poll_seconds: float) -> Location:
     """A folder in Google Drive, which is asked for changes every `poll_seconds`."""
 
-    async def watch(wake: Wake, available: asyncio.Event, _unavailable: asyncio.Event) -> None:
+    async def watch(wake: Wake, _blind: Blind, available: asyncio.Event, _unavailable: asyncio.Event) -> None:
         while True:
             await available.wait()
             await asyncio.sleep(poll_seconds)
@@ -179,7 +191,3 @@ def drive_location(folder: DriveFolder, *, poll_seconds: float) -> Location:
                 wake(None)
 
     return Location(folder, watch, DRIVE_SETTLE_SECONDS, pages=folder, close=folder.close)
-
-
-def _is_seen(_change: Change, path: str) -> bool:
-    return not Path(path).name.startswith(".")

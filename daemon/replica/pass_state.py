@@ -134,6 +134,18 @@ class PassState:
             self.look_everywhere()
         return True
 
+    def is_unseen(self, base: Base | None) -> bool:
+        """Whether the text of a file that is gone had none yet, or another file took its place: nobody may have seen it.
+
+        So it is when files were moved, and a program then saves what it had open. Who moves the file of a conflict over the
+        document's own takes its text.
+        """
+        if base is None or base.path not in self.listing.files:
+            return base is None
+        there = self.files.known.get(base.path)
+        over = None if there is None or there.conflict is None else self.conflicts.get(there.conflict)
+        return over is None or base.conflict is not None or over.document != base.document
+
     def note_waiting(self) -> None:
         """A pass that looks at some files asks nobody about deletions, and takes no answer."""
         waiting = [base for base in self.bases.values() if base.waits]

@@ -123,7 +123,7 @@ class Survey:
     async def recall(self, state: PassState, documents: Iterable[UUID]) -> None:
         """Asks again for what is known of these documents' files, where it was not kept."""
         wanted = [document for document in documents if document not in state.bases]
-        for base in await self._store.files_of(wanted) if state.files.quiet else []:
+        for base in await self._store.files_at((), wanted) if wanted and state.files.quiet else []:
             if self._was_quiet(base, state.files):
                 state.bases[base.document] = base
                 state.paths[base.document] = base.path

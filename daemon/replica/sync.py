@@ -24,15 +24,14 @@ its base. No transaction is open while a file is read or written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import TypeVar
 from uuid import UUID
-
-import asyncpg
 
 from daemon.replica.deletions import Deletions
 from daemon.replica.documents.conflicts import Conflicts
@@ -45,6 +44,7 @@ from daemon.replica.files.texts import FileText
 from daemon.replica.folder import Folder
 from daemon.replica.pass_state import LeftOut, PassState, Report, Writer
 from daemon.replica.store.documents import Addition, Base, Document, Edit, Noted, Store
+from daemon.replica.store.statements import accepted
 from daemon.replica.survey import Survey
 from memory.replica.decision import Action, Row, began_from, began_of, decide, is_old
 from memory.replica.document_file import Found, write
@@ -52,12 +52,8 @@ from memory.replica.paths import key, path_for, source_of, title_of, user_of
 
 BATCH = 100
 """Documents whose contents are in memory at once."""
-REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
-"""What the database says of a text that it does not take."""
 
 T = TypeVar("T")
-C = TypeVar("C", bound=Edit | Addition)
-R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -122,6 +118,7 @@ class Sync:
         await self._add(state, new)
         await self._collections.run(state)
         await self._ignored.tell(state)
+        await self._index.make_room(state)
         state.release()
         await self._index.run(state)
         self._survey.leave(state)
@@ -155,7 +152,7 @@ class Sync:
         await self._store.give(results.given)
         taken: set[UUID] = set()
         refused = state.report.refused
-        for some in await self._accepted(state, self._store.take, results.edits):
+        for some in await accepted(self._store.take, results.edits, partial(_refuse, state)):
             taken |= some
         state.report.counts["taken"] += len(taken)
         state.report.unlisted += len(taken & results.unlisted)
@@ -231,28 +228,14 @@ class Sync:
                 file = state.files.known[path]
                 if (said := await self._writer.content(state, path, file)) is not None:
                     additions.append(_addition(path, said, file, state))
-            added = sum(await self._accepted(state, self._store.add, additions))
+            added = sum(await accepted(self._store.add, additions, partial(_refuse, state)))
             state.report.counts["added"] += added
             state.report.again |= added > 0
 
-    async def _accepted(
-        self, state: PassState, work: Callable[[Sequence[C]], Awaitable[R]], things: Sequence[C]
-    ) -> list[R]:
-        """Does it in one statement; if the database refuses a text, in halves, so that only that one is left out."""
-        if not things:
-            return []
-        try:
-            return [await work(things)]
-        except REFUSALS:
-            if len(things) == 1:
-                state.report.refused += 1
-                state.report.left_out[things[0].path] = LeftOut.REFUSED
-                return []
-            half = len(things) // 2
-            return [
-                *await self._accepted(state, work, things[:half]),
-                *await self._accepted(state, work, things[half:]),
-            ]
+
+def _refuse(state: PassState, one: Edit | Addition) -> None:
+    state.report.refused += 1
+    state.report.left_out[one.path] = LeftOut.REFUSED
 
 
 def _is_left(file: FileText, row: Document, base: Base | None) -> bool:
@@ -275,6 +258,8 @@ def _action(state: PassState, document: UUID, row: Document | None, said: Found 
         theirs=theirs,
         ours=None if ours is None else ours.digest(),
     )
+    if action is Action.BURY and state.is_unseen(base):
+        return Action.WRITE
     if action is not Action.TAKE or base is None or said is None or ours is None or theirs == ours.digest():
         return action
     is_lost = is_old(said.began, base=base.base, before=base.began, row=ours)

@@ -23,7 +23,9 @@ class Database(BaseModel):
         None, description="Port of the embedded Postgres. Empty: 54329, or a free one."
     )
     pool: Literal["auto", "direct", "transaction"] = Field(
-        "auto", description="Whether DATABASE_URL leads to a transaction pooler. auto: found out at start."
+        "auto",
+        description="Whether DATABASE_URL leads to a transaction pooler, where LISTEN does not work and memoryd polls. "
+        "auto: found out at start.",
     )
     pool_size: Annotated[int, Field(ge=3, le=100)] = Field(
         10, description="Maximum number of connections, not counting the one that listens."
@@ -33,10 +35,6 @@ class Database(BaseModel):
 class Queue(BaseModel):
     heading: ClassVar = "Queue"
 
-    wake_up: Literal["auto", "listen", "poll"] = Field(
-        "auto",
-        description="How the daemon learns of work. poll works without LISTEN, behind a transaction pooler.",
-    )
     poll_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
         5.0, description="Pause between two polls for work. They go on beside LISTEN too."
     )

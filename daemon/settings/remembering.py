@@ -183,13 +183,6 @@ class Upkeep(BaseModel):
     dream_every_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         6.0, description="Minimum hours between two completed dreams."
     )
-    dream_overdue_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        24.0,
-        description="Hours after the last completed dream when one begins although the fleet is not idle. Loads end it.",
-    )
-    dream_window_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        48.0, description="A dream reads the memories of this many last hours."
-    )
     cleanup_seconds: Annotated[float, Field(ge=1, le=604_800)] = Field(
         300.0, description="Pause between two clean-ups of expired memories, conversations and knowledge."
     )

@@ -104,6 +104,3 @@ class Ledgers(BaseModel):
     evm_max_fee_gwei: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
         2.0, description="Maximum price of a unit of gas. While it costs more, nothing is sent."
     )
-    evm_max_tip_gwei: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
-        0.1, description="Maximum part of that price for who makes the block."
-    )

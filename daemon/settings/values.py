@@ -20,9 +20,9 @@ LEDGERS = ("witness", "rfc3161", "ipfs", "evm")
 
 OWN_FIELDS = frozenset(
     (
-        "anchor_id", "authors", "category", "cc", "cid", "columns", "confidence", "context", "count", "date", "encoding",
-        "encrypted", "exit_code", "from", "front_matter", "last_said", "ledger", "message_ids", "reference", "rows", "rule",
-        "session_id", "sheets", "slot", "speaker", "title", "to", "value",
+        "anchor_id", "authors", "category", "cc", "cid", "columns", "confidence", "count", "date", "encoding",
+        "encrypted", "exit_code", "from", "front_matter", "last_said", "ledger", "message_ids", "project", "reference",
+        "rows", "rule", "session_id", "sheets", "slot", "speaker", "title", "to", "value",
     )
 )  # fmt: skip
 """Fields of metadata that memoryd itself writes: they cannot be secret."""

@@ -17,12 +17,12 @@ select r.key, r.anchor_id, l.position, r.reference, r.proof, r.final,
        case when r.anchor_id is null then 'checkpoint' else a.category end as category,
        coalesce(a.agent_id, '') as agent_id,
        case when r.anchor_id is null then c.note else a.payload::text end as content
-from unnest($2::text[]) with ordinality as k(key, place)
+from unnest($2::text[]) with ordinality as k(key, nth)
 join memoryd.trail_receipts r on r.ledger = $1 and r.key = k.key
 left join memoryd.trail_leaves l on l.anchor_id = r.anchor_id
 left join public.memory_anchors a on a.id = l.anchor_id and l.salt is not null
 left join memoryd.trail_checkpoints c on c.size = r.size
-order by k.place
+order by k.nth
 """
 
 

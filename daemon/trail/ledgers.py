@@ -11,11 +11,11 @@ from functools import partial
 
 from daemon.db.pool import Database
 from daemon.settings import Settings
+from daemon.trail.build import LeftOut, build_ledgers
 from daemon.trail.items import Item, read_items
 from daemon.trail.proving import consistency
 from memory.text import one_line
 from memory.trail.audit import Break
-from providers.ledgers.build import LeftOut, build_ledgers
 from providers.ports import Ledger, Rejected, Unavailable
 
 RECEIPTS = 100
@@ -28,10 +28,10 @@ KEPT = (
 # In turn, so that many anchors do not keep checkpoints from being asked about.
 NEWEST = """
 select n.key from (
-    select r.key, row_number() over (partition by r.size is null order by r.created_at desc, r.size desc, r.key) as place
+    select r.key, row_number() over (partition by r.size is null order by r.created_at desc, r.size desc, r.key) as nth
     from memoryd.trail_receipts r where r.ledger = $1 and r.final
 ) n
-order by n.place, n.key limit $2
+order by n.nth, n.key limit $2
 """
 
 

@@ -1,6 +1,6 @@
-"""The log of anchors: gives leaves their places, one transaction at a time, and signs checkpoints.
+"""The log of anchors: gives leaves their positions, one transaction at a time, and signs checkpoints.
 
-Promise: places are dense and in one order, whatever order the anchors' transactions commit in; any number of daemons
+Promise: positions are dense and in one order, whatever order the anchors' transactions commit in; any number of daemons
 work on one log, and one at a time writes; a checkpoint is signed only if the log still begins with what the one before it says.
 """
 
@@ -32,7 +32,7 @@ CLOCK_SECONDS = 60.0
 LOOK = """
 select t.id, t.size, t.carried, coalesce(c.size, 0) as signed, extract(epoch from now() - c.signed_at)::float8 as since,
        exists (select from memoryd.trail_leaves l where l.position is null) as waiting,
-       exists (select from memoryd.trail_leaves l where not l.noted and l.position < c.size) as unnoted
+       exists (select from memoryd.trail_leaves l where not l.fact_written and l.position < c.size) as facts_missing
 from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
@@ -42,7 +42,7 @@ CARRY = "select memoryd.carry_anchors($1)"
 DURABLE = (
     "select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'"
 )
-SEQUENCE = "select place, leaf from memoryd.sequence_anchors($1)"
+SEQUENCE = "select leaf_position, leaf from memoryd.sequence_anchors($1)"
 TILES = """
 select t.level, t.number, t.hashes
 from unnest($1::smallint[], $2::bigint[]) as w(level, number)
@@ -60,7 +60,7 @@ with known as (
 )
 insert into memoryd.trail_checkpoints (size, root, note, key_id) values ($1, $2, $3, $4)
 """
-NOTE = "select memoryd.note_anchors($1, $2)"
+WRITE_FACTS = "select memoryd.write_anchor_facts($1, $2)"
 
 
 class TrailBroken(Exception):
@@ -122,7 +122,7 @@ class Trail:
                 self._log.error("trail_broken", reason=str(error))
 
     async def advance(self, *, sign_now: bool = False) -> None:
-        """Gives places, signs a checkpoint if one is due (or, with `sign_now`, if anything is new), writes facts.
+        """Gives positions, signs a checkpoint if one is due (or, with `sign_now`, if anything is new), writes facts.
 
         Raises TrailBroken.
         """
@@ -139,15 +139,15 @@ class Trail:
         if self._key is not None and (self._pace.is_due(new, look["since"]) or (sign_now and new > 0)):
             await self._sign(self._key)
             look = await self._look()
-        if self._ledgers is not None and look["unnoted"]:
+        if self._ledgers is not None and look["facts_missing"]:
             await self._write_facts(self._ledgers)
 
     async def _write_facts(self, ledgers: list[str]) -> None:
         total = 0
-        while written := int(await self._database.fetchval(NOTE, ledgers, FACTS)):
+        while written := int(await self._database.fetchval(WRITE_FACTS, ledgers, FACTS)):
             total += written
         if total:
-            self._log.info("anchors_noted", facts=total)
+            self._log.info("anchor_facts_written", facts=total)
 
     async def _look(self) -> Any:
         [look] = await self._database.fetch(LOOK)
@@ -195,7 +195,7 @@ class Trail:
             # Ed25519 holds the processor for less than a millisecond.
             note = sign(checkpoint, key)
             # Before it is committed. Killed between the two, a daemon knows of a checkpoint that nobody has, which forbids
-            # nothing: its leaves have their places already. The other way round it would not know of one that somebody has.
+            # nothing: its leaves have their positions already. The other way round it would not know of one that somebody has.
             await self._kept.keep(state["id"], note)
             await connection.execute(
                 WRITE_CHECKPOINT, size, checkpoint.root, str(note), verifier.key_id, str(verifier)

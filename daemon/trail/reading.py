@@ -24,7 +24,7 @@ from memory.trail.tiles import Tiles
 
 ROWS = 5000
 GAP = 1_000_000
-"""Leaves that may be missing in one place: more are not counted one by one."""
+"""Leaves that may be missing in one row: more are not counted one by one."""
 STATE = "select id, size, carried from memoryd.trail"
 KEYS = "select verifier from memoryd.trail_keys order by first_used, key_id"
 STORED_KEYS = """
@@ -60,7 +60,7 @@ where l.position > $1
 order by l.position
 limit $2
 """
-# In one statement: what is erased, linked again or placed meanwhile is no break.
+# In one statement: what is erased, linked again or given a position meanwhile is no break.
 CHAINS = """
 select c.id, c.position
 from (select a.id, l.position, l.chained, a.previous_hash,
@@ -153,7 +153,7 @@ async def verify_all(
     differences = await asyncio.to_thread(compare, now, tiles, checkpoints)
     found.breaks += [one for one in differences if one.position is None or one.position not in broken]
     if not found.breaks:
-        # Where a leaf is missing or in another place, what is made from the leaves cannot be right either.
+        # Where a leaf is missing or at another position, what is made from the leaves cannot be right either.
         found.breaks += await _derived(database, now, tiles, sizes=(state["size"], after["size"]))
     found.breaks += await _keys(database)
     found.breaks += [

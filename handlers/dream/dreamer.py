@@ -20,7 +20,7 @@ from handlers.dream import lease, writer
 from handlers.dream.lease import MIN_MEMORIES, When
 from handlers.dream.model import Cause, Wording
 from handlers.dream.reader import read_known, read_memories, read_stale
-from handlers.dream.report import DreamReport, Trigger
+from handlers.dream.report import DreamReport, Start
 from handlers.dream.writer import Drawn
 from handlers.shared.embedding import Embedding
 from handlers.shared.ports import Store
@@ -33,6 +33,8 @@ CHUNK = 500
 """Clusters that are written at once."""
 CHUNK_WITH_MODEL = 10
 """Where a language model puts them in words: a dream that is killed has paid for at most this number in vain."""
+WINDOW_HOURS, OVERDUE_HOURS = 48.0, 24.0
+"""A dream reads the memories of the first; after the second without one it does not wait until the fleet is idle."""
 REDRAWN = 200
 """Insights that are drawn again at once."""
 
@@ -49,14 +51,13 @@ class Dreamer:
         logger: FilteringBoundLogger,
         idle_hours: float,
         every_hours: float,
-        window_hours: float,
-        overdue_hours: float,
+        overdue_hours: float = OVERDUE_HOURS,
     ) -> None:
         self._store = store
         self._embedding = embedding
         self.thinker = thinker
         self._log = logger
-        self._when = When(idle_hours * 3600, every_hours * 3600, window_hours * 3600, overdue_hours * 3600)
+        self._when = When(idle_hours * 3600, every_hours * 3600, WINDOW_HOURS * 3600, overdue_hours * 3600)
 
     async def due(self) -> bool:
         """Whether the fleet is idle or a dream overdue, and there is something to dream about."""
@@ -67,12 +68,12 @@ class Dreamer:
         if await lease.end_dead(self._store):
             self._log.warning("dream_interrupted", reason="its daemon died")
 
-    async def dream(self, trigger: Trigger) -> DreamReport | None:
+    async def dream(self, start: Start) -> DreamReport | None:
         """Dreams once; None when another dream is running, or an idle one is not due."""
-        dream_id = await lease.begin(self._store, trigger, self._when)
+        dream_id = await lease.begin(self._store, start, self._when)
         if dream_id is None:
             return None
-        self._log.info("dream_started", dream=str(dream_id), trigger=trigger)
+        self._log.info("dream_started", dream=str(dream_id), started_by=start)
         began = time.perf_counter()
         report = DreamReport(dream_id, "interrupted")
         try:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from handlers.dream.report import DreamReport, Trigger
+from handlers.dream.report import DreamReport, Start
 from handlers.shared.ports import Store
 
 MIN_MEMORIES = 3
@@ -83,7 +83,7 @@ FIND_DEAD = (
 )
 
 BEGIN = """
-insert into public.dream_sessions (trigger, started_at, lease_until)
+insert into public.dream_sessions (started_by, started_at, lease_until)
 values ('manual', clock_timestamp(), now() + make_interval(secs => $1))
 on conflict do nothing
 returning id
@@ -91,7 +91,7 @@ returning id
 
 # Asked once more: since this daemon found a dream due, another may have dreamt it from beginning to end.
 BEGIN_IDLE = f"""
-insert into public.dream_sessions (trigger, started_at, lease_until)
+insert into public.dream_sessions (started_by, started_at, lease_until)
 select case when {_QUIET} then 'idle' else 'overdue' end, clock_timestamp(), now() + make_interval(secs => $6)
 where ({_QUIET} or {_OVERDUE}) and {_POSSIBLE}
 on conflict do nothing
@@ -104,9 +104,9 @@ update public.dream_sessions d
 set lease_until = now() + make_interval(secs => $2)
 where d.id = $1
   and d.status = 'running'
-  and (d.trigger = 'manual'
+  and (d.started_by = 'manual'
        or not memoryd.is_busy()
-          and (d.trigger = 'overdue'
+          and (d.started_by = 'overdue'
                or {_active_since("d.started_at")} is not true))
 returning 1
 """
@@ -155,12 +155,12 @@ async def end_dead(store: Store) -> bool:
         return bool(await connection.fetch(f"{END_DEAD} returning id"))
 
 
-async def begin(store: Store, trigger: Trigger, when: When) -> UUID | None:
+async def begin(store: Store, start: Start, when: When) -> UUID | None:
     """The id of a dream that is ours now; None when another dream is running, or an idle one is not due."""
     async with store.transaction() as connection:
         await connection.execute(LOCK)
         await connection.execute(END_DEAD)
-        if trigger == "manual":
+        if start == "manual":
             dream_id: UUID | None = await connection.fetchval(BEGIN, LEASE_SECONDS)
         else:
             dream_id = await connection.fetchval(BEGIN_IDLE, *when.arguments, LEASE_SECONDS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-Trigger = Literal["idle", "manual"]
+Start = Literal["idle", "manual"]
 """Why a dream is begun. An idle one may turn out to be overdue: the fleet was never idle for so long."""
 
 

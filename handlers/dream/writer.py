@@ -90,7 +90,7 @@ where i.id = n.id and not i.stale
 """
 
 # Locked, so that none of them is gone when the links' foreign keys are checked, and then the links that there are. These links
-# are from a model, so not `automatic`. Both ends belong to one user: a model names places in a list that is one user's, and
+# are from a model, so not `automatic`. Both ends belong to one user: a model names numbers in a list that is one user's, and
 # this asks once more.
 LOCK_CAUSES = """
 with memories as materialized (
@@ -156,7 +156,7 @@ async def write_insights(
     embeddings: Mapping[int, Vector],
     read_at: datetime,
 ) -> None:
-    """Writes the insights, each with its embedding by its place, and `causes`. `read_at`: when their memories were read."""
+    """Writes the insights, each with its embedding by its index, and `causes`. `read_at`: when their memories were read."""
     insights = [one.insight for one in drawn]
     async with store.transaction() as connection:
         # Memories and links are locked before insights (migrations/functions/users/jobs.sql).

@@ -20,9 +20,9 @@ from memory.passages import passages
 from memory.vectors import OneVector
 from providers.ports import Rejected
 
-Place = tuple[int, UUID, str, int]
+Key = tuple[int, UUID, str, int]
 """Of a passage in the order of the key: scope, id, source, passage."""
-START: Place = (-(2**63), UUID(int=0), "", -1)
+START: Key = (-(2**63), UUID(int=0), "", -1)
 
 LACKING = "select * from memoryd.lacking_passages($1, $2, $3, $4::smallint, $5, $6)"
 FILL = "select memoryd.fill_generation($1, $2, $3, $4::smallint[], $5, $6)"
@@ -38,11 +38,11 @@ class LeaseLost(Exception):
 class Filled:
     """What a batch did. `last`: how far it read; None at the end."""
 
-    last: Place | None
+    last: Key | None
     written: int
 
 
-async def fill_batch(store: Store, embedding: Embedding, *, after: Place, maximum: int, token: int) -> Filled:
+async def fill_batch(store: Store, embedding: Embedding, *, after: Key, maximum: int, token: int) -> Filled:
     """Embeds and writes the next passages that lack an embedding, about `maximum`. Raises Unavailable or LeaseLost.
 
     A text that the embedder rejects is left out: it is found by its words.

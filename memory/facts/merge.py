@@ -1,7 +1,7 @@
 """What becomes of facts that were found, beside those that are known: new, said again, or in place of another.
 
 Facts are compared by what they are about first (the slot), then by what they say (the value). In a slot that has one value the
-one said last stands, in whichever order messages are read. Facts of another context (work, home) or speaker are not compared.
+one said last stands, in whichever order messages are read. Facts of another project (work, home) or speaker are not compared.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Source:
 
     message_id: UUID
     session_id: UUID
-    place: int
+    message_index: int
     """In its session."""
     user_id: UUID
     agent_id: str
-    context: str | None
+    project: str | None
     speaker: str | None
     """Who speaks, by name, where it may be somebody else than the user."""
     said_at: datetime
@@ -41,14 +41,14 @@ class Known:
     memory_id: UUID
     user_id: UUID
     agent_id: str
-    context: str | None
+    project: str | None
     speaker: str | None
     session_id: UUID | None
     slot: str
     value: str
     content: str
     since: datetime
-    place: int | None
+    message_index: int | None
     """Of a plan: that of the message which said so last at this time, in its session."""
 
 
@@ -83,16 +83,16 @@ def merge(found: Sequence[tuple[Source, Fact]], known: Iterable[Known], ids: Ite
     fresh = iter(ids)
     current: dict[tuple[UUID, str | None, str | None, str], list[Known]] = defaultdict(list)
     for one in known:
-        current[one.user_id, one.context, one.speaker, family(one.slot)].append(one)
+        current[one.user_id, one.project, one.speaker, family(one.slot)].append(one)
     for source, fact in found:
         if fact.corrects:
             corrected = _corrected(
-                fact, current[source.user_id, source.context, source.speaker, "plan"], source
+                fact, current[source.user_id, source.project, source.speaker, "plan"], source
             )
             if corrected is None:
                 continue
             fact = corrected  # noqa: PLW2901 - from here on it is the plan itself
-        others = current[source.user_id, source.context, source.speaker, family(fact.slot)]
+        others = current[source.user_id, source.project, source.speaker, family(fact.slot)]
         about_it = [k for k in others if _same_slot(k.slot, fact.slot)]
         again = next((k for k in about_it if k.agent_id == source.agent_id and _says(k, fact)), None)
         if again is not None:
@@ -103,14 +103,14 @@ def merge(found: Sequence[tuple[Source, Fact]], known: Iterable[Known], ids: Ite
             memory_id=memory_id,
             user_id=source.user_id,
             agent_id=source.agent_id,
-            context=source.context,
+            project=source.project,
             speaker=source.speaker,
             session_id=source.session_id,
             slot=fact.slot,
             value=fact.value,
             content=fact.content,
             since=source.said_at,
-            place=source.place,
+            message_index=source.message_index,
         )
         changes.new.append(New(memory_id, source, fact))
         replaced = [k for k in about_it if not _says(k, fact)]
@@ -140,7 +140,7 @@ def _same_slot(one: str, other: str) -> bool:
 
 
 def _order(plan: Known) -> tuple[datetime, int]:
-    return plan.since, -1 if plan.place is None else plan.place
+    return plan.since, -1 if plan.message_index is None else plan.message_index
 
 
 _DAY = re.compile(
@@ -152,7 +152,9 @@ _DAY = re.compile(
 def _corrected(fact: Fact, plans: Sequence[Known], source: Source) -> Fact | None:
     """The latest plan of the same conversation with the day of the correction; None where there is none."""
     here = [
-        k for k in plans if k.session_id == source.session_id and _order(k) < (source.said_at, source.place)
+        k
+        for k in plans
+        if k.session_id == source.session_id and _order(k) < (source.said_at, source.message_index)
     ]
     if not here:
         return None

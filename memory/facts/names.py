@@ -145,9 +145,9 @@ def _name(match: re.Match[str], kind: Kind | None, taken: list[tuple[int, int]])
     words = match["v"].split()
     while words and _plain(words[0]) in _NO_NAMES:
         words = words[1:]
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if _plain(word) in _NO_NAMES:
-            words = words[:place]
+            words = words[:index]
             break
     name = _ENDING.sub("", " ".join(words))
     letters = sum(char.isalpha() for char in name)

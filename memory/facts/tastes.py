@@ -67,7 +67,7 @@ def _shortened(text: str) -> str:
     words = text.split()
     if len(words) <= 14:
         return text
-    place = next(
+    end = next(
         (
             i
             for i in range(14, 3, -1)
@@ -75,7 +75,7 @@ def _shortened(text: str) -> str:
         ),
         14,
     )
-    return " ".join(words[:place])
+    return " ".join(words[:end])
 
 
 def _taste(match: re.Match[str]) -> Sequence[Draft]:

@@ -184,7 +184,10 @@ def section_of(entry: Entry, of: Key) -> Section:
 
 def conflict_section(conflict: UUID, words: Words, made: datetime, of: Key) -> Section:
     """The text that lost against an entry's, as a section."""
-    heading = one_line(words.title) if of.source is Source.KNOWLEDGE else words.label
+    is_titled = of.source is Source.KNOWLEDGE
+    heading = one_line(words.title) if is_titled else words.label
+    # Its section names no category.
+    said = Words("" if is_titled else words.label, words.title, words.body)
     advice = (
         "An agent changed this entry while you did. Your text is the section above; this is the agent's. Delete this section "
         f"to keep yours. To take this one instead: memoryd conflicts --keep theirs {conflict}"
@@ -193,7 +196,7 @@ def conflict_section(conflict: UUID, words: Words, made: datetime, of: Key) -> S
         f"{heading} (conflict, {made:%Y-%m-%d %H.%M})",
         plain(words.body),
         conflict=conflict,
-        began=short(words.digest()),
+        began=short(said.digest()),
         advice=advice,
     )
 

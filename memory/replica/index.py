@@ -13,10 +13,12 @@ from urllib.parse import quote
 
 from memory.replica.document_file import one_line
 
-README_TEXT = """\
+KEPT = "kept by memoryd"
+"""In the first lines of both: so memoryd knows them from a person's own."""
+README_TEXT = f"""\
 # Documents
 
-This folder is kept by memoryd. Each file is a document that agents search and change. [Index](Index.md) lists them. Files in
+This folder is {KEPT}. Each file is a document that agents search and change. [Index](Index.md) lists them. Files in
 `knowledge`, `agents`, and `memories.md` and `insights.md` in `users` are different: see below.
 
 - **Edit** a file, and the agents know it within seconds. The title is in the first lines, between the lines `---`. Leave `id`
@@ -40,7 +42,8 @@ is a section: a line that begins with `##`, a line with its id, and its text.
   line below the heading says what to do.
 - Within a text, write headings with three `#` or more. Text above the first section is kept, but is no entry.
 
-README.md and Index.md are written by memoryd; what you write into them is lost. Hidden files and links are left alone.
+README.md and Index.md are written by memoryd; what you write into them is lost. Your own file of such a name
+gets another one, such as `README 2.md`. Hidden files and links are left alone.
 """
 
 
@@ -62,7 +65,7 @@ class Contents:
         return bytes(text.removesuffix(b"\n"))
 
     def _lines(self, collections: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
-        yield "# Index\n\n"
+        yield f"# Index\n\nThis list is {KEPT}.\n\n"
         self._files.sort()
         for folder, group in groupby(self._files, key=lambda one: one.partition("\0")[0]):
             yield f"## {_shown(folder) if folder != '.' else 'Not in a folder'}\n\n"
@@ -89,6 +92,11 @@ def index(files: Iterable[tuple[str, str, bool]], collections: Iterable[tuple[st
         if not other:
             contents.add(path, title)
     return contents.written(collections).decode()
+
+
+def is_kept(content: bytes) -> bool:
+    """Whether memoryd may write over this README.md or Index.md: it is its own, or says nothing."""
+    return KEPT.encode() in content[:200] or not content.strip()
 
 
 def _line(title: str, path: str) -> str:

@@ -19,6 +19,9 @@ from memory.replica.collections import Entry, Key, Said, Source, Words, label_fo
 from memory.replica.decision import Action, Row, decide
 from memory.replica.sections import Section, short
 
+NOTHING_SEEN = -1
+"""The version of a file that has been before all texts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Noted:
@@ -34,7 +37,7 @@ class Noted:
     began: str | None = None
     """What the section that was taken last began from, if memoryd wrote no other text since."""
     since: int = 0
-    """The version of the file in which memoryd first wrote this text."""
+    """The version of the file in which memoryd first wrote this text, or will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Other:
     """What its section had last; None: it was not written yet."""
     ended: bool
     since: int = 0
-    """The version of the file in which its section was first."""
+    """The version of the file in which memoryd first wrote this text, or will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,11 @@ class Age:
         return self.version is not None and self.version < self.now
 
     def has_seen(self, one: Noted | Other) -> bool:
-        """Whether this text was in it: else nobody has deleted it. A change wins over a deletion."""
-        return self.version is None or one.since <= self.version
+        """Whether this text was in it: else nobody has deleted it. A change wins over a deletion.
+
+        What is in no file yet was taken from the newest one.
+        """
+        return self.version is None or self.version >= min(one.since, self.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +285,7 @@ class _Merge:
         assert section.conflict is not None
         one = self._conflicts.get(section.conflict)
         if one is None or one.id in self._other_texts:
-            is_gone = self._age.is_old and _is_untouched(section, said.words(label_for(self._of)))
+            is_gone = self._age.is_old and _is_untouched(section, said.words(""))
             if said.body.strip() and not is_gone and section.conflict not in self._age.erased:
                 self._make(place, section, said)
             return
@@ -287,7 +293,11 @@ class _Merge:
         self._other_texts[one.id] = words
         if one.ended or self._noted[one.entry].entry is None:
             self._without_conflict(place, section, words, one)
-        elif words.digest() != one.words.digest() and said.body.strip() and not _is_untouched(section, words):
+        elif (
+            words.digest() != one.words.digest()
+            and said.body.strip()
+            and not _is_untouched(section, said.words(""))
+        ):
             self._plan.changed_conflicts.append((one.id, words))
 
     def _without_conflict(self, place: int, section: Section, words: Words, one: Other) -> None:

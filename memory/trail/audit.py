@@ -154,16 +154,18 @@ def check_tiles(hashes: Sequence[bytes], tiles: Tiles, *, grown: bool) -> list[B
 def _differences(now: Sequence[Leaf | None], signed: Sequence[bytes]) -> list[Break]:
     """Each leaf that is not as it was signed. Leaves behind the signed ones are new, but where they were signed elsewhere."""
     present = {leaf.hash for leaf in now if leaf is not None}
-    places = {one: place for place, one in enumerate(signed)}
+    positions = {one: position for position, one in enumerate(signed)}
     breaks: list[Break] = []
-    gone = {place for place, one in enumerate(signed) if one not in present}
-    for place, leaf in enumerate(now[: len(signed)]):
-        if leaf is not None and leaf.hash not in places:
-            if place in gone:
-                gone.discard(place)
-                breaks.append(Break("altered", place, leaf.anchor, "its leaf is not the one that was signed"))
+    gone = {position for position, one in enumerate(signed) if one not in present}
+    for position, leaf in enumerate(now[: len(signed)]):
+        if leaf is not None and leaf.hash not in positions:
+            if position in gone:
+                gone.discard(position)
+                breaks.append(
+                    Break("altered", position, leaf.anchor, "its leaf is not the one that was signed")
+                )
             else:
-                breaks.append(Break("inserted", place, leaf.anchor, "its leaf was not signed here"))
+                breaks.append(Break("inserted", position, leaf.anchor, "its leaf was not signed here"))
     end = len(signed)
     while end - 1 in gone and (end > len(now) or now[end - 1] is None):
         end -= 1
@@ -171,25 +173,25 @@ def _differences(now: Sequence[Leaf | None], signed: Sequence[bytes]) -> list[Br
     if end < len(signed):
         says = f"the last leaves that were signed, {end} to {len(signed) - 1}, are gone"
         breaks.append(Break("truncated", end, None, says))
-    breaks += [Break("removed", place, None, "the leaf that was signed here is gone") for place in gone]
-    kept = [(places[leaf.hash], leaf) for leaf in now if leaf is not None and leaf.hash in places]
-    in_order = _longest_rise([place for place, _ in kept])
-    for number, (place, leaf) in enumerate(kept):
+    breaks += [Break("removed", position, None, "the leaf that was signed here is gone") for position in gone]
+    kept = [(positions[leaf.hash], leaf) for leaf in now if leaf is not None and leaf.hash in positions]
+    in_order = _longest_rise([position for position, _ in kept])
+    for number, (position, leaf) in enumerate(kept):
         if number not in in_order:
-            breaks.append(Break("reordered", place, leaf.anchor, f"it was signed as leaf {place}"))
+            breaks.append(Break("reordered", position, leaf.anchor, f"it was signed as leaf {position}"))
     breaks.sort(key=lambda one: -1 if one.position is None else one.position)
     return breaks
 
 
-def _longest_rise(places: Sequence[int]) -> set[int]:
+def _longest_rise(positions: Sequence[int]) -> set[int]:
     """The numbers of the longest part of a list that rises."""
     ends: list[int] = []
     numbers: list[int] = []
     before: list[int] = []
-    for number, place in enumerate(places):
-        at = bisect_left(ends, place)
+    for number, position in enumerate(positions):
+        at = bisect_left(ends, position)
         before.append(numbers[at - 1] if at else -1)
-        ends[at : at + 1] = [place]
+        ends[at : at + 1] = [position]
         numbers[at : at + 1] = [number]
     found: set[int] = set()
     number = numbers[-1] if numbers else -1

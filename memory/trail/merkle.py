@@ -1,6 +1,6 @@
 """Merkle trees of RFC 9162 (RFC 6962): SHA-256, leaves hashed with the prefix 0x00 and inner nodes with 0x01.
 
-A node is named by its level (0: leaves) and its place in it. Only nodes of whole subtrees have a name: what stands at the
+A node is named by its level (0: leaves) and its index in it. Only nodes of whole subtrees have a name: what stands at the
 right edge of the tree is computed from these.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 Nodes = Callable[[int, int], bytes]
-"""The hash of a whole subtree, by level and place."""
+"""The hash of a whole subtree, by level and index."""
 
 HASH_BYTES = 32
 
@@ -86,18 +86,18 @@ def root_from_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes
     """The root that this proof leads to: RFC 9162, 2.1.3.2. None where its length does not suit the tree."""
     if not 0 <= index < size:
         return None
-    place, last, found = index, size - 1, leaf
+    at, last, found = index, size - 1, leaf
     for other in path:
         if last == 0:
             return None
-        if place & 1 or place == last:
+        if at & 1 or at == last:
             found = node_hash(other, found)
-            while not place & 1 and place:
-                place >>= 1
+            while not at & 1 and at:
+                at >>= 1
                 last >>= 1
         else:
             found = node_hash(found, other)
-        place >>= 1
+        at >>= 1
         last >>= 1
     return found if last == 0 else None
 

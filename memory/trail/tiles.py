@@ -30,9 +30,9 @@ class TileMissing(Exception):
 def nodes_of(tiles: Tiles) -> Nodes:
     """The nodes of the tree whose tiles these are. They raise TileMissing."""
 
-    def node(level: int, place: int) -> bytes:
+    def node(level: int, index: int) -> bytes:
         tile_level, above = divmod(level, HEIGHT)
-        first = place << above
+        first = index << above
         tile = (tile_level, first >> HEIGHT)
         begin = (first % WIDTH) * HASH_BYTES
         end = begin + (HASH_BYTES << above)
@@ -48,9 +48,9 @@ def tiles_for(ask: Callable[[Nodes], object]) -> set[Tile]:
     """Which tiles are read by what asks for nodes."""
     asked: set[Tile] = set()
 
-    def node(level: int, place: int) -> bytes:
+    def node(level: int, index: int) -> bytes:
         tile_level, above = divmod(level, HEIGHT)
-        asked.add((tile_level, (place << above) >> HEIGHT))
+        asked.add((tile_level, (index << above) >> HEIGHT))
         return bytes(HASH_BYTES)
 
     ask(node)
@@ -81,15 +81,15 @@ def grow(edge: Tiles, size: int, leaves: Iterable[bytes]) -> dict[Tile, bytes]:
             raise TileMissing(tile)
     changed: dict[Tile, bytes] = {}
 
-    def append(level: int, place: int, added: bytes) -> None:
-        tile = (level, place // WIDTH)
-        whole = changed.get(tile, edge.get(tile, b"") if place % WIDTH else b"") + added
+    def append(level: int, index: int, added: bytes) -> None:
+        tile = (level, index // WIDTH)
+        whole = changed.get(tile, edge.get(tile, b"") if index % WIDTH else b"") + added
         changed[tile] = whole
         if len(whole) == WIDTH * HASH_BYTES:
-            append(level + 1, place // WIDTH, root_of(split(whole)))
+            append(level + 1, index // WIDTH, root_of(split(whole)))
 
-    for place, leaf in enumerate(leaves, size):
-        append(0, place, leaf)
+    for index, leaf in enumerate(leaves, size):
+        append(0, index, leaf)
     return changed
 
 

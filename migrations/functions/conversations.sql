@@ -39,7 +39,7 @@ $$;
 -- and the next message_index unless it has one. Writers of one session wait for each other, also those that
 -- give an index: otherwise a writer that leaves it out could get the same index and fail. They lock the
 -- session's row, since advisory locks, one for each session, would run out in a load of many sessions.
-create or replace function memoryd.place_message() returns trigger
+create or replace function memoryd.put_in_session() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$

@@ -50,8 +50,8 @@ grant execute on function
 grant execute on function
     public.recall, public.explain_recall, public.load_context,
     public.extract_keywords, public.index_state, public.memory_as_of,
-    memoryd.note_admin_read, memoryd.note_admin_anchor, memoryd.note_admin_memories,
-    memoryd.note_admin_knowledge
+    memoryd.audit_admin_read, memoryd.audit_admin_anchor, memoryd.audit_admin_memories,
+    memoryd.audit_admin_knowledge
     to memoryd_admin;
 
 -- Checks of columns, and who calls.
@@ -60,8 +60,8 @@ grant execute on function
     memoryd.time_fits, memoryd.text_fits, memoryd.list_fits, memoryd.json_fits, memoryd.is_whole,
     memoryd.one_line, memoryd.nfkc, memoryd.looks_like, memoryd.styled_letters,
     memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_is_privileged,
-    memoryd.current_caller, memoryd.memory_is_off, memoryd.note_read, memoryd.ms_since,
-    memoryd.current_context, memoryd.in_context, memoryd.drawn_in_context, memoryd.is_current
+    memoryd.current_caller, memoryd.memory_is_off, memoryd.audit_read, memoryd.ms_since,
+    memoryd.current_project, memoryd.in_project, memoryd.drawn_in_project, memoryd.is_current
     to memoryd_service, memoryd_user, memoryd_admin;
 
 -- What the policies for end users call.
@@ -72,14 +72,8 @@ grant execute on function
 
 -- The functions of recall that run with the caller's rights, and the few that do not and check who calls.
 grant execute on function
-    memoryd.searched_text(public.agent_memory), memoryd.searched_text(public.conversation_messages),
-    memoryd.searched_text(public.memory_chunks), memoryd.searched_text(public.shared_knowledge),
-    memoryd.searched_text(public.dream_insights),
-    memoryd.text_hash(public.agent_memory), memoryd.text_hash(public.conversation_messages),
-    memoryd.text_hash(public.memory_chunks), memoryd.text_hash(public.shared_knowledge),
-    memoryd.text_hash(public.dream_insights),
-    memoryd.sources, memoryd.states_of, memoryd.scope_of, memoryd.kind_weight,
-    memoryd.memory_weight, memoryd.recency,
+    memoryd.source_names, memoryd.source_names_for_users, memoryd.states_of, memoryd.scope_of,
+    memoryd.kind_weight, memoryd.memory_weight, memoryd.recency,
     memoryd.dimensions, memoryd.searched_dimensions, memoryd.comparable,
     memoryd.asks_unowned, memoryd.group_scope, memoryd.message_scope, memoryd.rows_in, memoryd.find,
     memoryd.linked_to, memoryd.is_asked_for,
@@ -106,8 +100,8 @@ grant execute on function
     memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories,
     memoryd.memory_lines, memoryd.compose, memoryd.compose_context, memoryd.quote_hash,
     memoryd.decision_phrases, memoryd.past_phrases, memoryd.planning_phrases, memoryd.correction_phrases,
-    memoryd.how_to_phrases, memoryd.small_talk_phrases, memoryd.trigger_phrases, memoryd.phrases_of,
-    memoryd.trigger_scopes, memoryd.plain, memoryd.is_small_talk,
+    memoryd.how_to_phrases, memoryd.small_talk_phrases, memoryd.pattern_phrases, memoryd.phrases_of,
+    memoryd.pattern_scopes, memoryd.plain, memoryd.is_small_talk,
     memoryd.known_names, memoryd.patterns_of, memoryd.words_of,
     memoryd.trust_classes, memoryd.claimed_trust, memoryd.least_trusted, memoryd.trust_of_memory,
     memoryd.trust_of_insight, memoryd.trust_of_knowledge, memoryd.trust_of_passage, memoryd.origin_mark,
@@ -124,7 +118,8 @@ grant execute on function
     to memoryd_service;
 
 -- What the policies and the view of the team's knowledge call.
-grant execute on function memoryd.caller_org, memoryd.corrected_by to memoryd_service, memoryd_admin;
+grant execute on function memoryd.caller_org, memoryd.corrected_by, memoryd.searched_text
+    to memoryd_service, memoryd_admin;
 
 -- The functions of knowledge that run with the caller's rights, and three that do not: these answer the
 -- service alone.

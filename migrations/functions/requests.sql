@@ -42,7 +42,7 @@ begin
     loop
         if each.topic = 'dream' then
             insert into memoryd.jobs (topic, ref)
-            select 'dream', r.id from unnest(each.ids) with ordinality as r(id, place) order by r.place;
+            select 'dream', r.id from unnest(each.ids) with ordinality as r(id, nth) order by r.nth;
         else
             perform memoryd.queue_fairly(each.topic, each.ids, each.users);
         end if;

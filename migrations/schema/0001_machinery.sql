@@ -53,7 +53,11 @@ create table memoryd.jobs (
     claimed_by integer,
     visible_at timestamptz not null default now(),
     created_at timestamptz not null default now(),
-    last_error text
+    last_error text,
+    -- A job is snoozed at most once for each attempt: with more it would never be claimed again, and block
+    -- its lane.
+    constraint jobs_snoozes_check
+        check (snoozes <= attempt - case when claimed_by is null then 0 else 1 end)
 ) with (
     -- Rows live for milliseconds: room for the claim's update on the same page, and vacuum before dead rows
     -- pile up.
@@ -72,6 +76,9 @@ comment on column memoryd.jobs.tenant is
     'The user whom the job is for, as a hash (memoryd.tenant_of); '
     'null where it is the agents'' own, or no turns are taken.';
 comment on column memoryd.jobs.fair_at is 'Jobs without a lane are claimed by this time, then in order.';
+comment on column memoryd.jobs.claimed_by is
+    'The number of the daemon that has claimed it, 0 where that has none; '
+    'null where it was handed back, or never claimed.';
 comment on column memoryd.jobs.last_error is
     'The error of its last attempt that failed; null where none did.';
 
@@ -121,7 +128,8 @@ create table memoryd.daemons (
     started_at timestamptz not null default now(),
     seen_at timestamptz not null default now(),
     number integer,
-    backend integer
+    backend integer,
+    failing jsonb not null default '{}'
 );
 comment on table memoryd.daemons is 'One row for each running daemon, refreshed by its heartbeat.';
 comment on column memoryd.daemons.wake_up is 'How it learns of new jobs: listen (notifications) or poll.';
@@ -129,6 +137,8 @@ comment on column memoryd.daemons.number is 'What its claims are marked with (cl
 comment on column memoryd.daemons.backend is
     'The server process of its listener: when that has ended, the daemon has. Null behind a transaction '
     'pooler.';
+comment on column memoryd.daemons.failing is
+    'Parts that deal with the outside, have failed, and are started again: each with its error.';
 
 -- A tick of the schedule is a row: whichever daemon inserts it runs it, so no leader is needed.
 create table memoryd.ticks (
@@ -153,12 +163,24 @@ comment on table memoryd.executions is
 create table memoryd.embeddings (
     embedder text not null,
     content_hash bytea not null,
-    embedding vector(:dimensions) not null,
+    embedding vector not null,
     used_at timestamptz not null default now(),
     primary key (embedder, content_hash)
 );
 comment on table memoryd.embeddings is
     'Answers of remote embedders by SHA-256 of the text, kept while they are used.';
+
+create table memoryd.model_calls (
+    hour timestamptz primary key,
+    calls integer not null,
+    tokens bigint not null default 0
+);
+comment on table memoryd.model_calls is 'What the language model was asked in an hour, by all daemons.';
+comment on column memoryd.model_calls.hour is 'The hour, in UTC, in which the calls were made.';
+comment on column memoryd.model_calls.calls is
+    'Calls, counted before they are made: also those of killed daemons.';
+comment on column memoryd.model_calls.tokens is
+    'What the replies cost, as the server says or as estimated.';
 
 -- Locks that only the machinery can take: rows of a table that is closed to clients. Any login can take an
 -- advisory lock whose key it knows. Users and sessions share 256 rows each: no row tells who they are, and
@@ -172,3 +194,10 @@ insert into memoryd.locks (name)
 select unnest(array['executor', 'dream_sessions', 'lexeme_statistics'])
 union all
 select kind || n from unnest(array['user ', 'window ']) kind, generate_series(0, 255) n;
+
+-- Locks of note_knowledge(), so that the same text given twice at once is stored once.
+insert into memoryd.locks (name) select 'knowledge ' || n from generate_series(0, 63) n;
+
+-- Two memories cannot be made to replace each other at the same moment: whoever sets superseded_by holds one
+-- of these locks, by the hash of the user.
+insert into memoryd.locks (name) select 'superseding ' || n from generate_series(0, 63) n;

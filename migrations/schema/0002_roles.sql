@@ -48,15 +48,13 @@ begin
 end
 $$;
 
--- Claims are a setting that any login may set. So end users connect through a gateway, which sets the claims
--- and becomes memoryd_user. A login of an end user who connects without a gateway has a row here, and is that
--- user, whatever the claims.
-create table memoryd.logins (
-    login name primary key,
-    user_id uuid not null
+-- Who calls, as memoryd.current_caller() finds it: an end user's id (null: none); whether they may search all
+-- scopes (the service and support); whether they are the service.
+create type memoryd.caller as (
+    user_id uuid,
+    privileged boolean,
+    is_service boolean
 );
-comment on table memoryd.logins is
-    'Logins of single end users who connect without a gateway: each is that user, and claims are ignored.';
 
 -- The end user's id. Null where claims are malformed or missing: null equals no user_id, so such a caller
 -- sees nothing.
@@ -83,10 +81,32 @@ comment on function memoryd.caller_id is
     'The end user''s id: the login''s in memoryd.logins, '
     'else from request.jwt.claim.sub or request.jwt.claims.';
 
--- Who calls, as memoryd.current_caller() finds it: an end user's id (null: none); whether they may search all
--- scopes (the service and support); whether they are the service.
-create type memoryd.caller as (
-    user_id uuid,
-    privileged boolean,
-    is_service boolean
+-- The organisation of the caller: the setting memoryd.org_id, else org_id in the claims of their token.
+-- Null: they name none ('all' says so too, whatever the claims say). What is no UUID is an error, so that a
+-- typing error does not open what others know.
+create function memoryd.caller_org() returns uuid
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return nullif(coalesce(
+        nullif(current_setting('memoryd.org_id', true), ''),
+        nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'org_id'), 'all')::uuid;
+exception when invalid_text_representation then
+    raise exception 'the caller''s organisation is no UUID'
+        using errcode = 'invalid_parameter_value',
+              hint = 'Set memoryd.org_id to a UUID, or leave it and the claim org_id out.';
+end
+$$;
+comment on function memoryd.caller_org is
+    'The caller''s organisation: the setting memoryd.org_id, else org_id in request.jwt.claims; null: none.';
+
+-- Claims are a setting that any login may set. So end users connect through a gateway, which sets the claims
+-- and becomes memoryd_user. A login of an end user who connects without a gateway has a row here, and is that
+-- user, whatever the claims.
+create table memoryd.logins (
+    login name primary key,
+    user_id uuid not null
 );
+comment on table memoryd.logins is
+    'Logins of single end users who connect without a gateway: each is that user, and claims are ignored.';

@@ -1,4 +1,6 @@
 -- Functions that check constraints call. Each is true, or raises an error whose hint says what is allowed.
+-- The next three check how large a value is: `check (memoryd.text_fits('content', content, 10000000))`. They
+-- are calls and not expressions of many parts, since every statement prepares all checks of its table.
 
 -- Raises the error of a check constraint: `check (<allowed> or memoryd.refuse(what, hint))`.
 -- Strict: a check constraint accepts null, and of null this function is null.
@@ -66,9 +68,6 @@ begin
         or memoryd.refuse(p_name || ' is ' || p_time, 'Times from 1900 to 9999.');
 end
 $$;
-
--- The next three check how large a value is: `check (memoryd.text_fits('content', content, 10000000))`. They
--- are calls and not expressions of many parts, since every statement prepares all checks of its table.
 
 create function memoryd.text_fits(p_name text, p_text text, p_most integer) returns boolean
 language plpgsql immutable parallel safe strict

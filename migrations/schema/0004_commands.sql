@@ -6,14 +6,24 @@ create table public.agents (
     disabled_reason text,
     identity text,
     open_to_users boolean not null default false,
-    created_at timestamptz not null default now()
+    created_at timestamptz not null default now(),
+    named_for uuid,
+    constraint agents_identity_size check (memoryd.text_fits('identity', identity, 10000)),
+    constraint agents_disabled_reason_size
+        check (memoryd.text_fits('disabled_reason', disabled_reason, 10000))
 );
-comment on table public.agents is 'Every agent that a service ever gave a command or a memory. '
+comment on table public.agents is
+    'Every agent that a service ever gave a command or a memory. '
     'Set enabled = false to have its commands cancelled.';
-comment on column public.agents.identity is 'Who the agent is, in a line: it opens every context. Optional.';
+comment on column public.agents.identity is
+    'Who the agent is, in a line: it opens every context. Optional.';
 comment on column public.agents.open_to_users is
     'Whether end users may give it commands. Its context contains what the agents know, and its output, '
     'which they read, may repeat it.';
+comment on column public.agents.named_for is
+    'The user of the first command or memory by which a service named it: the nil UUID for no user, or '
+    'several; null before the first.';
+create index agents_name on public.agents (lower(agent_id));
 
 create table public.agent_commands (
     id uuid primary key default gen_random_uuid(),
@@ -39,7 +49,12 @@ create table public.agent_commands (
     created_at timestamptz not null default now() check (memoryd.time_fits('created_at', created_at)),
     ready_at timestamptz,
     started_at timestamptz,
-    finished_at timestamptz check (memoryd.time_fits('finished_at', finished_at))
+    finished_at timestamptz check (memoryd.time_fits('finished_at', finished_at)),
+    constraint agent_commands_message_size check (memoryd.text_fits('message', message, 10000000)),
+    -- More than the executor's limit (MEMORYD_EXECUTOR_OUTPUT_BYTES), less than a value of type jsonb can
+    -- have.
+    constraint agent_commands_output_size check (memoryd.text_fits('output', output, 250000000)),
+    constraint agent_commands_metadata_size check (memoryd.json_fits('metadata', metadata))
 );
 comment on table public.agent_commands is
     'Tasks for agents. Insert one; its context is written, it is run, and its outcome is remembered.';

@@ -13,19 +13,10 @@ class CircuitLedger:
     """Implements `Ledger`; every `Unavailable` has `retry_in` > 0."""
 
     def __init__(
-        self,
-        inner: Ledger,
-        *,
-        clock: Callable[[], float],
-        rng: Random,
-        on_change: OnChange,
-        first: float = 1.0,
-        maximum: float = 300.0,
+        self, inner: Ledger, *, clock: Callable[[], float], rng: Random, on_change: OnChange
     ) -> None:
         self._inner = inner
-        self._circuit = Circuit(
-            inner.name, clock=clock, rng=rng, on_change=on_change, first=first, maximum=maximum
-        )
+        self._circuit = Circuit(inner.name, clock=clock, rng=rng, on_change=on_change, maximum=300.0)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections.abc import Mapping
 from typing import Protocol
 from urllib.parse import urlencode
@@ -145,12 +144,9 @@ def _cid_in(said: Mapping[str, object], name: str, http: Http) -> str:
 
 
 def _form(parts: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """The parts as multipart/form-data, and its content type."""
-    boundary = secrets.token_hex(16)
-    body = bytearray()
-    for name, content in parts.items():
-        file = '; filename="anchor"\r\nContent-Type: application/octet-stream' if name == "file" else ""
-        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode()
-        body += content + b"\r\n"
-    body += f"--{boundary}--\r\n".encode()
-    return bytes(body), f"multipart/form-data; boundary={boundary}"
+    """The parts as multipart/form-data, and its content type. The part `file` is a file."""
+    from httpx2 import Request
+
+    files = {name: ("anchor" if name == "file" else None, content) for name, content in parts.items()}
+    made = Request("POST", "http://multipart", files=files)
+    return made.read(), made.headers["Content-Type"]

@@ -11,24 +11,15 @@ connection is opened. It is imported in the child process only.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
+
+import kreuzberg
 
 from providers.parsing.containers import DAMAGED, office_type
 from providers.parsing.headings import first_heading
 from providers.parsing.texts import clean, json_value, one_line, title_of
 from providers.ports import Parsed, Unreadable
 
-library: ModuleType | None
-try:
-    import kreuzberg as library
-except ImportError:
-    library = None
-
-MISSING = (
-    "DOCX, PPTX and XLSX are read by a package that is not installed. Install memoryd with its extra office "
-    "(docs/documents.md), start memoryd again, and give the file again; or save it as PDF and give that instead."
-)
 FORMATS = "application/vnd.openxmlformats-officedocument."
 MIME = {
     "docx": FORMATS + "wordprocessingml.document",
@@ -42,11 +33,9 @@ MAX_NAMES = 200
 def read(content: bytes, name: str, room: int) -> Parsed:
     """The document. `metadata` has authors, and sheets of an XLSX. Raises `Unreadable`."""
     document_type = office_type(content)
-    if library is None:
-        raise Unreadable(MISSING)
     try:
-        result = library.extract_bytes_sync(content, MIME[document_type], config=_config(library))
-    except library.KreuzbergError as error:
+        result = kreuzberg.extract_bytes_sync(content, MIME[document_type], config=_config())
+    except kreuzberg.KreuzbergError as error:
         raise Unreadable(DAMAGED) from error
     found = result.metadata
     text = clean(result.content).strip("\n")
@@ -58,12 +47,12 @@ def read(content: bytes, name: str, room: int) -> Parsed:
     )
 
 
-def _config(module: ModuleType) -> Any:
-    config = module.ExtractionConfig(
+def _config() -> Any:
+    config = kreuzberg.ExtractionConfig(
         output_format="markdown",
         use_cache=False,
         enable_quality_processing=False,
-        concurrency=module.ConcurrencyConfig(max_threads=1),
+        concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
         ocr=None,
         layout=None,
     )

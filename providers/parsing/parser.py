@@ -21,6 +21,9 @@ from providers.parsing.reading import PLAIN, read_file
 from providers.parsing.texts import clean, size
 from providers.ports import Parsed, Unreadable
 
+TEXT_BYTES = 10_000_000
+"""Of the text of a file."""
+FILE_BYTES = 200_000_000
 SMALL = 131_072
 """Bytes up to which plain formats are read in the daemon. At most what tables.MAX_CELL says."""
 FILES = 500
@@ -36,8 +39,8 @@ BROKE_OFF = (asyncio.IncompleteReadError, ConnectionError, GarbageError)
 class ChildParser:
     """Reads files in child processes. Implements `Parser`. Belongs to the event loop in which it is first used.
 
-    `memory_bytes`: of a child, beyond what Python takes. `seconds`: for one file, CPU and clock. `text_bytes`: of
-    the text. `file_bytes`: of the file. `children`: so many files are read at once. `command` starts a child.
+    `memory_bytes`: of a child, beyond what Python takes. `seconds`: for one file, CPU and clock. `children`: how many files
+    are read at once. `command` starts a child.
     """
 
     def __init__(
@@ -45,17 +48,13 @@ class ChildParser:
         *,
         memory_bytes: int = 2**30,
         seconds: float = 60.0,
-        text_bytes: int = 10_000_000,
-        file_bytes: int = 200_000_000,
         children: int = 2,
         command: Sequence[str] | None = None,
     ) -> None:
         self._memory = memory_bytes
         self._seconds = seconds
-        self._room = text_bytes
-        self._most = file_bytes
         self._command = default_command() if command is None else list(command)
-        self._places = asyncio.Semaphore(children)
+        self._slots = asyncio.Semaphore(children)
         self._idle: list[Child] = []
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -63,14 +62,14 @@ class ChildParser:
 
     async def parse(self, content: bytes, name: str) -> Parsed:
         """See `Parser.parse`. Raises OSError if no child can be started: the file may be readable later."""
-        if len(content) > self._most:
+        if len(content) > FILE_BYTES:
             raise Unreadable(
-                f"The file is larger than {size(self._most)}. Split it into smaller ones and give those."
+                f"The file is larger than {size(FILE_BYTES)}. Split it into smaller ones and give those."
             )
         kind = kind_of(content, name)
         if kind in PLAIN and len(content) <= SMALL:
-            return await asyncio.to_thread(read_file, content, name, room=self._room)
-        async with self._places:
+            return await asyncio.to_thread(read_file, content, name, room=TEXT_BYTES)
+        async with self._slots:
             return await self._in_child(content, name)
 
     async def close(self) -> None:
@@ -87,7 +86,7 @@ class ChildParser:
         fresh = child.files == 0
         try:
             async with asyncio.timeout(self._seconds + SPARE_SECONDS):
-                answer, text = await child.ask(self._request(name), content, most=self._room)
+                answer, text = await child.ask(self._request(name), content, most=TEXT_BYTES)
             parsed = _parsed(answer, text)
         except TimeoutError as error:
             await child.end()
@@ -111,7 +110,7 @@ class ChildParser:
         return parsed
 
     def _request(self, name: str) -> dict[str, Any]:
-        return {"name": clean(name), "room": self._room, "memory": self._memory, "seconds": self._seconds}
+        return {"name": clean(name), "room": TEXT_BYTES, "memory": self._memory, "seconds": self._seconds}
 
     async def _child(self) -> Child:
         while self._idle:

@@ -262,8 +262,8 @@ async def test_a_role_that_is_not_the_owner_is_a_problem(database_url: str, tmp_
 POOLERS = [
     # what is heard, settings, verdict, words of the finding or the advice
     (True, {}, "ok", "no transaction pooler"),
-    (True, {"pool": "transaction"}, "ok", "Unset MEMORYD_WAKE_UP and MEMORYD_POOL"),
-    (False, {}, "warning", "MEMORYD_POOL=transaction and MEMORYD_WAKE_UP=poll"),
+    (True, {"pool": "transaction"}, "ok", "Unset MEMORYD_POOL"),
+    (False, {}, "warning", "MEMORYD_POOL=transaction"),
     (False, {"pool": "transaction"}, "ok", "as MEMORYD_POOL says"),
     (False, {"pool": "direct"}, "problem", "MEMORYD_POOL says direct"),
 ]

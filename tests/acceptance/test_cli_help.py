@@ -88,7 +88,7 @@ WRONG = [
     ("dead", "requeue", "7", "--all"),
     ("recall", "deploy", "--exclude-last", "3"),
     ("context", "alice", "deploy", "--exclude-last", "3"),
-    ("context", "alice", "deploy", "--context", " "),
+    ("context", "alice", "deploy", "--project", " "),
     ("conflicts", "--keep", "mine"),
     ("replica", "--confirm-deletions", "--rewrite"),
     ("erase", "00000000-0000-0000-0000-000000000001"),

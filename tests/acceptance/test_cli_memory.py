@@ -76,19 +76,19 @@ async def test_a_context_takes_the_options_of_build_context(
     now, earlier = uuid.UUID(int=7), uuid.UUID(int=8)
     await say(connection, now, "The staging server restarts by systemctl", agent_id="alice")
     await say(connection, earlier, "The staging server needs a ticket", agent_id="alice")
-    await remember(connection, "The staging server is at home", metadata='{"context": "family"}')
+    await remember(connection, "The staging server is at home", metadata='{"project": "family"}')
     await until(connection, IDLE)
     for option in ((), ("--explain",)):
         asked = ("context", "alice", "How do we restart the staging server?", *option)
         whole = await memoryd(*asked)
         assert all(each in whole.out for each in ("systemctl", "ticket", "at home"))
         less = await memoryd(
-            *asked, "--exclude-session", str(now), "--exclude-last", "1", "--context", "office"
+            *asked, "--exclude-session", str(now), "--exclude-last", "1", "--project", "office"
         )
         assert [each in less.out for each in ("systemctl", "ticket", "at home")] == [False, True, False]
     for wrong, says in (
         (("--exclude-last", "1"), "needs --exclude-session"),
-        (("--context", " "), "--context is blank"),
+        (("--project", " "), "--project is blank"),
     ):
         assert says in (await memoryd("context", "alice", "x", *wrong)).err
 
@@ -216,7 +216,7 @@ async def test_a_dream_prints_what_it_wrote(memoryd: Commands, connection: async
     (insight,) = dreamt["insights"]
     assert insight["category"] == "correction"
     assert insight["agent_id"] == "alice"
-    assert await connection.fetchval("select array_agg(trigger) from dream_sessions") == ["manual"]
+    assert await connection.fetchval("select array_agg(started_by) from dream_sessions") == ["manual"]
 
     again = await memoryd("dream")
     assert again.code == 0
@@ -228,7 +228,7 @@ async def test_a_dream_prints_what_it_wrote(memoryd: Commands, connection: async
 
 async def test_a_dream_during_another_is_refused(memoryd: Commands, connection: asyncpg.Connection) -> None:
     await connection.execute(
-        "insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 min')"
+        "insert into dream_sessions (started_by, lease_until) values ('idle', now() + interval '1 min')"
     )
     ended = await memoryd("dream")
     assert ended.code == 1

@@ -111,14 +111,14 @@ async def test_dead_letters_and_the_last_dream_are_shown(
     )
     await connection.execute(
         "with dream as (insert into dream_sessions"
-        " (trigger, status, started_at, finished_at, memories_scanned, clusters_found, insights_generated)"
+        " (started_by, status, started_at, finished_at, memories_scanned, clusters_found, insights_generated)"
         " values ('manual', 'completed', now() - interval '3 hours', now() - interval '2 hours', 40, 3, 1) returning id)"
         " insert into dream_insights (insight, source_memories, category, confidence, dream_id)"
         " select 'deploys work', '{}', 'pattern', 0.7, id from dream"
     )
     found = (await memoryd("status", "--json")).json
     assert [(one["topic"], one["jobs"]) for one in found["dead"]] == [("index", 1)]
-    assert found["dream"]["trigger"] == "manual"
+    assert found["dream"]["started_by"] == "manual"
     assert found["dream"]["categories"] == {"pattern": 1}
     shown = (await memoryd("status")).out
     assert "completed, manual, began 3 h ago" in shown

@@ -35,7 +35,7 @@ async def test_an_idle_fleet_dreams_once_per_interval(
     ended = await daemon.event("dream_ended")
     assert (ended["status"], ended["insights_generated"]) == ("completed", 1)
     assert ended["ms"] >= 0
-    assert await column(connection, "select trigger from dream_sessions") == ["idle"]
+    assert await column(connection, "select started_by from dream_sessions") == ["idle"]
 
     # The next one is due in six hours, by the database: another daemon knows as well.
     await daemon.stop()
@@ -52,7 +52,7 @@ async def test_an_interrupted_dream_does_not_delay_the_next(
 ) -> None:
     await failures(connection, 3)
     await connection.execute(
-        "insert into dream_sessions (trigger, status, finished_at) values ('idle', 'interrupted', now())"
+        "insert into dream_sessions (started_by, status, finished_at) values ('idle', 'interrupted', now())"
     )
     daemon = await daemons.start(**IDLY)
     assert (await daemon.event("dream_ended"))["status"] == "completed"
@@ -70,7 +70,7 @@ async def test_no_idle_dream_starts_while_a_condition_is_not_met(
 
     async with connection.transaction():
         await connection.execute(
-            "insert into dream_sessions (trigger, lease_until) values ('manual', now() + interval '1 hour')"
+            "insert into dream_sessions (started_by, lease_until) values ('manual', now() + interval '1 hour')"
         )
         await failures(connection, 1)
     await beats(connection)  # another dream is running

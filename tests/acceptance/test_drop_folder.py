@@ -275,8 +275,12 @@ async def test_names_that_are_no_text_stop_nothing_in_drop_folder_and_replica(
 
 
 async def test_what_was_taken_and_rejected_is_deleted_after_the_days_of_the_setting(
-    connection: asyncpg.Connection, daemons: Daemons, drop: Path
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path, tmp_path: Path
 ) -> None:
+    (tmp_path / "kept.md").write_text("Kept.")
+    (drop / "taken" / "old").mkdir(parents=True)
+    (drop / "taken" / "link.md").symlink_to(tmp_path / "kept.md")
+    (drop / "taken" / "old" / "folder").symlink_to(tmp_path)
     daemon = await daemons.start(drop=drop, drop_settle_seconds=0, drop_scan_seconds=1, drop_keep_days=1e-5)
     for name, content in (("good.md", "Owls hunt at night."), ("empty.md", "")):
         await until_there(drop / "taken")
@@ -284,7 +288,63 @@ async def test_what_was_taken_and_rejected_is_deleted_after_the_days_of_the_sett
     await documents(connection, 1)
     await emptied(drop)
     async with asyncio.timeout(30):
-        while names(drop / "taken") or names(drop / "rejected"):
+        while names(drop / "taken") != ["old"] or names(drop / "rejected"):
             await asyncio.sleep(0.05)
     await daemon.event("dropped_files_deleted")
+    assert (tmp_path / "kept.md").exists()
     assert await column(connection, "select count(*) from documents where status = 'active'") == [1]
+
+
+def replace(folder: Path, away: Path, link: Path | None) -> None:
+    """Puts a link, or else a file, in the place of a folder."""
+    folder.rename(away)
+    if link is None:
+        folder.write_text("a file")
+    else:
+        folder.symlink_to(link)
+
+
+def put_back(folder: Path, away: Path) -> None:
+    """Puts the folder back."""
+    folder.unlink()
+    away.rename(folder)
+
+
+async def test_a_folder_replaced_while_it_is_watched_takes_files_again_and_nothing_from_elsewhere(
+    connection: asyncpg.Connection, daemons: Daemons, drop: Path, tmp_path: Path
+) -> None:
+    outside, away = tmp_path / "outside", tmp_path / "away"
+    (outside / "taken").mkdir(parents=True)
+    (outside / "secret.md").write_text("A secret of wombats.")
+    daemon = await working(daemons, drop)
+    (drop / "first.md").write_text("Owls hunt at night.")
+    await documents(connection, 1)
+    await emptied(drop)
+    for number, link in enumerate((outside, None)):
+        seen = len(daemon.lines)
+        replace(drop, away, link)
+        await daemon.event("drop_folder_lost", after=seen)
+        put_back(drop, away)
+        (drop / f"back {number}.md").write_text(f"Text {number} of a folder that is back.")
+        await documents(connection, 2 + number)
+        await emptied(drop)
+    # Another folder at once in its place, and without what memoryd put there.
+    shutil.rmtree(drop)
+    drop.mkdir()  # noqa: ASYNC240 - quick, and nothing else goes on
+    (drop / "new.md").write_text("Bees dance.")
+    await documents(connection, 4)
+    await emptied(drop)
+    assert names(drop / "taken") == ["new.md"]
+    # The same of the folders in it.
+    shutil.rmtree(drop / "taken")
+    (drop / "again.md").write_text("Ants carry.")
+    await documents(connection, 5)
+    await emptied(drop)
+    assert names(drop / "taken") == ["again.md"]
+    shutil.rmtree(drop / "taken")
+    (drop / "taken").symlink_to(outside)
+    (drop / "last.md").write_text("Wasps sting.")
+    await daemon.event("drop_folder_lost", error="ELOOP")
+    assert sorted(one.name for one in outside.iterdir()) == ["secret.md", "taken"]
+    assert await column(connection, "select count(*) from documents where status <> 'active'") == [0]
+    assert await daemon.stop() == 0

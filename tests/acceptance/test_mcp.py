@@ -123,10 +123,10 @@ async def test_a_long_memory_is_cut_in_recall_and_whole_as_a_resource(alice: Cli
     assert json.loads(await resource(alice, f"memoryd://memories/{made['id']}"))["content"] == text
 
 
-async def test_what_belongs_to_another_context_is_not_found(alice: Client) -> None:
-    await done(alice, "remember", text="The gate code is 77", context="family")
-    assert (await done(alice, "recall", query="gate code", context="family"))["results"]
-    assert not (await done(alice, "recall", query="gate code", context="office"))["results"]
+async def test_what_belongs_to_another_project_is_not_found(alice: Client) -> None:
+    await done(alice, "remember", text="The gate code is 77", project="family")
+    assert (await done(alice, "recall", query="gate code", project="family"))["results"]
+    assert not (await done(alice, "recall", query="gate code", project="office"))["results"]
 
 
 async def test_a_wrong_call_is_refused_with_what_to_do(alice: Client) -> None:

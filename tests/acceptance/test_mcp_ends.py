@@ -200,8 +200,8 @@ async def test_two_clients_at_once_get_each_their_own_answers(address: str) -> N
     async with over_http(address, TOKEN) as one, over_http(address, TOKEN) as two:
 
         async def ask(client: Client, word: str) -> set[str]:
-            made = [await done(client, "remember", text=f"{word} {n}", context=word) for n in range(5)]
-            found = await done(client, "recall", query=word, context=word)
+            made = [await done(client, "remember", text=f"{word} {n}", project=word) for n in range(5)]
+            found = await done(client, "recall", query=word, project=word)
             assert {each["id"] for each in found["results"]} == {each["id"] for each in made}
             return {each["id"] for each in made}
 

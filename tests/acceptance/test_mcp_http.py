@@ -48,7 +48,7 @@ async def address(url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIt
     token = folder / "token"
     token.touch(0o600)
     token.write_text(TOKEN + "\n")
-    asked = ("mcp", "--agent", "helper", "--user", str(ANN), "--context", "the farm", "--http", "--port", "0")
+    asked = ("mcp", "--agent", "helper", "--user", str(ANN), "--project", "the farm", "--http", "--port", "0")
     process = await Commands(url, folder).start(*asked, mcp_token_file=token)
     assert process.stderr is not None
     line: dict[str, str] = {}
@@ -95,17 +95,17 @@ async def test_whether_it_is_up_needs_no_token_but_this_machine(address: str) ->
             assert (await other).status_code == 401
 
 
-async def test_calls_that_name_no_context_are_made_in_that_of_the_server(
+async def test_calls_that_name_no_project_are_made_in_that_of_the_server(
     ann: Client, db: asyncpg.Connection
 ) -> None:
-    contexts: dict[int, str | None] = {}
-    others: list[dict[str, str]] = [{}, {"context": "the other project"}]
+    projects: dict[int, str | None] = {}
+    others: list[dict[str, str]] = [{}, {"project": "the other project"}]
     for given in others:
         made = await done(ann, "remember", text=f"the barn owl {given}", **given)
-        contexts[len(given)] = await db.fetchval(
-            "select metadata ->> 'context' from agent_memory where id = $1", uuid.UUID(made["id"])
+        projects[len(given)] = await db.fetchval(
+            "select metadata ->> 'project' from agent_memory where id = $1", uuid.UUID(made["id"])
         )
-    assert contexts == {0: "the farm", 1: "the other project"}
+    assert projects == {0: "the farm", 1: "the other project"}
     found = await done(ann, "recall", query="barn owl")
     assert len(found["results"]) == 1
     await db.execute("delete from agent_memory")  # other tests count theirs

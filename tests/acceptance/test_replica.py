@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 import asyncpg
@@ -66,6 +67,56 @@ async def test_a_document_is_a_file_that_people_edit_and_delete(
     assert daemon.events("replica_write_failed") == []
     assert "Fly" not in daemon.text()
     assert "Flights" not in daemon.text()
+
+
+async def test_a_folder_that_goes_away_deletes_nothing_and_is_watched_again(
+    connection: asyncpg.Connection, daemons: Daemons, tmp_path: Path
+) -> None:
+    root, away = tmp_path / ".replica", tmp_path / "away"
+    daemon = await daemons.start(replica=root, replica_scan_seconds=3600)
+    await insert(connection, "documents", {"title": "One", "content": "Text."})
+    path = root / "documents/documents/One.md"
+    await appears(path, with_text="Text.")
+    for number, instead in enumerate((None, "a file", "a link", "a folder", "a copy")):
+        await daemon.event("replica_synced")
+        seen = len(daemon.lines)
+        replace(root, away, instead)
+        if instead != "a copy":
+            await daemon.event("replica_unavailable", after=seen)
+            put_back(root, away)
+            await daemon.event("replica_available", after=seen)
+        await edited(connection, path, f"Edited {number}.")
+        await edited(connection, path, f"Edited {number} again.")
+    assert await connection.fetchval("select count(*) from documents where status = 'active'") == 1
+
+
+def replace(root: Path, away: Path, instead: str | None) -> None:
+    """Moves a folder away, and puts something in its place."""
+    root.rename(away)
+    match instead:
+        case "a file":
+            root.write_text("Text.")
+        case "a link":
+            root.symlink_to(root.parent / "none")
+        case "a folder":
+            root.mkdir()
+        case "a copy":
+            shutil.copytree(away, root)
+
+
+def put_back(root: Path, away: Path) -> None:
+    """Moves it back."""
+    if root.is_dir():
+        root.rmdir()
+    root.unlink(missing_ok=True)
+    away.rename(root)
+
+
+async def edited(connection: asyncpg.Connection, path: Path, text: str) -> None:
+    """A person writes a text, and the document has it."""
+    front, end, _ = path.read_text().rpartition("---\n")
+    path.write_text(f"{front}{end}\n{text}\n")
+    assert await until(connection, "select content = $1 from documents", text)
 
 
 async def test_five_million_characters_that_a_person_adds_are_found(

@@ -156,7 +156,7 @@ async def test_a_dream_that_writes_causes_and_a_deletion_wait_for_each_other_in_
     rows = await remembered(connection)
     insight = Insight("pattern", "boats come in May", 0.7, "alice", ANN, (rows.one, rows.other))
     dream = await connection.fetchval(
-        "insert into dream_sessions (trigger, status) values ('idle', 'completed') returning id"
+        "insert into dream_sessions (started_by, status) values ('idle', 'completed') returning id"
     )
     drawn = Drawn(rows.insight, insight, None, b"")
 

@@ -89,13 +89,13 @@ async def test_everything_works_through_a_transaction_pooler(
         await daemons.kill_all()
 
 
-@pytest.mark.parametrize(("wake_up", "expected"), [("auto", "listen"), ("poll", "poll")])
+@pytest.mark.parametrize(("pool", "expected"), [("auto", "listen"), ("transaction", "poll")])
 async def test_a_direct_connection_listens_or_polls_as_the_setting_says(
-    daemons: Daemons, connection: asyncpg.Connection, wake_up: str, expected: str
+    daemons: Daemons, connection: asyncpg.Connection, pool: str, expected: str
 ) -> None:
     # With a poll of an hour only a notification, or the round after the start, can be what picks the work up.
     poll = 3600 if expected == "listen" else 0.2
-    daemon: DaemonProcess = await daemons.start(wake_up=wake_up, poll_seconds=poll, executor_command="cat")
+    daemon: DaemonProcess = await daemons.start(pool=pool, poll_seconds=poll, executor_command="cat")
     assert (await daemon.event("daemon_started"))["wake_up"] == expected
     assert await until(connection, "select wake_up from memoryd.daemons") == expected
     await live_through(connection)

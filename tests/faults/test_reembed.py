@@ -43,7 +43,7 @@ def memoryd(database_url: str, tmp_path: Path) -> Commands:
 async def no_dreams(connection: asyncpg.Connection) -> None:
     """An insight of a dream would be one passage more."""
     await connection.execute(
-        "insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 hour')"
+        "insert into dream_sessions (started_by, lease_until) values ('idle', now() + interval '1 hour')"
     )
 
 

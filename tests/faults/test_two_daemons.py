@@ -200,7 +200,8 @@ async def test_dreams_asked_for_at_once_do_not_overlap(
     }
     told = {json.loads(a["result"])["dream_id"] for a in answers if a["status"] == "done"}
     dreamt = {
-        str(r["id"]) for r in await connection.fetch("select id from dream_sessions where trigger = 'manual'")
+        str(r["id"])
+        for r in await connection.fetch("select id from dream_sessions where started_by = 'manual'")
     }
     assert told == dreamt
     assert told

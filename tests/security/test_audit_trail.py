@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from daemon.db.migration_files import load_sources
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.database.logins import login
@@ -23,10 +24,7 @@ REQUEST = "memoryd.recall_request('recall', 'wombat', null, %s, null, 10, '{{%s}
 SEARCHES = (
     f"select id from memoryd.find({REQUEST % ('null', '')})",
     "select memoryd.rows_in(array[memoryd.scope_of('{one}', null)], 'memory')",
-    *(
-        f"select id from memoryd.find({REQUEST % (ONE, source)})"
-        for source in ("memory", "conversation", "document", "knowledge", "insight")
-    ),
+    *(f"select id from memoryd.find({REQUEST % (ONE, source)})" for source in load_sources()),
     "select * from recall('wombat')",
     "select * from recall('wombat', null, '{one}')",
     "select * from explain_recall('wombat', 'alice')",
@@ -96,7 +94,7 @@ async def test_searches_of_agents_and_users_make_no_admin_rows(connection: async
 async def test_support_cannot_write_its_own_text_into_the_audit(connection: asyncpg.Connection) -> None:
     async with acting_as(connection, ADMIN, role="memoryd_admin"):
         for table in ("bob read this", "agent_memory; drop", "x" * 9000, "pg_class", "agent_memory"):
-            await connection.execute("select memoryd.note_admin_read($1, $2)", table, ANN)
+            await connection.execute("select memoryd.audit_admin_read($1, $2)", table, ANN)
     tables = [json.loads(row["input_data"])["table"] for row in await trail(connection, "admin_read")]
     assert sorted(tables) == ["agent_memory", "unknown"]
 
@@ -115,7 +113,7 @@ async def test_an_audit_row_that_a_user_caused_says_so_and_names_no_agent(
             (None, "alice", None, None, None),
         ):
             await connection.execute(
-                "select memoryd.note_read($1, $2, $3, $4, $5)", user, agent, step, found, ms
+                "select memoryd.audit_read($1, $2, $3, $4, $5)", user, agent, step, found, ms
             )
         await connection.fetch("select * from recall('wombat', 'alice')")
     rows = await trail(connection, "memory_read")
@@ -132,7 +130,7 @@ async def test_an_audit_row_of_an_agents_read_names_the_agent(connection: asyncp
     await remember(connection, "the wombat sleeps", user_id=ANN)
     async with acting_as(connection, None, role="memoryd_service"):
         await connection.fetch("select * from recall('wombat', 'alice', $1)", ANN)
-        await connection.execute("select memoryd.note_read($1, E'al\\nice\\u202e', 'recall', 3, 5)", ANN)
+        await connection.execute("select memoryd.audit_read($1, E'al\\nice\\u202e', 'recall', 3, 5)", ANN)
     rows = await trail(connection, "memory_read")
     assert [(row["agent_id"], json.loads(row["input_data"])["caller"]) for row in rows] == [
         ("alice", "service"),

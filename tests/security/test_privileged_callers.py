@@ -113,7 +113,7 @@ cross join lateral regexp_matches(code.text,
     '''(memoryd\\.[a-z_]+)''(?:::text)?, true|daemon_says\\(''(memoryd\\.[a-z_]+)''', 'g') m
 order by 1
 """
-NARROWING = {"memoryd.context", "memoryd.org_id", "memoryd.last_recall"}
+NARROWING = {"memoryd.project", "memoryd.org_id", "memoryd.last_recall"}
 """Say what is asked for, and give no right."""
 
 WRITES = {

@@ -154,7 +154,7 @@ async def test_an_unknown_source_of_forget_is_refused(
     async with acting_as(connection, ANN):
         state, message, hint = await refused(connection, "select forget($1, $2)", [uuid4()], source)
     assert (state, message) == ("22023", f"unknown source {'null' if source is None else repr(source)}")
-    assert "memory, message, session, document, chunk, settings" in hint
+    assert "session, message, memory, document, chunk, settings" in hint
 
 
 async def test_forget_without_ids_forgets_nothing(connection: asyncpg.Connection) -> None:

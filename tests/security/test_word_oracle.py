@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from daemon.db.migration_files import load_sources
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.content.index import UNINDEXED, index_rows
@@ -123,7 +124,7 @@ async def cost(connection: asyncpg.Connection, call: str, word: str) -> tuple[in
     return min(touched), min(fetched)
 
 
-SOURCES = ("memory", "conversation", "document", "knowledge", "insight")
+SOURCES = tuple(load_sources())
 _USERS = ("null", f"'{BOB}'")
 _FOUND = (
     "select f.* from memoryd.find(memoryd.recall_request('recall', '{words}', null, {user}, null, 200, '{sources}', "

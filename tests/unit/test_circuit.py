@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from providers.circuit import CircuitEmbedder, CircuitLanguageModel, log_change
+from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel
 from providers.ports import (
     Rejected,
     SimilarityFloors,
@@ -117,9 +117,10 @@ def changes() -> list[Change]:
 
 @pytest.fixture
 def embedder(provider: Provider, clock: Clock, changes: list[Change]) -> CircuitEmbedder:
-    return CircuitEmbedder(
-        provider, clock=clock, rng=Random(7), on_change=lambda *change: changes.append(change)
+    circuit = Circuit(
+        provider.name, clock=clock, rng=Random(7), on_change=lambda *change: changes.append(change)
     )
+    return CircuitEmbedder(provider, circuit)
 
 
 async def refusal(embedder: CircuitEmbedder) -> Unavailable:
@@ -319,9 +320,10 @@ async def test_a_rejected_probe_closes_the_circuit(
 async def test_a_circuit_guards_a_language_model_too(
     provider: Provider, clock: Clock, changes: list[Change]
 ) -> None:
-    model = CircuitLanguageModel(
-        provider, clock=clock, rng=Random(7), on_change=lambda *change: changes.append(change)
+    circuit = Circuit(
+        provider.name, clock=clock, rng=Random(7), on_change=lambda *change: changes.append(change)
     )
+    model = CircuitLanguageModel(provider, circuit)
     provider.fails()
     for _ in range(2):
         with pytest.raises(Unavailable):
@@ -336,7 +338,7 @@ async def test_a_circuit_guards_a_language_model_too(
 
 
 async def test_an_outage_is_two_log_lines(provider: Provider, clock: Clock) -> None:
-    embedder = CircuitEmbedder(provider, clock=clock, rng=Random(7), on_change=log_change)
+    embedder = CircuitEmbedder(provider, Circuit(provider.name, clock=clock, rng=Random(7)))
     provider.fails(times=3, retry_in=30.0)
     with capture_logs() as lines:
         for _ in range(3):

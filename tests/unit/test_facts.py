@@ -101,7 +101,7 @@ WORDS = (
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.one_of(st.text(max_size=300), st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join)))
 def test_no_text_is_too_much(text: str) -> None:
     for fact in find_facts(text, WEDNESDAY):

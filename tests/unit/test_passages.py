@@ -67,7 +67,7 @@ def test_a_short_text_is_one_passage(text: str) -> None:
     assert passages(text) == [text.strip()]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     parts=st.lists(
         st.sampled_from(
@@ -87,7 +87,7 @@ def test_no_character_is_lost_in_any_text(parts: list[str]) -> None:
     check("".join(parts))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text(max_size=300), times=st.integers(1, 30))
 def test_no_character_is_lost_in_any_generated_text(text: str, times: int) -> None:
     check(text * times)

@@ -35,7 +35,7 @@ def test_without_settings_the_defaults_apply() -> None:
         "local/wordllama-256",
     )
     assert (settings.outcome_ttl_hours, settings.task_memory_ttl_hours) == (72, 2160)
-    assert (settings.dream_idle_hours, settings.dream_every_hours, settings.dream_window_hours) == (6, 6, 48)
+    assert (settings.dream_idle_hours, settings.dream_every_hours) == (6, 6)
     assert settings.public_notifications
 
 
@@ -44,7 +44,6 @@ def test_without_settings_the_defaults_apply() -> None:
     [
         ("POOL", "both", "auto, direct or transaction"),
         ("POOL", "AUTO", "auto, direct or transaction"),
-        ("WAKE_UP", "bell", "auto, listen or poll"),
         ("LOG_LEVEL", "trace", "debug, info, warning or error"),
         ("LOG_FORMAT", "xml", "auto, console or json"),
         ("PUBLIC_NOTIFICATIONS", "maybe", "true or false"),
@@ -85,7 +84,6 @@ def test_a_wrong_value_is_reported_in_one_sentence(
         ("HEARTBEAT_SECONDS", "from 0.1 to 600"),
         ("DREAM_IDLE_HOURS", "above 0 and up to 876000"),
         ("DREAM_EVERY_HOURS", "above 0 and up to 876000"),
-        ("DREAM_WINDOW_HOURS", "above 0 and up to 876000"),
         ("CLEANUP_SECONDS", "from 1 to 604800"),
         ("QUERY_LOG_DAYS", "above 0 and up to 36500"),
     ],

@@ -49,7 +49,8 @@ def test_every_function_is_called() -> None:
         )
     )
     documented = set(re.findall(r"memoryd\.(\w+)\(", "\n".join(pages)))
-    waiting = [name for name in SOURCES.functions if name in named | public | documented]
+    fired = {function for _, _, functions in SOURCES.trigger_rows for function in functions}
+    waiting = [name for name in SOURCES.functions if name in named | public | documented | fired]
     alive = set(waiting)
     while waiting:
         new = set(SOURCES.calls[waiting.pop()]) - alive
@@ -73,7 +74,7 @@ def test_the_steps_of_a_search_name_functions_where_they_are() -> None:
 
 def test_calls_triggers_and_tables_are_read_from_the_text(tmp_path: Path) -> None:
     functions = tmp_path / "functions"
-    (functions / "tables").mkdir(parents=True)
+    functions.mkdir()
     (functions / "one.sql").write_text(
         """\
 -- The head of the file.
@@ -104,24 +105,17 @@ end;
 """,
         "utf-8",
     )
-    (functions / "tables/triggers.sql").write_text(
-        """\
-create or replace trigger b after insert on public.notes
-    for each statement execute function memoryd.three();
-create or replace trigger a after insert or update on public.notes
-    for each statement execute function memoryd.four();
-create or replace trigger z before insert on public.notes
-    for each row when (new.id > 1)
-    execute function memoryd.two();
-create or replace trigger c after update on public.notes
-    for each row execute function memoryd.five();
-""",
+    triggers = tmp_path / "triggers.md"
+    triggers.write_text(
+        "| table | on | fires, in this order |\n"
+        "| `notes` | insert | before each row: `z`\\* (two); after the statement: `four`, `b` (three), `c` (four) |\n"
+        "| `notes` | update | before each row: `five` |\n",
         "utf-8",
     )
     (functions / "two.sql").write_text(
         "create or replace function memoryd.four() returns integer\nreturn 1;\n"
     )
-    sources = Sources(functions)
+    sources = Sources(functions, triggers=triggers)
     assert dict(sources.calls) == {"entry": ("two",), "two": ("four",), "three": (), "four": ()}
     assert {name: each.purpose for name, each in sources.functions.items()} == {
         "entry": "First sentence, of two lines",

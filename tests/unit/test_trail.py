@@ -62,7 +62,7 @@ def test_a_known_cid() -> None:
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=6))
-@settings(max_examples=15, derandomize=True, deadline=None)
+@settings(max_examples=15)
 @example([256, 256, 88])
 def test_tiles_lead_to_every_root_and_proof(parts: list[int]) -> None:
     leaves = leaves_of(sum(parts))
@@ -175,7 +175,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=50, derandomize=True, deadline=None)
+@settings(max_examples=50)
 def test_what_is_written_is_read(value: object) -> None:
     text = canonical.write(value)
     assert json.loads(text) == value
@@ -212,7 +212,7 @@ def checkpoints_of(leaves: list[bytes], *sizes: int) -> list[Checkpoint]:
     st.integers(0, 39),
     st.sampled_from(["alter", "remove", "gap", "insert", "move", "cut"]),
 )
-@settings(max_examples=120, derandomize=True, deadline=None)
+@settings(max_examples=120)
 def test_whatever_is_done_to_a_leaf_is_named(size: int, place: int, other: int, how: str) -> None:
     place, other = place % size, other % size
     signed = leaves_of(size)

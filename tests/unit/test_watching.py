@@ -1,9 +1,12 @@
-"""What the system tells of a folder that has links, and names that are no UTF-8."""
+"""What the system tells of a folder that has links, names that are no UTF-8, or more folders than it watches."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 from watchfiles import Change
 
 from daemon.watching import NotWatched, changes
+from tests.support.repository import ROOT
 
 
 @pytest.mark.parametrize("odd", ["link", "name", "both"])
@@ -43,3 +47,46 @@ async def test_all_but_links_and_names_that_are_no_text_is_watched(tmp_path: Pat
 async def _to_the_end(found: AsyncGenerator[set[tuple[Change, str]], None], seen: set[str]) -> None:
     async for some in found:
         seen |= {path for _, path in some}
+
+
+FEW = 'echo $0 > /proc/sys/user/max_inotify_$1 && exec "$2" -c "$3" "$4"'
+WATCH = """
+import asyncio, pathlib, sys
+from daemon.replica.location import local_location
+
+async def main():
+    root = pathlib.Path(sys.argv[1])
+    told, there = asyncio.Queue(), asyncio.Event()
+    there.set()
+    watch = local_location(root, scan_seconds=1).watch
+    watching = asyncio.create_task(watch(lambda _: told.put_nowait(None), told.put_nowait, there, asyncio.Event()))
+    number = 0
+    while (error := await told.get()) is None:
+        await asyncio.sleep(0.1)
+        number += 1
+        (root / str(number)).mkdir()
+    print(type(error).__name__)
+    # It is looked at all the same.
+    assert await told.get() is None
+
+asyncio.run(asyncio.wait_for(main(), 30))
+"""
+
+
+def _has_namespaces() -> bool:
+    return (
+        shutil.which("unshare") is not None
+        and subprocess.run(["unshare", "-Ur", "true"], check=False).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not _has_namespaces(), reason="no namespace with a limit of its own")
+@pytest.mark.parametrize(
+    ("number", "what", "error"), [(0, "instances", "WatchfilesRustInternalError"), (3, "watches", "OSError")]
+)
+def test_a_folder_that_the_system_does_not_watch_is_told(
+    tmp_path: Path, number: int, what: str, error: str
+) -> None:
+    command = ["unshare", "-Ur", "sh", "-c", FEW, str(number), what, sys.executable, WATCH, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{error}\n"), done.stderr

@@ -121,8 +121,8 @@ export interface RecallOptions extends Cancellable {
   sources?: Recalled["source"][];
   /** What the metadata must contain. */
   filter?: Record<string, unknown>;
-  /** Where the question is asked (project, channel, group chat): nothing of another context. */
-  context?: string;
+  /** Where the question is asked (project, channel, group chat): nothing of another one. */
+  project?: string;
   /** Nothing that fits worse, 0 to 1; 0.35 cuts most of what does not belong. */
   min_score?: number;
   /** Without this conversation, such as the one that is going on. */

@@ -32,12 +32,12 @@ IDLE = "select true where not exists (select from memoryd.jobs)"
 # The same outcomes, at the times that they are played at: everything is captured, embedded and linked again.
 READ_HISTORY = """
 select c.agent_id, c.message, c.output, c.exit_code, c.status
-from unnest($1::uuid[]) with ordinality as h(id, place)
+from unnest($1::uuid[]) with ordinality as h(id, nth)
 join agent_commands c using (id)
-order by h.place
+order by h.nth
 """
 FORGET = """
--- Whoever gives places to leaves locks this row first, too.
+-- Whoever gives positions to leaves locks this row first, too.
 update memoryd.trail set size = 0;
 truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.facts,
     memoryd.fact_sources, memoryd.memory_uses, memoryd.trail_leaves, memoryd.trail_tiles, memoryd.trail_agents,

@@ -31,8 +31,8 @@ MESSAGE_LENGTH = 32_768
 def context(
     agent: str = typer.Argument(help="The agent's id."),
     message: str = typer.Argument(help="The task, in the words it would be given in."),
-    context: str | None = typer.Option(
-        None, help="Where the task is given (project, channel, group chat): nothing of another context."
+    project: str | None = typer.Option(
+        None, help="Where the task is given (project, channel, group chat): nothing of another one."
     ),
     exclude_session: UUID | None = typer.Option(
         None, help="Leave out this conversation, such as the one that is going on."
@@ -57,10 +57,10 @@ def context(
             raise Misuse(
                 "--exclude-last needs --exclude-session: the conversation whose newest messages to leave out."
             )
-        if context is not None and not context.strip():
-            raise Misuse("--context is blank: name one, or leave it out.")
+        if project is not None and not project.strip():
+            raise Misuse("--project is blank: name one, or leave it out.")
     options = {
-        "context": context,
+        "project": project,
         "exclude_session": None if exclude_session is None else str(exclude_session),
         "exclude_last": exclude_last,
     }
@@ -102,8 +102,8 @@ def context(
 
 
 def _show_explanation(rows: list[Any]) -> None:
-    hidden = [place for place, row in enumerate(rows) if not row["shown"]][LEFT_OUT:]
-    told = [row for place, row in enumerate(rows) if place not in hidden]
+    hidden = [index for index, row in enumerate(rows) if not row["shown"]][LEFT_OUT:]
+    told = [row for index, row in enumerate(rows) if index not in hidden]
     table(["step", "source", "score>", "trust", "shown", "what"], [_cells(row) for row in told])
     if hidden:
         say(f"... and {len(hidden):,} more that were left out (--json names all).")

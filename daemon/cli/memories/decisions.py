@@ -46,7 +46,7 @@ def decisions(
 
     found, rates = with_database(read)
     if json:
-        as_json({"decisions": [dict(row) for row in found], "rates": [dict(row) for row in rates]})
+        as_json({"decisions": found, "rates": rates})
         return
     if not rates:
         say(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from handlers.dream.report import DreamReport
 
 RUNNING = """
-select trigger, extract(epoch from now() - started_at)::float8 as seconds
+select started_by, extract(epoch from now() - started_at)::float8 as seconds
 from public.dream_sessions
 where status = 'running'
 """
@@ -60,7 +60,7 @@ async def _dream(settings: Settings, database: Database) -> tuple[DreamReport, l
         report = await dreamer.dream("manual")
         if report is None:
             other = await database.fetchrow(RUNNING)
-            since = "" if other is None else f" ({other['trigger']}, for {age(other['seconds'])})"
+            since = "" if other is None else f" ({other['started_by']}, for {age(other['seconds'])})"
             raise Failure(f"Another dream is running{since}. Ask again when it has ended: memoryd status")
         return report, await database.fetch(WRITTEN, report.dream_id)
     finally:

@@ -38,14 +38,14 @@ def ingest(
         None, min=0, help="The access_level: others may read the documents from that level on."
     ),
     tag: list[str] = typer.Option([], help="A visibility tag; can be given several times."),
-    context: str | None = typer.Option(None, help="The project, channel or group that they belong to."),
+    project: str | None = typer.Option(None, help="The project, channel or group that they belong to."),
     source: str = typer.Option("file", help="Where they come from, as it is shown with results."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Take files in as documents: Markdown, text, HTML, PDF, CSV, JSON and e-mail; with memoryd[office] also DOCX, PPTX, XLSX.
+    """Take files in as documents: text, CSV and JSON; Markdown, HTML, PDF, e-mail, DOCX, PPTX and XLSX with extras.
 
     A file that was taken in before is looked at by its content: unchanged, it costs nothing; changed, the document follows.
-    The daemon cuts and indexes them. Exit code 1: some files were rejected.
+    docs/documents.md says which extras. The daemon cuts and indexes them. Exit code 1: some files were rejected.
     """
     with sentences():
         for path in paths:
@@ -55,7 +55,7 @@ def ingest(
     async def take(_settings: Settings, database: Database) -> list[Outcome]:
         from daemon.ingest.store import Ownership
 
-        owned = Ownership(source=source, user=user, level=level, tags=tuple(tag), context=context)
+        owned = Ownership(source=source, user=user, level=level, tags=tuple(tag), project=project)
         return await _take(database, paths, owned, quiet=json)
 
     outcomes = with_database(take)
@@ -67,10 +67,10 @@ def ingest(
 async def _take(database: Database, paths: Sequence[Path], owned: Ownership, *, quiet: bool) -> list[Outcome]:
     from daemon.ingest.files import walk
     from daemon.ingest.ingest import Ingest, ParserUnavailable
-    from providers.parsing.parser import ChildParser
+    from providers.build import build_parser
 
     files = list(walk(paths))
-    parser = ChildParser()
+    parser = build_parser()
     outcomes: list[Outcome] = []
     try:
         with progress(quiet=quiet) as shown:

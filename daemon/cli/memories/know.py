@@ -71,7 +71,7 @@ class Told:
     """What became of a note of a file."""
 
     path: Path
-    place: int
+    number: int
     what: str
     reason: str | None = None
 
@@ -167,7 +167,7 @@ def list_(
 
     rows = with_database(read)
     if json:
-        as_json([dict(row) for row in rows])
+        as_json(rows)
         return
     if not rows:
         filtered = tier is not None or category is not None or tag is not None
@@ -266,15 +266,15 @@ async def _note(
         async with of_org(database, org) as connection:
             came = await note(connection, {**usual, **each.values}, strengthen=False)
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.NoDataFoundError) as error:
-        return Told(path, each.place, "refused", str(error.args[0]))
-    return Told(path, each.place, came["what"], came["reason"])
+        return Told(path, each.number, "refused", str(error.args[0]))
+    return Told(path, each.number, came["what"], came["reason"])
 
 
 def _report(told: Sequence[Told], *, json: bool) -> None:
     counts = Counter(each.what for each in told)
     refused = [each for each in told if each.what == "refused"]
     if json:
-        named = [{"path": str(e.path), "note": e.place, "reason": e.reason} for e in refused]
+        named = [{"path": str(e.path), "note": e.number, "reason": e.reason} for e in refused]
         as_json({"notes": len(told), "counts": counts, "refused": named})
         return
     if not told:
@@ -283,7 +283,7 @@ def _report(told: Sequence[Told], *, json: bool) -> None:
     table(["notes>", "what became of them"], [[f"{n:,}", what] for what, n in counts.most_common()])
     if refused:
         say("")
-        rows = [[str(e.path), str(e.place or "-"), e.reason or ""] for e in refused[:SHOWN]]
+        rows = [[str(e.path), str(e.number or "-"), e.reason or ""] for e in refused[:SHOWN]]
         table(["file", "note>", "why it was refused"], rows, whole=True)
         if len(refused) > SHOWN:
             remark(f"and {len(refused) - SHOWN:,} more; --json names all")

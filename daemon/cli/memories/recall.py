@@ -42,8 +42,8 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
         None,
         help="memory, conversation, document, knowledge, insight; give it more than once for several.",
     ),
-    context: str | None = typer.Option(
-        None, help="Where the question is asked (project, channel, group chat): nothing of another context."
+    project: str | None = typer.Option(
+        None, help="Where the question is asked (project, channel, group chat): nothing of another one."
     ),
     min_score: float = typer.Option(
         0.0, min=0.0, max=1.0, help="Leave out what fits worse; 0.35 cuts most of what does not belong."
@@ -89,7 +89,7 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
                 "--exclude-last needs --exclude-session: the conversation whose newest messages to leave out."
             )
     given = {
-        "context": context,
+        "project": project,
         "min_score": min_score,
         "exclude_session": None if exclude_session is None else str(exclude_session),
         "exclude_last": exclude_last,

@@ -48,7 +48,7 @@ def list_dead(
 
     rows, count = with_database(read)
     if json:
-        as_json([dict(row) for row in rows])
+        as_json(rows)
         return
     if not rows:
         say("There is no dead letter." if topic is None else f"There is no dead letter of topic {topic}.")

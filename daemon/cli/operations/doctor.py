@@ -27,7 +27,7 @@ def doctor(
     with sentences():
         checks = _collect(settings, tell=not json)
     if json:
-        as_json([_as_dict(check) for check in checks])
+        as_json(checks)
     problems = sum(check.verdict == "problem" for check in checks)
     warnings = sum(check.verdict == "warning" for check in checks)
     if not json:
@@ -87,9 +87,3 @@ def _summary(problems: int, warnings: int) -> str:
         return "All is well."
     told = [number(count, noun) for count, noun in ((problems, "problem"), (warnings, "warning")) if count]
     return " and ".join(told) + "."
-
-
-def _as_dict(check: Check) -> dict[str, str | None]:
-    from dataclasses import asdict
-
-    return asdict(check)

@@ -27,8 +27,8 @@ def mcp(
     org: UUID | None = typer.Option(
         None, help="The organisation whose knowledge it is. Without: what belongs to none."
     ),
-    context: str | None = typer.Option(
-        None, help="The project or channel in which calls are made that name no context of their own."
+    project: str | None = typer.Option(
+        None, help="The project or channel in which calls are made that name none."
     ),
     http: bool = typer.Option(
         False,
@@ -48,20 +48,19 @@ def mcp(
         try:
             import mcp.server  # noqa: F401 - is it installed?
         except ImportError:
-            raise Failure(
-                "memoryd mcp needs a further package. Install memoryd with its extra. In the folder of a checkout: "
-                "pipx install --force '.[mcp]' (or, in its own environment, .venv/bin/pip install -e '.[mcp]')"
-            ) from None
+            from providers.extras import missing
+
+            raise Failure(missing("memoryd mcp", "mcp")) from None
         if not agent.strip() or len(agent) > 200:
             raise Misuse("--agent needs the agent's id, of at most 200 characters.")
-        if context is not None and not 0 < len(context.strip()) <= len(context) <= 200:
-            raise Misuse("--context needs a name of at most 200 characters, or leave it out.")
+        if project is not None and not 0 < len(project.strip()) <= len(project) <= 200:
+            raise Misuse("--project needs a name of at most 200 characters, or leave it out.")
     settings = settings_or_exit()
     # The SDK's warnings quote what clients send.
     logging.getLogger("mcp").setLevel(logging.ERROR)
     from daemon.mcp.identity import Identity
 
-    who = Identity(agent, user, org, context)
+    who = Identity(agent, user, org, project)
     with sentences():
         door = _door(settings, port) if http else None
     with sentences(), postgres(settings, existing=True) as (url, _server):
@@ -72,8 +71,7 @@ def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
     from daemon.mcp.http import listen
     from daemon.mcp.token import read_token
 
-    given = settings.mcp_token
-    token = read_token(None if given is None else given.get_secret_value(), settings.mcp_token_file)
+    token = read_token(settings.mcp_token, settings.mcp_token_file)
     try:
         return token, listen(port)
     except OSError as error:

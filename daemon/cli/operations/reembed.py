@@ -14,6 +14,7 @@ import typer
 from daemon.cli.common import embedder_of, with_database
 from daemon.cli.failure import Misuse, sentences
 from daemon.cli.output import as_json, number, remark, say, table
+from daemon.cli.progress import progress
 
 if TYPE_CHECKING:
     from daemon.db.models import Model, Models
@@ -81,8 +82,8 @@ def _change(name: str, dimensions: int | None) -> None:
                     f"{number(count, 'daemon')} running: each needs the key and the address of {model} in its own settings. "
                     "Whether they are right, memoryd doctor says with the settings of the daemon."
                 )
-            with _progress() as progress:
-                return await work.reembed(database, embedder, work.Told(progress, remark)), model
+            with _progress() as show:
+                return await work.reembed(database, embedder, work.Told(show, remark)), model
         except asyncio.CancelledError:
             remark(
                 f"Ended before it was done. To go on: memoryd reembed {model.embedder} --dimensions {model.dimensions}. "
@@ -126,8 +127,8 @@ def _show_status(models: Models, total: int, done: int, *, json: bool) -> None:
     if json:
         as_json(
             {
-                "used": _as_dict(models.used),
-                "spare": _as_dict(models.spare),
+                "used": models.used,
+                "spare": models.spare,
                 "state": models.state,
                 "since": models.since,
                 "passages": total,
@@ -171,10 +172,6 @@ def _variables(model: Model) -> str:
     return f"MEMORYD_EMBEDDER={model.embedder} MEMORYD_EMBEDDING_DIMENSIONS={model.dimensions}"
 
 
-def _as_dict(model: Model | None) -> dict[str, object] | None:
-    return None if model is None else {"embedder": model.embedder, "dimensions": model.dimensions}
-
-
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr; where that is no terminal, a line now and then."""
@@ -189,11 +186,7 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
         yield line
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("embedding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with progress(quiet=False) as shown:
         # Shown when it is known how many there are.
-        bar = progress.add_task("embedding", total=None, visible=False)
-        yield lambda done, total: progress.update(bar, completed=done, total=total, visible=True)
+        bar = shown.add_task("embedding", total=None, visible=False)
+        yield lambda done, total: shown.update(bar, completed=done, total=total, visible=True)

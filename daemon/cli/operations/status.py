@@ -21,11 +21,9 @@ def status(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show daemons, queue, memories and the last dream. Exit code 1: no daemon is alive."""
-    from dataclasses import asdict
-
     found = with_database(_read)
     if json:
-        as_json(asdict(found))
+        as_json(found)
     else:
         _show(found)
     if not any(one.alive for one in found.daemons):
@@ -110,7 +108,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 def _dream(dream: LastDream | None) -> str:
     if dream is None:
         return "none yet"
-    head = f"{dream.status}, {dream.trigger}, began {age(dream.started_seconds)} ago"
+    head = f"{dream.status}, {dream.started_by}, began {age(dream.started_seconds)} ago"
     if dream.status == "running":
         return head
     wrote = ", ".join(f"{n} {name}" for name, n in dream.categories.items())

@@ -134,10 +134,10 @@ class TaskFile:
 
     def tasks(self) -> Iterator[Task]:
         """All tasks, in order of time; those of one moment in the file's order."""
-        for place in self._order:
-            if self._file.tell() != self._offsets[place]:
-                self._file.seek(self._offsets[place])
-            yield parse_task(self._file.readline(), self._lines[place])
+        for index in self._order:
+            if self._file.tell() != self._offsets[index]:
+                self._file.seek(self._offsets[index])
+            yield parse_task(self._file.readline(), self._lines[index])
 
 
 def _text(found: dict[str, Any], name: str) -> str | None:

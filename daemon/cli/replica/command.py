@@ -109,10 +109,10 @@ def replica(
         as_json(
             {
                 **status,
-                "deleted_documents": [dict(row) for row in lists.documents],
-                "deleted_entries": [dict(row) for row in lists.entries],
+                "deleted_documents": lists.documents,
+                "deleted_entries": lists.entries,
                 "waiting_files": [row["path"] for row in lists.waiting],
-                "left_out": [dict(row) for row in lists.left_out],
+                "left_out": lists.left_out,
             }
         )
     elif confirm_deletions:

@@ -75,7 +75,7 @@ def conflicts(
         return
     rows = with_database(read)
     if json:
-        as_json([dict(row) for row in rows])
+        as_json(rows)
     elif not rows:
         say("There is no conflict.")
     else:

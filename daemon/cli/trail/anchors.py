@@ -1,4 +1,4 @@
-"""memoryd anchors: lists anchors, checkpoints, ledgers and public keys; makes the key that signs."""
+"""memoryd anchors: lists anchors, checkpoints, ledgers and public keys; makes the key that signs; `deploy` is in deploy.py."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import typer
 from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import age, as_json, number, say, table
+from daemon.cli.trail.deploy import deploy
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
 
 anchors = typer.Typer(invoke_without_command=True)
+anchors.command()(deploy)
 
 LIST = """
 select a.id, a.category, a.agent_id, a.memory_id, l.position, a.cid, a.chain_tx, a.created_at,
@@ -63,10 +65,10 @@ def show(
     async def read(_settings: Settings, database: Database) -> dict[str, Any]:
         [state] = await database.fetch(STATE)
         return {
-            "trail": dict(state),
-            "keys": [dict(row) for row in await database.fetch(KEYS)],
-            "ledgers": [dict(row) for row in await database.fetch(LEDGERS)],
-            "anchors": [dict(row) for row in await database.fetch(LIST, limit)],
+            "trail": state,
+            "keys": await database.fetch(KEYS),
+            "ledgers": await database.fetch(LEDGERS),
+            "anchors": await database.fetch(LIST, limit),
         }
 
     found = with_database(read)
@@ -124,7 +126,7 @@ def _show(found: dict[str, Any]) -> None:
             f"over {number(trail['signed'], 'leaf', 'leaves')}"
         )
     say(
-        f"Trail {trail['id']}: {number(trail['size'], 'leaf', 'leaves')}, {trail['waiting']:,} without a place, {signed}."
+        f"Trail {trail['id']}: {number(trail['size'], 'leaf', 'leaves')}, {trail['waiting']:,} without a position, {signed}."
     )
     for key in found["keys"]:
         say(f"{'Public key in use' if key['in_use'] else 'Earlier public key'}: {key['verifier']}")

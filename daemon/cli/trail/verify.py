@@ -115,7 +115,7 @@ def _verify_trail(
     if keys is None:
         remark("The public keys are those that the database names. To trust nobody's database: --key KEY")
     if json:
-        as_json(_as_dict(found))
+        as_json(found)
     else:
         _tell(found)
     if found.breaks or any(one.could_not for one in found.ledgers):
@@ -147,12 +147,6 @@ def _tell(found: Found) -> None:
             f"Ledger {asked.ledger}: asked about {asked.answered:,} of {asked.kept:,}, "
             f"{asked.disputed:,} disputed{erased}{rest}{why}"
         )
-
-
-def _as_dict(found: Found) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(found)
 
 
 def _answer(path: Path, proof: Proof | str, keys: Sequence[Verifier]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ VERSION = 1
 TABLES = "select u.name from memoryd.user_tables() u"
 ROWS = "select r::text from memoryd.user_rows($1, $2) r"
 NOW = "select to_jsonb(now() at time zone 'utc') #>> '{}' || '+00:00'"
-NOTE = "select memoryd.note_read($1, null, 'export', $2, $3)"
+AUDIT = "select memoryd.audit_read($1, null, 'export', $2, $3)"
 PREFETCH = 20
 """Rows on their way at once: one may be many megabytes."""
 
@@ -90,13 +90,13 @@ async def _write(connection: AnyConnection, user: UUID, file: BinaryIO) -> int:
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "user_id": str(user)}
     head["exported_at"] = await connection.fetchval(NOW)
     file.write(json.dumps(head)[:-1].encode() + b', "tables": {')
-    for place, record in enumerate(await connection.fetch(TABLES)):
-        file.write((",\n" if place else "\n").encode() + json.dumps(record["name"]).encode() + b": [")
+    for index, record in enumerate(await connection.fetch(TABLES)):
+        file.write((",\n" if index else "\n").encode() + json.dumps(record["name"]).encode() + b": [")
         first = True
         async for row in connection.cursor(ROWS, user, record["name"], prefetch=PREFETCH):
             file.write(("\n" if first else ",\n").encode() + row[0].encode())
             first, rows = False, rows + 1
         file.write(b"]")
     file.write(b"\n}}\n")
-    await connection.execute(NOTE, user, rows, round((time.perf_counter() - began) * 1000))
+    await connection.execute(AUDIT, user, rows, round((time.perf_counter() - began) * 1000))
     return rows

@@ -6,13 +6,12 @@ Promise: all of the file or nothing of it; rows that exist are not changed, nor 
 from __future__ import annotations
 
 import json
-import re
 import sys
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import typer
@@ -20,24 +19,35 @@ import typer
 from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, remark, say, table
-from daemon.cli.user_data.deep_json import shallow
 from daemon.cli.user_data.export import FORMAT, TABLES, VERSION
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
+    from handlers.shared.ports import AnyConnection
 
 BATCH_ROWS = 500
 BATCH_LENGTH = 4_000_000
 """Characters of rows that are sent at once; a longer row is sent by itself."""
 SECONDS = 600.0
-LONG_NUMBER = 4000
-"""Digits; Python reads whole numbers of up to 4,300."""
-NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
+# Postgres reads the file, as `json`, which keeps numbers as they are written: Python's floats would not hold all of them, and
+# its reader goes less deep.
+HEAD = """
+select f ->> 'format' as format, coalesce((f -> 'version')::text, 'null') as version, f ->> 'user_id' as user_id,
+       case when json_typeof(f -> 'tables') = 'object'
+            then not exists (select from json_each(f -> 'tables') t where json_typeof(t.value) <> 'array')
+            else false end as has_tables
+from (select $1::json as f) file
+"""
+ROWS = """
+select t.key as name, r.value::text as row
+from json_each($1::json -> 'tables') t
+left join lateral json_array_elements(t.value) r on true
+"""
 IMPORT = "select memoryd.import_rows($1, $2, $3, $4)"
 # Whose rows they are is said by the rows.
-NOTE = """
+AUDIT = """
 insert into public.agent_execution_logs (step_name, action_type, output_data) values ('import', 'memory_write', $1)
 """
 
@@ -63,14 +73,16 @@ def import_(
     what agents are told and what its user may read: import only what you trust.
     """
     with sentences():
-        given = _read(file)
+        text = _read(file)
 
-    async def put_back(_settings: Settings, database: Database) -> dict[str, dict[str, int]]:
-        return await _import(database, given, user or given.user, name=file)
+    async def put_back(_settings: Settings, database: Database) -> tuple[UUID, dict[str, dict[str, int]]]:
+        async with database.transaction() as connection:
+            given = await _split(connection, text, file)
+            return user or given.user, await _import(connection, given, user or given.user, name=file)
 
-    counts = with_database(put_back)
+    whose, counts = with_database(put_back)
     if json:
-        as_json({"user_id": user or given.user, "tables": counts})
+        as_json({"user_id": whose, "tables": counts})
         return
     table(
         ["imported>", "skipped>", "table"],
@@ -83,28 +95,18 @@ def import_(
         remark(f"What this user may read of others' is as the file says: see {' and '.join(granted)}.")
 
 
-async def _import(database: Database, given: Export, user: UUID, *, name: str) -> dict[str, dict[str, int]]:
-    import asyncpg
-
+async def _import(
+    connection: AnyConnection, given: Export, user: UUID, *, name: str
+) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
-    async with database.transaction() as connection:
-        known = [r["name"] for r in await connection.fetch(TABLES)]
-        for each in [*(t for t in known if t in given.tables), *(t for t in given.tables if t not in known)]:
-            imported = 0
-            for batch in _batches(given.tables[each]):
-                try:
-                    imported += await connection.fetchval(
-                        IMPORT, given.user, user, each, batch, timeout=SECONDS
-                    )
-                except asyncpg.StatementTooComplexError:
-                    raise Failure(
-                        f"{name}, table {each}: a row nests deeper than this Postgres reads. Raise its max_stack_depth and "
-                        "import again; nothing was imported."
-                    ) from None
-                except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
-                    raise Failure(f"{name}, table {each}: {error.args[0]}. Nothing was imported.") from None
-            counts[each] = {"imported": imported, "skipped": len(given.tables[each]) - imported}
-        await connection.execute(NOTE, json.dumps({n: c["imported"] for n, c in counts.items()}))
+    known = [r["name"] for r in await connection.fetch(TABLES)]
+    for each in [*(t for t in known if t in given.tables), *(t for t in given.tables if t not in known)]:
+        imported = 0
+        for batch in _batches(given.tables[each]):
+            with _refusals(f"{name}, table {each}"):
+                imported += await connection.fetchval(IMPORT, given.user, user, each, batch, timeout=SECONDS)
+        counts[each] = {"imported": imported, "skipped": len(given.tables[each]) - imported}
+    await connection.execute(AUDIT, json.dumps({n: c["imported"] for n, c in counts.items()}))
     return counts
 
 
@@ -121,99 +123,65 @@ def _batches(rows: Sequence[str]) -> Iterator[str]:
     yield f"[{','.join(batch)}]"
 
 
-def _read(name: str) -> Export:
-    """Raises Failure where the file cannot be read or is no export of a version that we know."""
+def _read(name: str) -> str:
+    """Raises Failure where the file cannot be read."""
     try:
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except OSError as error:
         raise Failure(f"{name} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise Failure(f"{name} is not UTF-8, so it is no export of memoryd's.") from None
-    # Numbers stand as they are written: a float would not hold all of them, and an int takes no thousands of digits.
-    mark = f"number {uuid.uuid4()} "
-    try:
-        data = json.loads(
-            text,
-            parse_float=lambda digits: mark + digits,
-            parse_int=lambda digits: int(digits) if len(digits) < LONG_NUMBER else mark + digits,
-            parse_constant=_refuse_constant,
-        )
-        return _export_of(data, name, _rows(name, mark))
-    except RecursionError:
-        # Rows that nest deeper than Python goes: they are taken as they are written, and Postgres reads them.
+
+
+async def _split(connection: AnyConnection, text: str, name: str) -> Export:
+    """Raises Failure where the text is no export of a version that we know."""
+    import asyncpg
+
+    with _refusals(name):
         try:
-            return _export_of(shallow(text), name, _raw_rows(name))
-        except ValueError as error:
-            raise Failure(f"{name} is no whole JSON document ({error}). Nothing was imported.") from None
-    except ValueError as error:
-        where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise Failure(
-            f"{name} is no whole JSON document{where}: was it cut off? Nothing was imported."
-        ) from None
+            head = await connection.fetchrow(HEAD, text, timeout=SECONDS)
+        except (asyncpg.InvalidTextRepresentationError, asyncpg.CharacterNotInRepertoireError) as error:
+            if "surrogate" in (error.detail or ""):
+                raise
+            raise Failure(
+                f"{name} is no whole JSON document: was it cut off? Nothing was imported."
+            ) from None
+        assert head is not None
+        if head["format"] != FORMAT:
+            raise Failure(f'{name} is no export of memoryd\'s: its "format" is not "{FORMAT}".')
+        if head["version"] != str(VERSION):
+            raise Failure(
+                f"{name} is an export of version {head['version']}; this memoryd reads version {VERSION}."
+            )
+        try:
+            user = UUID(head["user_id"] or "")
+        except ValueError:
+            raise Failure(f'{name} does not say whose memory it is: its "user_id" is no uuid.') from None
+        if not head["has_tables"]:
+            raise Failure(f'{name} has no "tables" with rows: was it cut off?')
+        tables: dict[str, list[str]] = {}
+        for table_name, row in await connection.fetch(ROWS, text, timeout=SECONDS):
+            tables.setdefault(table_name, []).extend([] if row is None else [row])
+        return Export(user, tables)
 
 
-def _export_of(data: Any, name: str, rows_of: Callable[[str, Sequence[Any]], Sequence[str]]) -> Export:
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise Failure(f'{name} is no export of memoryd\'s: its "format" is not "{FORMAT}".')
-    if data.get("version") != VERSION or isinstance(data["version"], bool):
-        raise Failure(
-            f"{name} is an export of version {json.dumps(data.get('version'))}; this memoryd reads version {VERSION}."
-        )
+@contextmanager
+def _refusals(where: str) -> Iterator[None]:
+    """What Postgres refuses, in one sentence that quotes no row."""
+    import asyncpg
+
     try:
-        user = UUID(data["user_id"])
-    except (KeyError, ValueError, AttributeError, TypeError):
-        raise Failure(f'{name} does not say whose memory it is: its "user_id" is no uuid.') from None
-    tables = data.get("tables")
-    if not isinstance(tables, dict) or not all(isinstance(rows, list) for rows in tables.values()):
-        raise Failure(f'{name} has no "tables" with rows: was it cut off?')
-    return Export(user, {each: rows_of(each, rows) for each, rows in tables.items()})
-
-
-def _rows(name: str, mark: str) -> Callable[[str, Sequence[Any]], Sequence[str]]:
-    number = re.compile(f'"{mark}([^"]*)"')
-    return lambda each, rows: [
-        _row(row, number, f"{name}, table {each}, row {place}") for place, row in enumerate(rows, 1)
-    ]
-
-
-def _raw_rows(name: str) -> Callable[[str, Sequence[Any]], Sequence[str]]:
-    def checked(row: str, where: str) -> str:
-        if NUL.search(row):
-            raise _nul(where)
-        return row
-
-    return lambda each, rows: [
-        checked(row, f"{name}, table {each}, row {place}") for place, row in enumerate(rows, 1)
-    ]
-
-
-def _nul(where: str) -> Failure:
-    return Failure(
-        f"{where}: it holds a NUL character (\\u0000), which Postgres cannot store. Nothing was imported."
-    )
-
-
-def _row(row: Any, number: re.Pattern[str], where: str) -> str:
-    if _holds_nul(row):
-        raise _nul(where)
-    text = number.sub(r"\1", json.dumps(row, ensure_ascii=False))
-    try:
-        text.encode()
-    except UnicodeEncodeError:
+        yield
+    except asyncpg.StatementTooComplexError:
         raise Failure(
-            f"{where}: it holds half a character (a lone surrogate), which Postgres cannot store. Nothing was imported."
+            f"{where}: a row nests deeper than this Postgres reads. Raise its max_stack_depth and import again; nothing was "
+            "imported."
         ) from None
-    return text
-
-
-def _holds_nul(value: Any) -> bool:
-    if isinstance(value, str):
-        return "\x00" in value
-    if isinstance(value, dict):
-        return any(_holds_nul(k) or _holds_nul(v) for k, v in value.items())
-    return isinstance(value, list) and any(map(_holds_nul, value))
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
+    except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+        said = error.args[0]
+        if isinstance(error, asyncpg.UntranslatableCharacterError):
+            said = "it holds a NUL character (\\u0000), which Postgres cannot store"
+        elif "surrogate" in (error.detail or ""):
+            said = "it holds half a character (a lone surrogate), which Postgres cannot store"
+        raise Failure(f"{where}: {said}. Nothing was imported.") from None

@@ -72,7 +72,7 @@ class Conflicts:
         """
         left = dict(gone)
         for one in sorted(conflicts.values(), key=lambda one: one.made, reverse=True):
-            is_deleted = one.id not in paths and not _is_unseen(state, one.id)
+            is_deleted = one.id not in paths and not state.is_unseen(state.conflicts.get(one.id))
             if not is_deleted and left.pop(one.document, None) is not None:
                 await self._store.take_conflict(one.id)
                 state.report.counts["resolved"] += 1
@@ -95,7 +95,7 @@ class Conflicts:
             return
         if not self._deletions.are_settled(state, {base.path for base in gone}):
             return
-        over = [one.conflict for one in gone if one.conflict and not _is_unseen(state, one.conflict)]
+        over = [one.conflict for one in gone if one.conflict and not state.is_unseen(one)]
         await self._store.end_conflicts(over)
         await self._store.forget([(base.document, base.conflict) for base in gone])
         state.report.counts["resolved"] += len(over)
@@ -152,15 +152,6 @@ class Conflicts:
                 continue
             forgotten.append((base.document, base.conflict))
         await self._store.forget(forgotten)
-
-
-def _is_unseen(state: PassState, conflict: UUID) -> bool:
-    """Whether a conflict without a file had none yet, or another one took its place.
-
-    So it is when files were moved, and a program then saves what it had open: nobody may have seen the conflict's text.
-    """
-    base = state.conflicts.get(conflict)
-    return base is None or base.path in state.listing.files
 
 
 def _content(one: Conflict) -> bytes:

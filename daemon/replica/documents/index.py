@@ -1,16 +1,20 @@
-"""README.md and Index.md in the root: written again when what they say changes, or when somebody wrote into them."""
+"""README.md and Index.md in the root: written again when what they say changes, or when somebody wrote into them.
+
+Promise: a person's own file of such a name is not overwritten. It gets another name, and becomes a document.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from hashlib import sha256
+from pathlib import PurePosixPath
 
 from daemon.replica.folder import Folder, Signature
 from daemon.replica.pass_state import PassState, Writer
 from daemon.replica.store.documents import Store
 from memory.replica.collections import title_of
-from memory.replica.index import README_TEXT, Contents
-from memory.replica.paths import INDEX, README, key
+from memory.replica.index import README_TEXT, Contents, is_kept
+from memory.replica.paths import INDEX, README, free, is_memoryds_own, key
 
 
 class Index:
@@ -22,6 +26,8 @@ class Index:
         self._writer = writer
         self._stale = True
         self._seen: dict[str, Signature | None] = {}
+        self._persons: set[str] = set()
+        """Files that are to get another name in the next pass."""
 
     async def run(self, state: PassState) -> None:
         """Looks at them; writes what is not as it should be."""
@@ -36,11 +42,34 @@ class Index:
             found = None if now[path] is None else await self._hash(state, path)
             if found == sha256(content).digest():
                 continue
+            if found is not None and await self._is_persons(path):
+                self._persons.add(path)
+                state.report.again = True
+                return
             if not await self._writer.write(state, path, content, replaces=found):
                 return
             wrote = True
         # What was written just now is looked at once more.
         self._stale, self._seen = False, {} if wrote else now
+
+    async def make_room(self, state: PassState) -> None:
+        """Gives a person's own files of these names another one."""
+        persons, self._persons = self._persons, set()
+        mine = {_in_listing(state, name) for name in (README, INDEX)} - persons
+        for path in [path for path in state.listing.files if is_memoryds_own(path) and path not in mine]:
+            to = free(PurePosixPath(), PurePosixPath(path).stem, taken=state.taken)
+            found = await self._hash(state, path)
+            if found is not None and await self._writer.move(state, path, to, replaces=found):
+                state.taken.add(key(to))
+                del state.listing.files[path]
+                state.report.counts["moved"] += 1
+                state.report.again = True
+
+    async def _is_persons(self, path: str) -> bool:
+        try:
+            return not is_kept(await asyncio.to_thread(self._folder.read, path))
+        except OSError:
+            return False
 
     async def _contents(self) -> bytes:
         contents = Contents()
@@ -61,6 +90,8 @@ class Index:
 
 def _in_listing(state: PassState, name: str) -> str:
     """The name that the file has now: perhaps another one in upper and lower case."""
+    if name in state.listing.files:
+        return name
     return next((path for path in state.listing.files if "/" not in path and key(path) == key(name)), name)
 
 

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from providers.extras import missing
+
 SCOPE = "https://www.googleapis.com/auth/drive"
 SETTING = "MEMORYD_GDRIVE_KEY_FILE"
 
@@ -49,9 +51,7 @@ def open_account(key_file: Path | None) -> Account:
         from google.auth.transport import requests as _requests  # noqa: F401 - it needs a package of its own
         from google.oauth2 import service_account
     except ImportError:
-        raise ValueError(
-            "Google Drive needs further packages: install memoryd with its extra gdrive (docs/replica.md)."
-        ) from None
+        raise ValueError(missing("Google Drive", "gdrive")) from None
     if key_file is None:
         raise ValueError(
             f"{SETTING} is not set: it must be the key file (JSON) of the service account for the folder in "

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from uuid import UUID
-
-import asyncpg
 
 from daemon.replica.deletions import RECENT_SECONDS
 from daemon.replica.files.texts import FileText
 from daemon.replica.pass_state import PassState, Writer
 from daemon.replica.store.entries import Collection, CollectionsStore, Shown
+from daemon.replica.store.statements import accepted
 from memory.replica.collections import conflict_section, path_of, preamble, section_of
 from memory.replica.decision import ask_first
 from memory.replica.document_file import plain
-from memory.replica.merge import Age, Noted, Other, Plan, merge
+from memory.replica.merge import NOTHING_SEEN, Addition, Age, Edit, Noted, Other, Plan, merge
 from memory.replica.paths import key
 from memory.replica.sections import Section, Sections, write_sections
-
-REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
-"""What the database says of a text that it does not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +43,9 @@ class CollectionFiles:
 
     async def run(self, state: PassState, file: CollectionFile) -> None:
         """Compares and writes."""
-        said: Sections | None = Sections("", [])
         one = file.collection
+        # Where another file took its place, nobody deleted it: it is a copy that has seen nothing.
+        said: Sections | None = Sections("", [], NOTHING_SEEN if one.path in state.listing.files else None)
         self.refused.discard(one.id)
         if file.known is not None:
             said = await self._writer.sections(state, one.path, file.known)
@@ -85,34 +83,29 @@ class CollectionFiles:
         self, state: PassState, one: Collection, plan: Plan, said: Sections, time: datetime
     ) -> None:
         """Edits and additions. A section that the database does not take stays as it is."""
+        counts, refused = state.report.counts, list[Edit | Addition]()
+        taken: set[UUID] = set()
+        for some in await accepted(
+            partial(self._store.take, one.key.source, time), plan.edits, refused.append
+        ):
+            taken |= some
+        counts["taken"] += len(taken)
+        state.report.again |= len(taken) + len(refused) < len(plan.edits)
         for edit in plan.edits:
-            taken: set[UUID] = set()
-            try:
-                taken = await self._store.take(one.key.source, [edit], time)
-                state.report.again |= not taken
-            except REFUSALS:
-                self._refuse(state, one)
-            if taken:
-                state.report.counts["taken"] += 1
-                state.report.counts["conflicts"] += edit.lost
-                if edit.id in plan.promoted:
-                    await self._store.end_conflicts([plan.promoted[edit.id]])
-                    state.report.counts["resolved"] += 1
+            if edit.id in taken:
+                counts["conflicts"] += edit.lost
             elif (section := _section_of(said, edit.id)) is not None:
                 plan.layout[plan.layout.index(edit.id)] = section
-        for addition in plan.additions:
-            added: dict[int, UUID] = {}
-            try:
-                added = await self._store.add(one.id, [addition], time)
-            except REFUSALS:
-                self._refuse(state, one)
+        promoted = [conflict for entry, conflict in plan.promoted.items() if entry in taken]
+        await self._store.end_conflicts(promoted)
+        counts["resolved"] += len(promoted)
+        for added in await accepted(partial(self._store.add, one.id, time), plan.additions, refused.append):
             for place, entry in added.items():
                 plan.layout[plan.places[place]] = entry
-                state.report.counts["added"] += 1
-
-    def _refuse(self, state: PassState, one: Collection) -> None:
-        state.report.refused += 1
-        self.refused.add(one.id)
+            counts["added"] += len(added)
+        if refused:
+            state.report.refused += len(refused)
+            self.refused.add(one.id)
 
     async def _bury(
         self, state: PassState, file: CollectionFile, plan: Plan, noted: Mapping[UUID, Noted]

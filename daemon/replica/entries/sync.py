@@ -18,7 +18,6 @@ from daemon.replica.pass_state import LeftOut, PassState, Writer
 from daemon.replica.store.entries import Collection, CollectionsStore
 from memory.replica.collections import AGENTS, key_of
 from memory.replica.paths import key, safe, user_of
-from memory.replica.sections import Sections
 
 
 class Collections:
@@ -73,7 +72,7 @@ class Collections:
             if (found := files.get(one.id)) is not None and found[1].hash != one.file
         }
         self._leave_copies(state, files)
-        present = await self._adopt(state, collections, changed, files.keys())
+        unreadable = await self._adopt(state, collections, changed, files.keys())
         gone = {
             one.id
             for one in collections.values()
@@ -82,10 +81,10 @@ class Collections:
         due = gone if state.is_whole else {one for one in gone if not _is_asked(collections[one])}
         state.report.asked_entries += sum(collections[one].missing for one in gone - due)
         if not self._deletions.are_settled(state, {collections[one].path for one in due}):
-            present.unreadable |= gone
+            unreadable |= gone
         for one in list(collections.values()):
             path, known = files.get(one.id, (one.path, None))
-            if path in state.files.unknown or one.id in present.unreadable:
+            if path in state.files.unknown or one.id in unreadable:
                 continue
             is_moved = one.path != path
             if one.stale or one.missing or is_moved or one.id in stale | changed.keys() | gone:
@@ -181,27 +180,28 @@ class Collections:
         collections: Mapping[UUID, Collection],
         changed: Mapping[UUID, tuple[str, FileText]],
         located: Container[UUID],
-    ) -> _Present:
-        """Follows sections that people moved from one file into another of the same kind and user."""
-        present = _Present()
+    ) -> set[UUID]:
+        """Follows sections that people moved from one file into another of the same kind and user.
+
+        Returns the collections whose files changed and cannot be read now.
+        """
+        named: dict[UUID, set[UUID]] = {}
         for id_, (path, known) in changed.items():
             said = await self._writer.sections(state, path, known)
-            if said is None:
-                present.unreadable.add(id_)
-            else:
-                present.ids[id_] = _ids(said)
-        for id_, ids in present.ids.items():
+            if said is not None:
+                named[id_] = {section.id for section in said.sections if section.id is not None}
+        for id_, ids in named.items():
             one = collections[id_]
             adopted = []
             for entry, there in (await self._store.elsewhere(one.key.source, id_, ids)).items():
                 home = collections.get(there.collection)
                 if home is None or not there.is_written:
                     continue
-                if home.key.user == one.key.user and self._has_left(state, home, entry, located, present):
+                if home.key.user == one.key.user and self._has_left(state, home, entry, located, named):
                     adopted.append(entry)
             await self._store.adopt(id_, sorted(adopted))
             state.report.counts["moved"] += len(adopted)
-        return present
+        return changed.keys() - named.keys()
 
     def _has_left(
         self,
@@ -209,27 +209,15 @@ class Collections:
         home: Collection,
         entry: UUID,
         located: Container[UUID],
-        present: _Present,
+        named: Mapping[UUID, set[UUID]],
     ) -> bool:
         """Whether an entry's own file has its section no more."""
-        if home.id in present.ids:
-            return entry not in present.ids[home.id]
+        if home.id in named:
+            return entry not in named[home.id]
         # A file that has not changed has all its sections, wherever it is by now.
         return home.id not in located and home.path not in state.files.unknown
-
-
-class _Present:
-    """Which entries the files name that were changed."""
-
-    def __init__(self) -> None:
-        self.ids: dict[UUID, set[UUID]] = {}
-        self.unreadable: set[UUID] = set()
 
 
 def _is_asked(one: Collection) -> bool:
     """Whether a person is asked about its entries, and has not answered."""
     return bool(one.missing) and not one.confirmed
-
-
-def _ids(said: Sections) -> set[UUID]:
-    return {one.id for one in said.sections if one.id is not None}

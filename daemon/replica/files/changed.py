@@ -30,7 +30,7 @@ class Files:
 
     known: FileTexts = field(default_factory=FileTexts)
     quiet: int = 0
-    """How many were in `known` with which there is nothing to do: they are taken out of it."""
+    """The number of files that need nothing: they are taken out of `known`."""
     unread: dict[str, FileText] = field(default_factory=dict)
     """Files that are no text."""
     unknown: set[str] = field(default_factory=set)

@@ -78,7 +78,7 @@ class FileTexts(Mapping[str, FileText]):
         return row is not None and row[_HASH:_IDS] == hashed
 
     def others(self) -> list[str]:
-        """Those that are not documents' own files."""
+        """The files that are not documents' own."""
         return [path for path, row in self._rows.items() if row[_FLAGS] != _DOCUMENT]
 
     def forget_all_but(self, files: Container[str], *, of: Iterable[str] | None = None) -> None:
@@ -88,12 +88,12 @@ class FileTexts(Mapping[str, FileText]):
             self._rows.pop(path, None)
 
     def below(self, folders: Collection[str]) -> list[str]:
-        """Those that are in these folders, at any depth."""
+        """The files in these folders, at any depth."""
         prefixes = tuple(f"{folder}/" for folder in folders)
         return [path for path in self._rows if path.startswith(prefixes)] if prefixes else []
 
     def naming(self, documents: Collection[UUID]) -> list[str]:
-        """Those that name one of these documents."""
+        """The files that name one of these documents."""
         ids = {document.bytes for document in documents}
         if not ids:
             return []

@@ -6,11 +6,12 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from daemon.db.pool import Database
 from daemon.replica.store.entries import CollectionsStore
+from daemon.replica.store.statements import columns_of
 from memory.replica.decision import Row
 from memory.replica.document_file import Front, Text
 
@@ -28,11 +29,6 @@ where f.id > $1
 order by f.id
 limit $2
 """
-FILES_OF = f"""
-{_FILE}
-from memoryd.replica_files f cross join memoryd.replica r
-where f.document_id = any($1) and f.conflict_id is null
-"""
 FILES_AT = f"""
 {_FILE}
 from memoryd.replica_files f cross join memoryd.replica r
@@ -45,8 +41,8 @@ OWNERS = "select d.id, d.user_id from public.documents d where d.id = any($1)"
 TO_COMPARE = "select d from memoryd.documents_to_compare($1) d"
 ROWS = """
 select d.id, d.title, d.source, d.document_type, d.content, memoryd.front_matter(d.metadata) as front_matter,
-       d.user_id, d.status, d.created_at, d.updated_at as version,
-       greatest(d.created_at, d.last_modified_agent, d.last_modified_human) as updated,
+       d.user_id, d.status, d.created_at, greatest(d.created_at, d.last_modified_agent, d.last_modified_human) as updated,
+       d.updated_at as version,
        case when d.drop_path is not null then d.metadata ->> 'folder' end as folder
 from public.documents d
 where d.id = any($1)
@@ -99,9 +95,9 @@ class Base:
     file: bytes
     version: datetime | None
     waits: bool
-    """It is gone, and a person is asked whether its document is to be deleted."""
+    """The file is gone, and a person is asked whether to delete its document."""
     confirmed: bool
-    """It is, and the person said yes."""
+    """The person said yes."""
     began: bytes | None = None
 
 
@@ -242,12 +238,6 @@ class Store:
         """Whether a file is known."""
         return bool(await self._database.fetch(FILES, 0, 1))
 
-    async def files_of(self, documents: Sequence[UUID]) -> list[Base]:
-        """What is known of these documents' own files."""
-        if not documents:
-            return []
-        return [Base(*row) for row in await self._database.fetch(FILES_OF, documents)]
-
     async def files_at(self, paths: Iterable[str], documents: Iterable[UUID]) -> list[Base]:
         """What is known of the files at these paths, and of these documents' own files."""
         return [Base(*row) for row in await self._database.fetch(FILES_AT, list(paths), list(documents))]
@@ -268,12 +258,12 @@ class Store:
 
     async def documents(self, ids: Sequence[UUID]) -> dict[UUID, Document]:
         """The rows of those of these documents that there are."""
-        return {r["id"]: _document(r) for r in await self._database.fetch(ROWS, ids)}
+        return {r["id"]: Document(*r) for r in await self._database.fetch(ROWS, ids)}
 
     async def note(self, noted: Sequence[Noted]) -> None:
         """Notes what files and rows have now."""
         if noted:
-            await self._database.execute(NOTE, self._daemon, *_columns(noted))
+            await self._database.execute(NOTE, self._daemon, *columns_of(noted))
 
     async def move(self, moved: dict[UUID, str]) -> None:
         """Follows files to where a person moved them."""
@@ -284,13 +274,13 @@ class Store:
         """Writes what people wrote into the rows; the documents whose row was still the one that was compared."""
         if not edits:
             return set()
-        return {r[0] for r in await self._database.fetch(TAKE, self._daemon, *_columns(edits))}
+        return {r[0] for r in await self._database.fetch(TAKE, self._daemon, *columns_of(edits))}
 
     async def add(self, additions: Sequence[Addition]) -> int:
         """Makes documents of files; how many."""
         if not additions:
             return 0
-        return len(await self._database.fetch(ADD, self._daemon, *_columns(additions)))
+        return len(await self._database.fetch(ADD, self._daemon, *columns_of(additions)))
 
     async def bury(self, documents: dict[UUID, datetime], *, confirmed: bool) -> int:
         """Deletes documents, given with the version that was compared, for 30 days; how many."""
@@ -314,13 +304,16 @@ class Store:
 
     async def conflicts(self) -> dict[UUID, Conflict]:
         """All conflicts that are not resolved."""
-        return {r["id"]: _conflict(r) for r in await self._database.fetch(CONFLICTS)}
+        rows = await self._database.fetch(CONFLICTS)
+        return {r["id"]: Conflict(r[0], r[1], Text(*r[2:5]), *r[5:]) for r in rows}
 
     async def change_conflicts(self, changed: Sequence[tuple[UUID, str, str, str]]) -> set[UUID]:
         """Writes what people wrote into files of conflicts: id, title, content, front matter. Those that there are."""
         if not changed:
             return set()
-        return {r[0] for r in await self._database.fetch(CHANGE_CONFLICTS, self._daemon, *_columns(changed))}
+        return {
+            r[0] for r in await self._database.fetch(CHANGE_CONFLICTS, self._daemon, *columns_of(changed))
+        }
 
     async def end_conflicts(self, ids: Sequence[UUID]) -> None:
         """Ends conflicts; the documents keep the text that they have."""
@@ -356,45 +349,10 @@ class Store:
 
     async def leave_out(self, files: Sequence[tuple[str, UUID | None, str]]) -> None:
         """Notes which files are left as they are: of each the path, whose it is, and why."""
-        columns = _columns(files) if files else [[], [], []]
+        columns = columns_of(files) if files else [[], [], []]
         await self._database.execute(NOTE_LEFT_OUT, self._daemon, *columns)
 
     async def forget(self, files: Sequence[tuple[UUID, UUID | None]]) -> None:
         """Deletes what is known of files that are gone: of each the document and the conflict."""
         if files:
-            await self._database.execute(FORGET, self._daemon, *_columns(files))
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
-
-
-def _document(row: Any) -> Document:
-    return Document(
-        id=row["id"],
-        title=row["title"],
-        source=row["source"],
-        document_type=row["document_type"],
-        content=row["content"],
-        front_matter=row["front_matter"],
-        user=row["user_id"],
-        status=row["status"],
-        created=row["created_at"],
-        updated=row["updated"],
-        version=row["version"],
-        folder=row["folder"],
-    )
-
-
-def _conflict(row: Any) -> Conflict:
-    return Conflict(
-        id=row["id"],
-        document=row["document_id"],
-        text=Text(row["title"], row["content"], row["front_matter"]),
-        made=row["made_at"],
-        source=row["source"],
-        document_type=row["document_type"],
-        created=row["created_at"],
-        user=row["user_id"],
-        deleted=row["deleted"],
-    )
+            await self._database.execute(FORGET, self._daemon, *columns_of(files))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from daemon.db.pool import Database
+from daemon.replica.store.statements import columns_of
 from memory.replica.collections import Entry, Key, Source, Words
 from memory.replica.merge import Addition, Edit, Elsewhere, Noted, Other
 
@@ -27,27 +28,13 @@ PLACED = """
 select s.row_id, s.collection_id, s.row_version from memoryd.replica_sections s
 where s.source = $1 and s.row_id = any($2)
 """
-# The source is not an argument, so that the other tables are left out of the plan.
-ENTRIES = {
-    Source.KNOWLEDGE: """
+ENTRIES = """
 select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
 from memoryd.replica_entries e
-where e.source = 'knowledge' and e.id = any($1)
+where e.source = '{source}' and e.id = any($1)
 order by e.created_at, e.id
-""",
-    Source.MEMORY: """
-select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
-from memoryd.replica_entries e
-where e.source = 'memory' and e.id = any($1)
-order by e.created_at, e.id
-""",
-    Source.INSIGHT: """
-select e.id, e.user_id, e.agent_id, e.org_id, e.tier, e.label, e.title, e.body, e.author, e.status, e.created_at, e.version
-from memoryd.replica_entries e
-where e.source = 'insight' and e.id = any($1)
-order by e.created_at, e.id
-""",
-}
+"""
+"""The source is not an argument, so that the other tables are left out of the plan."""
 FILLED = """
 select s.collection_id, count(*) as sections, sum(s.size) as bytes
 from memoryd.replica_sections s
@@ -62,7 +49,7 @@ from memoryd.replica_sections s
 where s.source = $1 and s.collection_id = $2
 """
 ELSEWHERE = """
-select s.row_id, s.collection_id, s.label, s.base_hash is not null as is_written,
+select s.row_id, s.collection_id, s.base_hash is not null as is_written, s.label,
        case when s.left_collection = $2 then s.left_hash end as left_hash
 from memoryd.replica_sections s
 where s.source = $1 and s.row_id = any($3) and s.collection_id <> $2
@@ -91,7 +78,7 @@ END_CONFLICTS = "select memoryd.end_section_conflicts($1)"
 NOTE = "select memoryd.note_collection($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
 FORGET = "select memoryd.forget_collections($1, $2)"
 CONTENTS = """
-select c.path, c.source, c.agent_id, c.org_id, c.tier from memoryd.replica_collections c
+select c.path, c.source, c.user_id, c.agent_id, c.org_id, c.tier from memoryd.replica_collections c
 where c.file_hash is not null and c.user_id is null
 """
 
@@ -156,7 +143,7 @@ class CollectionsStore:
 
     async def collections(self) -> list[Collection]:
         """All of them."""
-        return [_collection(row) for row in await self._database.fetch(COLLECTIONS)]
+        return [Collection(row["id"], _key(row), *row[6:]) for row in await self._database.fetch(COLLECTIONS)]
 
     async def compare(self) -> None:
         """Compares all entries with what is known of them; from now on changes are noted."""
@@ -175,7 +162,7 @@ class CollectionsStore:
         rows = await self._database.fetch(PLACED, source.value, ids)
         placed = {row["row_id"]: (row["collection_id"], row["row_version"]) for row in rows}
         changes = []
-        for row in await self._database.fetch(ENTRIES[source], ids):
+        for row in await self._database.fetch(ENTRIES.format(source=source.value), ids):
             of = Key(source, row["user_id"], row["agent_id"], row["org_id"], row["tier"])
             collection, version = placed.pop(row["id"], (None, None))
             differs = version != row["version"]
@@ -192,7 +179,7 @@ class CollectionsStore:
     async def make(self, made: Sequence[Collection]) -> None:
         """New collections."""
         if made:
-            columns = _columns(
+            columns = columns_of(
                 [
                     (c.id, c.key.source.value, c.key.user, c.key.agent, c.key.org, c.key.tier, c.part, c.path)
                     for c in made
@@ -202,7 +189,7 @@ class CollectionsStore:
 
     async def place(self, notes: Sequence[int], stale: Some[UUID], placed: Sequence[Placed]) -> None:
         """Puts entries into collections, and forgets the notes."""
-        columns = _columns(placed) if placed else [[] for _ in Placed._fields]
+        columns = columns_of(placed) if placed else [[] for _ in Placed._fields]
         await self._database.execute(PLACE, self._daemon, notes, list(stale), *columns)
 
     async def sections(self, source: Source, collection: UUID) -> dict[UUID, Noted]:
@@ -210,7 +197,10 @@ class CollectionsStore:
         rows = await self._database.fetch(SECTIONS, source.value, collection)
         known = {row["row_id"]: row for row in rows}
         living = [id_ for id_, row in known.items() if not row["erased"]]
-        entries = {row["id"]: _entry(row) for row in await self._database.fetch(ENTRIES[source], living)}
+        entries = {
+            row["id"]: _entry(row)
+            for row in await self._database.fetch(ENTRIES.format(source=source.value), living)
+        }
         order = [*(id_ for id_ in known if id_ not in entries), *entries]
         return {id_: _noted(known[id_], entries.get(id_)) for id_ in order}
 
@@ -219,23 +209,18 @@ class CollectionsStore:
         if not entries:
             return {}
         rows = await self._database.fetch(ELSEWHERE, source.value, collection, list(entries))
-        return {
-            row["row_id"]: Elsewhere(row["collection_id"], row["is_written"], row["label"], row["left_hash"])
-            for row in rows
-        }
+        return {row["row_id"]: Elsewhere(*row[1:]) for row in rows}
 
     async def conflicts(self, source: Source, entries: Some[UUID]) -> dict[UUID, Other]:
         """The conflicts of these entries."""
         if not entries:
             return {}
-        return {
-            row["id"]: _other(row)
-            for row in await self._database.fetch(CONFLICTS, source.value, list(entries))
-        }
+        rows = await self._database.fetch(CONFLICTS, source.value, list(entries))
+        return {row["id"]: Other(row[0], row[1], Words(*row[2:5]), *row[5:]) for row in rows}
 
-    async def take(self, source: Source, edits: Sequence[Edit], time: datetime) -> set[UUID]:
+    async def take(self, source: Source, time: datetime, edits: Sequence[Edit]) -> set[UUID]:
         """Writes what people wrote into the rows; those that were still as they were compared."""
-        columns = _columns(
+        columns = columns_of(
             [
                 (
                     e.id,
@@ -253,9 +238,9 @@ class CollectionsStore:
         rows = await self._database.fetch(TAKE, self._daemon, source.value, *columns, time)
         return {row[0] for row in rows}
 
-    async def add(self, to: UUID, additions: Sequence[Addition], time: datetime) -> dict[int, UUID]:
+    async def add(self, to: UUID, time: datetime, additions: Sequence[Addition]) -> dict[int, UUID]:
         """Makes entries; the id of each by the place of its section."""
-        columns = _columns(
+        columns = columns_of(
             [(a.wanted, a.words.label, a.words.title, a.words.body, a.words.digest()) for a in additions]
         )
         rows = await self._database.fetch(ADD, self._daemon, to, *columns, time)
@@ -298,7 +283,7 @@ class CollectionsStore:
     async def change_conflicts(self, changed: Sequence[tuple[UUID, Words]]) -> None:
         """Writes what people wrote into the sections of conflicts."""
         if changed:
-            columns = _columns([(id_, words.title, words.body) for id_, words in changed])
+            columns = columns_of([(id_, words.title, words.body) for id_, words in changed])
             await self._database.execute(CHANGE_CONFLICTS, self._daemon, *columns)
 
     async def end_conflicts(self, ids: Sequence[UUID]) -> None:
@@ -323,7 +308,7 @@ class CollectionsStore:
             one.path,
             one.preamble,
             file,
-            *(_columns(shown) if shown else [[] for _ in Shown._fields]),
+            *(columns_of(shown) if shown else [[] for _ in Shown._fields]),
             list(conflicts),
             list(conflicts.values()),
             gone,
@@ -337,14 +322,7 @@ class CollectionsStore:
 
     async def contents(self) -> list[tuple[str, Key]]:
         """Of each file that is not a user's: the path, and what is in it."""
-        return [
-            (row["path"], Key(Source(row["source"]), None, row["agent_id"], row["org_id"], row["tier"]))
-            for row in await self._database.fetch(CONTENTS)
-        ]
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
+        return [(row["path"], _key(row)) for row in await self._database.fetch(CONTENTS)]
 
 
 def _bytes(began: str | None) -> bytes | None:
@@ -355,22 +333,6 @@ def _key(row: Any) -> Key:
     return Key(Source(row["source"]), row["user_id"], row["agent_id"], row["org_id"], row["tier"])
 
 
-def _collection(row: Any) -> Collection:
-    return Collection(
-        id=row["id"],
-        key=_key(row),
-        part=row["part"],
-        path=row["path"],
-        preamble=row["preamble"],
-        file=row["file_hash"],
-        stale=row["stale"],
-        erased=row["erased"],
-        missing=row["missing"],
-        confirmed=row["confirmed"],
-        version=row["version"],
-    )
-
-
 def _entry(row: Any) -> Entry:
     words = Words(row["label"], row["title"], row["body"])
     return Entry(row["id"], words, row["created_at"], row["version"], row["author"], row["status"])
@@ -379,10 +341,3 @@ def _entry(row: Any) -> Entry:
 def _noted(row: Any, entry: Entry | None) -> Noted:
     began = None if row["began_hash"] is None else row["began_hash"].hex()
     return Noted(row["base_hash"], row["label"], row["erased"], entry, began, row["since"])
-
-
-def _other(row: Any) -> Other:
-    words = Words(row["label"], row["title"], row["body"])
-    return Other(
-        row["id"], row["row_id"], words, row["made_at"], row["base_hash"], row["ended"], row["since"]
-    )

@@ -19,7 +19,7 @@ $$;
 
 -- Adds agents that are new. Where another open transaction is adding the same name, this one does not wait
 -- for it: a daemon registers the name, first after p_pause, and retries until it can. Nothing needs the
--- agent's row meanwhile. p_users: for whom the agents at the same places are named, null for nobody; an agent
+-- agent's row meanwhile. p_users: for whom the agents of the same index are named, null for nobody; an agent
 -- keeps the first (named_for), and nobody where several are named at once.
 create or replace function memoryd.register_agents(
     p_agents text[], p_pause interval default '0', p_users uuid[] default null) returns void

@@ -1,54 +1,10 @@
--- What a row of each source says, as it is searched: its words, its weights and its embedding are made of
--- this text. The views in tables/views.sql say the rest of how a source is searched and shown. Of a message
--- it is the message alone: the daemon indexes it with those around it. They have a parsed body and no SET:
--- they are inlined, so that a query reads the columns named here and no others.
+-- What the views of the sources (tables/sources.sql) ask of a row.
 
-create or replace function memoryd.searched_text(p_row public.agent_memory) returns text
-language sql stable parallel safe
-return (p_row).content;
-
-create or replace function memoryd.searched_text(p_row public.conversation_messages) returns text
-language sql stable parallel safe
-return (p_row).content;
-
-create or replace function memoryd.searched_text(p_row public.memory_chunks) returns text
-language sql stable parallel safe
-return concat_ws(E'\n', (p_row).context, (p_row).chunk_text);
-
+-- What of an entry of the team's knowledge is searched. Inlined: a query reads the columns named here and no
+-- others.
 create or replace function memoryd.searched_text(p_row public.shared_knowledge) returns text
 language sql stable parallel safe
 return concat_ws(E'\n', (p_row).title, (p_row).content, array_to_string((p_row).tags, ' '));
-
-create or replace function memoryd.searched_text(p_row public.dream_insights) returns text
-language sql stable parallel safe
-return (p_row).insight;
-
--- What a row was indexed by, as a hash: its text; of a message also who said it and on which day.
-create or replace function memoryd.text_hash(p_row public.agent_memory) returns bigint
-language sql stable parallel safe
-return hashtextextended(memoryd.searched_text(p_row), 0);
-
-create or replace function memoryd.text_hash(p_row public.conversation_messages) returns bigint
-language sql stable parallel safe
-return hashtextextended(
-    concat_ws(E'\n', (p_row).content, (p_row).speaker, ((p_row).created_at at time zone 'utc')::date), 0);
-
-create or replace function memoryd.text_hash(p_row public.memory_chunks) returns bigint
-language sql stable parallel safe
-return hashtextextended(memoryd.searched_text(p_row), 0);
-
-create or replace function memoryd.text_hash(p_row public.shared_knowledge) returns bigint
-language sql stable parallel safe
-return hashtextextended(memoryd.searched_text(p_row), 0);
-
-create or replace function memoryd.text_hash(p_row public.dream_insights) returns bigint
-language sql stable parallel safe
-return hashtextextended(memoryd.searched_text(p_row), 0);
-
--- The names of the sources.
-create or replace function memoryd.sources() returns text[]
-language sql immutable parallel safe
-return array['memory', 'conversation', 'document', 'knowledge', 'insight'];
 
 -- A message in a group chat is searched in two scopes: in that of its user (or agent), and, for the members
 -- of the group, in the group's own. This is the second of the two: null where the message is in no group, and

@@ -46,8 +46,8 @@ declare
 begin
     return query
     with read as materialized (
-        select g.place, g.id, e.embedding, e.lexemes
-        from unnest(p_sources, p_ids, p_scopes) with ordinality as g(source, id, scope, place)
+        select g.nth, g.id, e.embedding, e.lexemes
+        from unnest(p_sources, p_ids, p_scopes) with ordinality as g(source, id, scope, nth)
         cross join lateral (
             select t.embedding, t.lexemes from memoryd.entries t
             where t.scope = g.scope and t.id = g.id and t.source = g.source and t.passage = 0
@@ -55,20 +55,20 @@ begin
             offset 0) e
         where open is null or g.scope = any(open)
     ), pairs as materialized (
-        select l.place, e.place as before
-        from read e join read l on l.place > e.place and e.embedding <=> l.embedding < 0.1
+        select l.nth, e.nth as before
+        from read e join read l on l.nth > e.nth and e.embedding <=> l.embedding < 0.1
     ), ordered as materialized (
-        select r.place, r.id, string_agg(u.lexeme, ' ' order by p) as words
+        select r.nth, r.id, string_agg(u.lexeme, ' ' order by p) as words
         from read r
         cross join lateral unnest(r.lexemes) u
         cross join lateral unnest(u.positions) p
-        where r.place in (select p.place from pairs p union all select p.before from pairs p)
-        group by r.place, r.id
+        where r.nth in (select p.nth from pairs p union all select p.before from pairs p)
+        group by r.nth, r.id
     )
     select distinct on (l.id) l.id, e.id
     from pairs p
-    join ordered l on l.place = p.place
-    join ordered e on e.place = p.before and e.words = l.words
+    join ordered l on l.nth = p.nth
+    join ordered e on e.nth = p.before and e.words = l.words
     order by l.id, p.before;
 end
 $$;
@@ -88,11 +88,11 @@ begin
         select l.*, (l.source = 'insight')::text || btrim(regexp_replace(
                    lower(left(l.content, 2000)), '[\x01-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+', ' ', 'g')) as key
         from unnest(p_lines) with ordinality
-             as l(source, kind, id, scope, score, created_at, trust, content, line, why, place)
+             as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth)
     ), compared as materialized (
         select r.id, r.of
-        from (select array_agg(g.source order by g.place) as sources, array_agg(g.id order by g.place) as ids,
-                     array_agg(g.scope order by g.place) as scopes
+        from (select array_agg(g.source order by g.nth) as sources, array_agg(g.id order by g.nth) as ids,
+                     array_agg(g.scope order by g.nth) as scopes
               from given g
               -- Outcomes, errors and observations are events: a similar one says that it happened again.
               where g.source <> 'insight' and g.why is null
@@ -100,7 +100,7 @@ begin
         cross join lateral memoryd.repeats(c.sources, c.ids, c.scopes) r
     ), single as (
         select g.*, coalesce(g.why, case
-                   when g.place > min(g.place) over (partition by g.key, g.why is null) then 'said above'
+                   when g.nth > min(g.nth) over (partition by g.key, g.why is null) then 'said above'
                    -- The offset keeps texts from being compared that are no pair.
                    when exists (select from (select o.content from compared c join given o on o.id = c.of
                                              where c.id = g.id offset 0) p
@@ -109,7 +109,7 @@ begin
         from given g
     ), ranked as (
         select s.*, coalesce(s.left_out, case
-                   when row_number() over (partition by s.source, s.left_out is null order by s.place)
+                   when row_number() over (partition by s.source, s.left_out is null order by s.nth)
                         > case s.source when 'memory' then 10 when 'insight' then 3 when 'document' then 3
                                         else 4 end
                        then 'others are more relevant' end) as now_out
@@ -118,7 +118,7 @@ begin
         select r.*, case when r.now_out is null then sum(length(r.line) + 1) over (
                         partition by r.now_out is null, case when r.source in ('insight', 'memory')
                                                             then r.source end
-                        order by r.place) end as used
+                        order by r.nth) end as used
         from ranked r
     ), others as materialized (
         select coalesce(sum(length(s.line) + 1), 0) as used
@@ -130,7 +130,7 @@ begin
                when s.used > case s.source when 'memory' then p_space - o.used else 1200 end
                    then 'no room' end)
     from sized s cross join others o
-    order by s.place;
+    order by s.nth;
 end
 $$;
 
@@ -144,7 +144,7 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     asked constant text[] := public.extract_keywords(p_message);
-    here constant text := (p_conditions).context;
+    here constant text := (p_conditions).project;
     insights constant memoryd.context_line[] := array(
         select l from memoryd.insight_lines(p_agent, p_user, p_only_user, asked, p_embedding, here) l);
     memories constant memoryd.context_line[] := array(
@@ -196,13 +196,13 @@ begin
     if current_setting('transaction_read_only') <> 'off' then
         return;
     end if;
-    select coalesce(array_agg(l.id order by l.place) filter (where l.source = 'memory'), '{}'),
-           coalesce(array_agg(l.score order by l.place) filter (where l.source = 'memory'), '{}'),
-           coalesce(array_agg(l.id order by l.place) filter (where l.source = 'knowledge'), '{}'),
-           coalesce(array_agg(l.id order by l.place) filter (where l.source = 'insight'), '{}')
+    select coalesce(array_agg(l.id order by l.nth) filter (where l.source = 'memory'), '{}'),
+           coalesce(array_agg(l.score order by l.nth) filter (where l.source = 'memory'), '{}'),
+           coalesce(array_agg(l.id order by l.nth) filter (where l.source = 'knowledge'), '{}'),
+           coalesce(array_agg(l.id order by l.nth) filter (where l.source = 'insight'), '{}')
     into memories, scores, knowledge, insights
     from unnest(p_lines) with ordinality
-         as l(source, kind, id, scope, score, created_at, trust, content, line, why, place);
+         as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth);
     if knowledge = '{}' then
         insert into public.memory_queries (
             agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
@@ -265,7 +265,7 @@ begin
     end if;
     perform memoryd.log_context(p_agent, p_user, p_command, p_message, shown.patterns,
                                 case when shown.patterns = '{}' then 'small talk' end, lines);
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         p_user, p_agent, 'context',
         (select count(*)::integer from unnest(lines) l where l.source <> 'insight'), memoryd.ms_since(began));
     if lines = '{}' then

@@ -30,8 +30,8 @@ begin
     select 'pattern', null, null::uuid, null::float8, null, true,
            concat_ws(': ', p.pattern, nullif(memoryd.quoted(
                memoryd.words_of(p_message, p.pattern, found.names), 200), ''))
-    from unnest(found.patterns) with ordinality as p(pattern, place)
-    order by p.place;
+    from unnest(found.patterns) with ordinality as p(pattern, nth)
+    order by p.nth;
     return query
     select 'search', v.source, null::uuid, null::float8, null, true, v.detail
     from (values
@@ -39,7 +39,7 @@ begin
         ('knowledge', case when not p_only_user then (
             select string_agg(
                 distinct s.tier || coalesce('/' || array_to_string(s.categories, ' or '), ''), ', ')
-            from memoryd.trigger_scopes() s where s.pattern = any(found.patterns)) end),
+            from memoryd.pattern_scopes() s where s.pattern = any(found.patterns)) end),
         ('document', 'what may be read'),
         ('conversation', case when found.patterns <> '{task}' then 'what may be read' end)
     ) as v(source, detail)
@@ -80,7 +80,7 @@ begin
         memoryd.embed(explain_context.message),
         memoryd.conditions_of(coalesce(explain_context.options, '{}'))) e;
     get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         caller.user_id, explain_context.agent_id, 'explain_context', found_rows::integer,
         memoryd.ms_since(began));
 end

@@ -3,7 +3,7 @@
 
 -- Insights that are relevant to the task, best first.
 create or replace function memoryd.insight_lines(
-    p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_context text)
+    p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_project text)
 returns setof memoryd.context_line
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -31,7 +31,7 @@ begin
                                      cardinality(p_asked), s.similarity) as relevance
         ) r
         where r.relevance > 0.1
-          and memoryd.drawn_in_context(d.source_memories, p_context)
+          and memoryd.drawn_in_project(d.source_memories, p_project)
         order by rank desc
         limit 10
     )
@@ -50,7 +50,7 @@ $$;
 -- Memories of any age that the indexes find. It finds none where there are at most 250 memories: these are
 -- all among the newest, which are scored in any case.
 create or replace function memoryd.older_memories(
-    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_context text)
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_project text)
 returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -67,7 +67,7 @@ begin
     if memoryd.rows_in(scopes, 'memory') <= 250 then
         return '{}';
     end if;
-    return memoryd.candidate_memories(p_message, scopes, p_embedding, 40, p_context);
+    return memoryd.candidate_memories(p_message, scopes, p_embedding, 40, p_project);
 end
 $$;
 
@@ -75,7 +75,7 @@ $$;
 -- others.
 create or replace function memoryd.memory_lines(
     p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_older uuid[],
-    p_context text)
+    p_project text)
 returns setof memoryd.context_line
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -90,7 +90,7 @@ begin
            null
     from memoryd.score_memories(
         array[p_agent, '_shared'], p_user, p_only_user, p_asked, p_embedding, 250, 20, p_older,
-        p_context) s
+        p_project) s
     cross join lateral (
         -- Because of the offset each is looked up by its id, and not all rows are read to be joined.
         select m.scope,

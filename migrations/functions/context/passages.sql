@@ -130,9 +130,9 @@ begin
         return;
     end if;
     return query
-    select s.source, s.id, 0.5::float8, s.created_at, s.content, s.metadata
-    from (select f.id, min(f.place) as place
-          from ((select k.id, 1 as place from public.shared_knowledge k
+    select 'knowledge', s.id, 0.5::float8, s.created_at, s.content, s.metadata
+    from (select f.id, min(f.rank) as rank
+          from ((select k.id, 1 as rank from public.shared_knowledge k
                  where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_names
                    and k.tier <> 'learning' and k.status <> 'archived'
                    and k.org_id is not distinct from memoryd.caller_org()
@@ -145,14 +145,14 @@ begin
           group by f.id) k
     cross join lateral (
         select t.* from memoryd.source_knowledge t where t.id = k.id and t.is_current offset 0) s
-    order by k.place, s.created_at desc, s.id
+    order by k.rank, s.created_at desc, s.id
     limit 4;
 end
 $$;
 
 -- Knowledge, documents and turns for a task, best first, with `why` for what is left out by what it is. For a
 -- user: what the user may read, and (without p_only_user) what belongs to nobody and has no access level.
--- p_patterns: what of the knowledge is asked for (memoryd.trigger_scopes), beside what says one of p_names.
+-- p_patterns: what of the knowledge is asked for (memoryd.pattern_scopes), beside what says one of p_names.
 -- p_enough: the agent's own memories say enough, so that of knowledge only the agent's own is added.
 -- p_conditions: which turns are left out, as those of the conversation that is going on. Turns of
 -- conversations are not searched for a bare task: what it needs was done or noted before, and what was only
@@ -193,7 +193,7 @@ begin
                          case when btrim(f.content) = btrim(p_message) then 'the message itself' end
                     when k.id is null or k.expires_at < now() then 'expired'
                     when lower(k.title || ' ' || f.content) !~ coalesce(named, '^\M') and not exists (
-                        select from memoryd.trigger_scopes() s
+                        select from memoryd.pattern_scopes() s
                         where s.pattern = any(p_patterns) and s.tier = k.tier
                           and (s.categories is null or k.category = any(s.categories)
                                or rtrim(k.category, 's') = any(s.categories)))

@@ -53,7 +53,7 @@ $$;
 -- without the settings it may read and sort whole tables.
 create or replace function memoryd.best_memories(
     p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer,
-    p_count bigint, p_older uuid[], p_context text, out ids uuid[], out relevances double precision[])
+    p_count bigint, p_older uuid[], p_project text, out ids uuid[], out relevances double precision[])
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -71,7 +71,7 @@ begin
              from public.agent_memory m
              where m.agent_id = a and m.user_id = p_user and (m.expires_at is null or m.expires_at > now())
                and memoryd.is_current(m.superseded_by, m.valid_to)
-               and memoryd.in_context(m.metadata, p_context)
+               and memoryd.in_project(m.metadata, p_project)
              order by m.created_at desc, m.id desc
              limit p_reach)
             union all
@@ -79,7 +79,7 @@ begin
              from public.agent_memory m
              where m.agent_id = a and m.user_id is null and not p_only_user
                and (m.expires_at is null or m.expires_at > now())
-               and memoryd.in_context(m.metadata, p_context)
+               and memoryd.in_project(m.metadata, p_project)
                and memoryd.is_current(m.superseded_by, m.valid_to)
              order by m.created_at desc, m.id desc
              limit p_reach)
@@ -90,7 +90,7 @@ begin
              where m.agent_id = a and (m.expires_at is null or m.expires_at > now())
                and (m.user_id = p_user or (m.user_id is null and not p_only_user))
                and memoryd.is_current(m.superseded_by, m.valid_to)
-               and memoryd.in_context(m.metadata, p_context))
+               and memoryd.in_project(m.metadata, p_project))
         ) m
     ), alike as materialized (
         select s.*
@@ -122,7 +122,7 @@ $$;
 -- The p_limit memories with the highest scores: of the best memories, and of those that are linked to them.
 create or replace function memoryd.score_memories(
     p_agents text[], p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_reach integer,
-    p_limit integer, p_older uuid[], p_context text
+    p_limit integer, p_older uuid[], p_project text
 ) returns table (id uuid, kind text, content text, metadata jsonb, created_at timestamptz,
                  similarity double precision, relevance double precision, score double precision)
 language plpgsql stable
@@ -137,7 +137,7 @@ as $$
 declare
     best constant record := memoryd.best_memories(
         p_agents, p_user, p_only_user, p_asked, p_embedding, p_reach,
-        greatest(40, 2::bigint * p_limit), p_older, p_context);
+        greatest(40, 2::bigint * p_limit), p_older, p_project);
 begin
     if best.ids is null then
         return;
@@ -178,7 +178,7 @@ begin
       and (m.user_id = p_user or (not p_only_user and m.user_id is null))
       and (m.expires_at is null or m.expires_at > now())
       and memoryd.is_current(m.superseded_by, m.valid_to)
-      and memoryd.in_context(m.metadata, p_context)
+      and memoryd.in_project(m.metadata, p_project)
     order by score desc, m.created_at desc, m.id
     limit p_limit;
 end

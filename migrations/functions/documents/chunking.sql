@@ -34,8 +34,8 @@ declare
     began constant timestamptz := clock_timestamp();
 begin
     insert into memoryd.jobs (topic, ref, fair_at)
-    select 'document', d.id, began + apart * (d.place - 1)
-    from unnest(p_ids) with ordinality as d(id, place);
+    select 'document', d.id, began + apart * (d.nth - 1)
+    from unnest(p_ids) with ordinality as d(id, nth);
     perform memoryd.wake('document');
 end
 $$;
@@ -75,9 +75,9 @@ begin
     from new_rows n
     where n.chunked_at is not null
       and (n.id, coalesce(n.access_level, -1), n.visibility_tags::text,
-           coalesce((n.metadata -> 'context')::text, '')) not in (
+           coalesce((n.metadata -> 'project')::text, '')) not in (
           select o.id, coalesce(o.access_level, -1), o.visibility_tags::text,
-                 coalesce((o.metadata -> 'context')::text, '') from old_rows o);
+                 coalesce((o.metadata -> 'project')::text, '') from old_rows o);
     select array_agg(n.id) into other_status
     from new_rows n
     where (n.id, n.status) not in (select o.id, o.status from old_rows o);
@@ -103,14 +103,14 @@ begin
         order by c.id
         for no key update;
         perform memoryd.refresh_entries('document', array_agg(c.id), array_agg(c.scope)),
-                memoryd.note_outdated(array_agg(c.id) filter (where d.status not in ('active', 'conflict')))
+                memoryd.mark_outdated(array_agg(c.id) filter (where d.status not in ('active', 'conflict')))
         from public.memory_chunks c join public.documents d on d.id = c.document_id
         where c.document_id = any(other_status)
         having count(*) > 0;
     end if;
     -- Contexts and answers show the title with each passage.
     if renamed is not null then
-        perform memoryd.note_outdated(array_agg(c.id))
+        perform memoryd.mark_outdated(array_agg(c.id))
         from public.memory_chunks c where c.document_id = any(renamed)
         having count(*) > 0;
     end if;
@@ -124,11 +124,11 @@ begin
 end
 $$;
 
--- The metadata of a chunk with the context that its document names, by which it is granted and found.
+-- The metadata of a chunk with the project that its document names, by which it is granted and found.
 create or replace function memoryd.chunk_metadata(p_chunk jsonb, p_document jsonb) returns jsonb
 language sql immutable parallel safe
-return (p_chunk - 'context')
-    || case when p_document ? 'context' then jsonb_build_object('context', p_document -> 'context')
+return (p_chunk - 'project')
+    || case when p_document ? 'project' then jsonb_build_object('project', p_document -> 'project')
             else '{}' end;
 
 -- Replaces the chunks of a document by these, in their order: p_headings has for each a JSON array. What is
@@ -137,7 +137,7 @@ return (p_chunk - 'context')
 -- since another job does. A document whose writer has brought chunks keeps those. Returns how many chunks
 -- are new.
 create or replace function memoryd.write_chunks(
-    p_document uuid, p_title text, p_hash bytea, p_texts text[], p_contexts text[], p_headings jsonb)
+    p_document uuid, p_title text, p_hash bytea, p_texts text[], p_heading_texts text[], p_headings jsonb)
 returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -158,7 +158,7 @@ begin
         where d.id = p_document;
         return 0;
     end if;
-    added := memoryd.replace_chunks(document, p_texts, p_contexts, p_headings);
+    added := memoryd.replace_chunks(document, p_texts, p_heading_texts, p_headings);
     update public.documents d
     set status = case d.status when 'processing' then 'active' else d.status end, content_hash = p_hash,
         chunked_at = now()
@@ -167,12 +167,12 @@ begin
 end
 $$;
 
--- The context of a chunk without the sentence that a language model has added to it.
-create or replace function memoryd.context_by_rule(p_context text, p_situation text) returns text
+-- The heading of a chunk (its column context) without the sentence that a language model has added.
+create or replace function memoryd.heading_by_rule(p_heading text, p_situation text) returns text
 language sql immutable parallel safe
 return case when p_situation <> ''
-            then left(p_context, greatest(0, length(p_context) - length(p_situation) - 1))
-            else p_context end;
+            then left(p_heading, greatest(0, length(p_heading) - length(p_situation) - 1))
+            else p_heading end;
 
 -- What a chunk says under which headings: a language model is not asked twice about the same.
 create or replace function memoryd.chunk_key(p_text text, p_headings text[]) returns text
@@ -181,13 +181,13 @@ return md5(to_jsonb(p_headings)::text || p_text);
 
 -- The second half of memoryd.write_chunks().
 create or replace function memoryd.replace_chunks(
-    p_document public.documents, p_texts text[], p_contexts text[], p_headings jsonb) returns integer
+    p_document public.documents, p_texts text[], p_heading_texts text[], p_headings jsonb) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     kept uuid[];
-    places integer[];
+    indexes integer[];
     keys text[];
     situations text[];
     added integer;
@@ -198,47 +198,47 @@ begin
           where c.document_id = (p_document).id and c.situation is not null) s;
     -- Of several chunks with the same words the first is the first, and so on.
     with there as (
-        select t.id, row_number() over (partition by t.chunk_text, t.context, t.headings
+        select t.id, row_number() over (partition by t.chunk_text, t.heading, t.headings
                                         order by t.chunk_index) as nth,
-               t.chunk_text, t.context, t.headings
+               t.chunk_text, t.heading, t.headings
         from (select c.id, c.chunk_index, c.chunk_text, c.headings,
-                     memoryd.context_by_rule(c.context, c.situation) as context
+                     memoryd.heading_by_rule(c.context, c.situation) as heading
               from public.memory_chunks c where c.document_id = (p_document).id) t
     ), wanted as (
-        select w.chunk_text, w.context, w.headings, w.place,
-               row_number() over (partition by w.chunk_text, w.context, w.headings order by w.place) as nth
-        from (select t.chunk_text, t.context,
-                     array(select jsonb_array_elements_text(p_headings -> (t.place - 1)::integer))
+        select w.chunk_text, w.heading, w.headings, w.index,
+               row_number() over (partition by w.chunk_text, w.heading, w.headings order by w.index) as nth
+        from (select t.chunk_text, t.heading,
+                     array(select jsonb_array_elements_text(p_headings -> (t.nth - 1)::integer))
                          as headings,
-                     (t.place - 1)::integer as place
-              from unnest(p_texts, p_contexts) with ordinality as t(chunk_text, context, place)) w
+                     (t.nth - 1)::integer as index
+              from unnest(p_texts, p_heading_texts) with ordinality as t(chunk_text, heading, nth)) w
     )
-    select array_agg(t.id order by w.place), array_agg(w.place order by w.place) into kept, places
+    select array_agg(t.id order by w.index), array_agg(w.index order by w.index) into kept, indexes
     from there t
-    join wanted w on w.chunk_text = t.chunk_text and w.context is not distinct from t.context
+    join wanted w on w.chunk_text = t.chunk_text and w.heading is not distinct from t.heading
                  and w.headings = t.headings and w.nth = t.nth;
     delete from public.memory_chunks c
     where c.document_id = (p_document).id and (kept is null or c.id <> all (kept));
-    -- In two steps: no two chunks may have the same place, not even for a moment.
-    update public.memory_chunks c set chunk_index = 1000000000 + k.place
-    from unnest(kept, places) as k(id, place)
-    where c.id = k.id and c.chunk_index <> k.place;
-    update public.memory_chunks c set chunk_index = k.place
-    from unnest(kept, places) as k(id, place)
-    where c.id = k.id and c.chunk_index <> k.place;
+    -- In two steps: no two chunks may have the same index, not even for a moment.
+    update public.memory_chunks c set chunk_index = 1000000000 + k.index
+    from unnest(kept, indexes) as k(id, index)
+    where c.id = k.id and c.chunk_index <> k.index;
+    update public.memory_chunks c set chunk_index = k.index
+    from unnest(kept, indexes) as k(id, index)
+    where c.id = k.id and c.chunk_index <> k.index;
     insert into public.memory_chunks (
         document_id, chunk_index, chunk_text, context, situation, headings, metadata, access_level,
         visibility_tags)
-    select (p_document).id, t.place - 1, t.chunk_text, concat_ws(E'\n', t.context, nullif(s.situation, '')),
+    select (p_document).id, t.nth - 1, t.chunk_text, concat_ws(E'\n', t.heading, nullif(s.situation, '')),
            s.situation, t.headings, memoryd.chunk_metadata('{}', (p_document).metadata),
            (p_document).access_level, (p_document).visibility_tags
-    from (select w.chunk_text, w.context, w.place,
-                 array(select jsonb_array_elements_text(p_headings -> (w.place - 1)::integer)) as headings
-          from unnest(p_texts, p_contexts) with ordinality as w(chunk_text, context, place)) t
+    from (select w.chunk_text, w.heading, w.nth,
+                 array(select jsonb_array_elements_text(p_headings -> (w.nth - 1)::integer)) as headings
+          from unnest(p_texts, p_heading_texts) with ordinality as w(chunk_text, heading, nth)) t
     left join unnest(keys, situations) as s(key, situation)
         on s.key = memoryd.chunk_key(t.chunk_text, t.headings)
-    where places is null or (t.place - 1)::integer <> all (places)
-    order by t.place;
+    where indexes is null or (t.nth - 1)::integer <> all (indexes)
+    order by t.nth;
     get diagnostics added = row_count;
     return added;
 end
@@ -256,7 +256,7 @@ declare
         case when not caller.privileged then memoryd.caller_access() end;
 begin
     if caller.privileged and not caller.is_service then
-        perform memoryd.note_admin_read('documents', c.user_id)
+        perform memoryd.audit_admin_read('documents', c.user_id)
         from public.memory_chunks c where c.id = p_chunk;
     end if;
     return coalesce(

@@ -1,8 +1,8 @@
 -- Documents and their chunks: a chunk belongs to the user of its document.
 
--- Sets a chunk's user_id to that of its document, and its place, if none is given, to the next one. The
+-- Sets a chunk's user_id to that of its document, and its chunk_index, if none is given, to the next one. The
 -- document is locked: else a chunk that is written while the document is given to another user would keep the
--- old one, and two would take one place. End users write chunks of their own documents: a document of another
+-- old one, and two would take one index. End users write chunks of their own documents: a document of another
 -- user and one that does not exist are refused by the same words.
 create or replace function memoryd.assign_chunk_owner() returns trigger
 language plpgsql security definer

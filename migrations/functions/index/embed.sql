@@ -54,22 +54,22 @@ declare
 begin
     for found in
         -- Substrings are taken from blocks of 128 characters: in a long text they would take ever longer.
-        select b.start + p.place as place, t.head, left(t.token, t.head) as one,
+        select b.start + p.index as index, t.head, left(t.token, t.head) as one,
                substr(t.token, t.head + 1) as other, t.token
         from (select b as start, substr(joined, b + 1, 143) as characters
               from generate_series(0, length(joined) - 1, 128) as b offset 0) b
-        cross join generate_series(1, least(128, length(b.characters))) as p(place)
-        cross join lateral (select split_part(substr(b.characters, p.place, 16), ' ', 1) as ahead offset 0) a
+        cross join generate_series(1, least(128, length(b.characters))) as p(index)
+        cross join lateral (select split_part(substr(b.characters, p.index, 16), ' ', 1) as ahead offset 0) a
         cross join generate_series(2, length(a.ahead)) as l(length)
         -- With the offset each is looked up by itself. A join could read the whole table.
         cross join lateral (
             select k.token, k.rank, k.head from memoryd.tokens k
             where k.token = left(a.ahead, l.length) offset 0) t
-        order by t.rank, b.start + p.place
+        order by t.rank, b.start + p.index
     loop
-        if parts[found.place] = found.one and parts[found.place + found.head] = found.other then
-            parts[found.place] := found.token;
-            parts[found.place + found.head] := null;
+        if parts[found.index] = found.one and parts[found.index + found.head] = found.other then
+            parts[found.index] := found.token;
+            parts[found.index + found.head] := null;
         end if;
     end loop;
     return array(
@@ -79,9 +79,9 @@ begin
             select p.part as token
             where length(p.part) > 1 or exists (select from memoryd.tokens t where t.token = p.part)
             union all
-            select ' ' || encode(substr(c.bytes, n.place, 1), 'hex')
+            select ' ' || encode(substr(c.bytes, n.index, 1), 'hex')
             from (select convert_to(p.part, 'UTF8') as bytes) c
-            cross join generate_series(1, length(c.bytes)) as n(place)
+            cross join generate_series(1, length(c.bytes)) as n(index)
             where length(p.part) = 1 and not exists (select from memoryd.tokens t where t.token = p.part)
         ) k
         where p.part <> ' ');

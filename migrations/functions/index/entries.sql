@@ -1,9 +1,9 @@
 -- Writing memoryd.entries: the daemon writes the passages of rows, triggers what else a row says.
 
--- Of a row's metadata what decides who may find it: the context that it names. Inlined.
+-- Of a row's metadata what decides who may find it: the project that it names. Inlined.
 create or replace function memoryd.grants_metadata(p_metadata jsonb) returns jsonb
 language sql immutable parallel safe
-return case when p_metadata ? 'context' then jsonb_build_object('context', p_metadata -> 'context')
+return case when p_metadata ? 'project' then jsonb_build_object('project', p_metadata -> 'project')
             else '{}' end;
 
 -- The scopes of the groups of these rows, in their order: null where a row is in none. Knowledge has the
@@ -16,23 +16,23 @@ as $$
 begin
     if p_source = 'knowledge' then
         return array(
-            select k.scope from unnest(p_ids) with ordinality as r(id, place)
+            select k.scope from unnest(p_ids) with ordinality as r(id, nth)
             left join public.shared_knowledge k on k.id = r.id
-            order by r.place);
+            order by r.nth);
     end if;
     if p_source <> 'conversation' then
         return array_fill(null::bigint, array[cardinality(p_ids)]);
     end if;
     return array(
         select memoryd.group_scope(m.chat_id, m.role)
-        from unnest(p_ids) with ordinality as r(id, place)
+        from unnest(p_ids) with ordinality as r(id, nth)
         left join public.conversation_messages m on m.id = r.id
-        order by r.place);
+        order by r.nth);
 end
 $$;
 
--- Brings what the entries of these rows say of their rows up to date: scope, rights, times, places. p_scopes:
--- the scopes that the entries have had until now.
+-- Brings what the entries of these rows say of their rows up to date: scope, rights, times, positions.
+-- p_scopes: the scopes that the entries have had until now.
 create or replace function memoryd.refresh_entries(p_source text, p_ids uuid[], p_scopes bigint[])
 returns void
 language plpgsql volatile
@@ -233,12 +233,12 @@ declare
 begin
     perform memoryd.delete_entries(p_source, p_ids || p_ids, p_scopes || groups);
     with passages as materialized (
-        select p.id, p.text, p.embedding, p.place,
-               (row_number() over (partition by p.id order by p.place) - 1)::smallint as passage
-        from unnest(p_rows, p_passages, p_embeddings) with ordinality as p(id, text, embedding, place)
+        select p.id, p.text, p.embedding, p.nth,
+               (row_number() over (partition by p.id order by p.nth) - 1)::smallint as passage
+        from unnest(p_rows, p_passages, p_embeddings) with ordinality as p(id, text, embedding, nth)
         where p.id = any(p_ids)
     ), described as materialized (
-        select p.*, row_number() over (order by p.place) as number, s.source, s.scope,
+        select p.*, row_number() over (order by p.nth) as number, s.source, s.scope,
                case when p.passage = 0 and p.id <> all (outdated) then s.given_embedding end as given,
                s.text_hash, s.owner_id, s.agent_id, s.access_level,
                s.visibility_tags, s.row_metadata, s.is_current, s.expires_at, s.session_id, s.position,
@@ -265,7 +265,7 @@ begin
            d.id = any(outdated), d.group_scope
     from columns c
     cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
-    join described d on d.number = w.place;
+    join described d on d.number = w.nth;
     if array_remove(groups, null) <> '{}' then
         perform memoryd.copy_to_groups(p_ids, p_scopes);
     end if;

@@ -86,7 +86,7 @@ begin
 end
 $$;
 
--- Passages that lack an embedding in the spare generation, after this place in the order of the key, with the
+-- Passages that lack an embedding in the spare generation, after this one in the order of the key, with the
 -- text of their rows. passages: which of the row's; whole: how many it has. A text that is null has changed.
 create or replace function memoryd.lacking_passages(
     p_scope bigint, p_id uuid, p_source text, p_passage smallint, p_maximum integer, p_characters integer)

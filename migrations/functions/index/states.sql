@@ -20,13 +20,12 @@ declare
     caller constant memoryd.caller := memoryd.current_caller();
 begin
     if caller.privileged and not caller.is_service then
-        perform memoryd.note_admin_read(case p_source when 'memory' then 'agent_memory'
-                                                      when 'conversation' then 'conversation_messages'
-                                                      when 'document' then 'memory_chunks'
-                                                      when 'insight' then 'dream_insights' end, o.owner_id)
-        from (select distinct s.owner_id from memoryd.searchable s
-              where s.source = p_source and s.id = any(p_ids)) o;
-        perform memoryd.note_admin_knowledge(k.created_by) from public.shared_knowledge k
+        perform memoryd.audit_admin_read(n.table_name, o.owner_id)
+        from memoryd.sources() n
+        cross join (select distinct s.owner_id from memoryd.searchable s
+                    where s.source = p_source and s.id = any(p_ids)) o
+        where n.name = p_source;
+        perform memoryd.audit_admin_knowledge(k.created_by) from public.shared_knowledge k
         where p_source = 'knowledge' and k.id = any(p_ids);
     end if;
     return query
@@ -73,7 +72,7 @@ as $$
 begin
     return query
     select n.source, s.id, s.state, s.reason, s.since
-    from unnest(memoryd.sources()) as n(source)
+    from unnest(memoryd.source_names()) as n(source)
     cross join lateral memoryd.states_of(n.source, index_state.ids) s
     order by n.source, s.id;
 end
@@ -84,13 +83,7 @@ comment on function public.index_state is
 
 create or replace view memoryd.index_states with (security_invoker = true) as
 select r.source, r.id, i.state, i.reason, i.since
-from (select 'memory' as source, m.id from public.agent_memory m
-      union all
-      select 'conversation', m.id from public.conversation_messages m
-      union all
-      select 'document', c.id from public.memory_chunks c
-      union all
-      select 'insight', i.id from public.dream_insights i) r
+from memoryd.searchable_by_users r
 cross join lateral memoryd.states_of(r.source, array[r.id]) i;
 comment on view memoryd.index_states is
     'Whether recall finds the rows that the reader may read: see index_state(). Knowledge is not among them.';

@@ -1,5 +1,5 @@
 -- Which rows are indexed, and when, and from which on no stored text may show what they said: the triggers of
--- the searchable tables. Their argument is the source.
+-- the searchable tables. Their arguments are the source, and the columns that contexts and answers show.
 
 -- A changed text has another embedding: one that was given for the old text goes, unless the writer gives
 -- the new one too. The argument names the column.
@@ -49,8 +49,8 @@ begin
     on conflict (scope, id, source) do update
     set changed = u.changed or excluded.changed, given = excluded.given;
     insert into memoryd.jobs (topic, ref, payload, fair_at)
-    select 'index', r.id, jsonb_build_object('source', p_source), began + apart * (r.place - 1)
-    from unnest(p_ids) with ordinality as r(id, place);
+    select 'index', r.id, jsonb_build_object('source', p_source), began + apart * (r.nth - 1)
+    from unnest(p_ids) with ordinality as r(id, nth);
     perform memoryd.wake('index');
 end
 $$;
@@ -99,13 +99,6 @@ declare
     scopes bigint[];
     reworded uuid[];
     indexed uuid[];
-    -- What contexts and answers show of a row.
-    shown constant text := case tg_argv[0]
-        when 'memory' then 'content'
-        when 'conversation' then 'content, speaker, created_at'
-        when 'document' then 'chunk_text, context'
-        when 'knowledge' then 'title, content, tags, outcome'
-        when 'insight' then 'insight' end;
 begin
     if tg_argv[0] = 'conversation' then
         select array_agg(o.id),
@@ -145,11 +138,11 @@ begin
     end if;
     -- Not those that are reworded for the index: that also has rows which it does not know yet.
     execute format(
-        'select memoryd.note_outdated(array_agg(n.id))
+        'select memoryd.mark_outdated(array_agg(n.id))
          from new_rows n
          where (n.id, hashtextextended(row(%1$s)::text, 0)) not in (
              select o.id, hashtextextended(row(%1$s)::text, 0) from old_rows o)
-         having count(*) > 0', shown);
+         having count(*) > 0', tg_argv[1]);
     if reworded is not null then
         perform memoryd.delete_entries(tg_argv[0], array_agg(r.id), array_agg(r.scope))
         from unnest(ids, scopes) as r(id, scope) where r.id = any(reworded);
@@ -171,7 +164,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.note_outdated(array_agg(o.id)) from old_rows o having count(*) > 0;
+    perform memoryd.mark_outdated(array_agg(o.id)) from old_rows o having count(*) > 0;
     if tg_argv[0] = 'conversation' then
         perform memoryd.delete_entries(
             tg_argv[0], array_agg(o.id) || array_agg(o.id),

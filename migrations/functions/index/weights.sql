@@ -1,6 +1,6 @@
 -- What is written beside a passage so that recall finds it: lexemes, weights, length, says_when, asks.
 
--- A lexeme's place in a sparse vector: 1 to a billion, which is pgvector's limit.
+-- A lexeme's index in a sparse vector: 1 to a billion, which is pgvector's limit.
 create or replace function memoryd.sparse_index(p_lexeme text) returns integer
 language sql immutable parallel safe
 return ((hashtextextended(p_lexeme, 0) & 2147483647) % 1000000000 + 1)::integer;
@@ -25,45 +25,45 @@ return right(rtrim(right(p_text, 100)), 1) in ('?', '？', '؟');
 -- are added. The date of a message counts two thirds of its words. Columns: a passage each. p_dates and
 -- p_speakers are null where the passage is no message.
 create or replace function memoryd.weigh_passages(p_texts text[], p_dates timestamptz[], p_speakers text[])
-returns table (place bigint, language text, lexemes tsvector, weights sparsevec, length integer)
+returns table (nth bigint, language text, lexemes tsvector, weights sparsevec, length integer)
 language sql stable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
     with known as materialized (
         select t.*, memoryd.language_of(t.text, memoryd.allowed_languages()) as language
-        from unnest(p_texts, p_dates, p_speakers) with ordinality as t(text, date, speaker, place)
+        from unnest(p_texts, p_dates, p_speakers) with ordinality as t(text, date, speaker, nth)
     ), texts as materialized (
-        select k.place, k.date, k.speaker, k.language, memoryd.lexemes_in(k.text, k.language) as lexemes
+        select k.nth, k.date, k.speaker, k.language, memoryd.lexemes_in(k.text, k.language) as lexemes
         from known k
     ), counts as (
-        select c.place, c.index, sum(c.count) as count, sum(c.own) as own
-        from (select t.place, memoryd.sparse_index(l.lexeme) as index, cardinality(l.positions) as count,
+        select c.nth, c.index, sum(c.count) as count, sum(c.own) as own
+        from (select t.nth, memoryd.sparse_index(l.lexeme) as index, cardinality(l.positions) as count,
                      cardinality(l.positions) as own
               from texts t cross join lateral unnest(t.lexemes) l
               union all
-              select t.place, memoryd.sparse_index(l.lexeme), 0.67, 0
+              select t.nth, memoryd.sparse_index(l.lexeme), 0.67, 0
               from texts t
               cross join lateral unnest(memoryd.lexemes_in(
                   to_char(t.date at time zone 'utc', 'FMMonth FMDD YYYY'), 'english')) l
               where t.date is not null) c
-        group by c.place, c.index
+        group by c.nth, c.index
     ), weighed as (
-        select c.place, c.index, (c.count * 2.2 / (c.count + 1.2))::real as weight, c.own,
-               row_number() over (partition by c.place order by c.count desc, c.index) as rank
+        select c.nth, c.index, (c.count * 2.2 / (c.count + 1.2))::real as weight, c.own,
+               row_number() over (partition by c.nth order by c.count desc, c.index) as rank
         from counts c
     ), vectors as (
-        select w.place, sum(w.own)::integer as length,
+        select w.nth, sum(w.own)::integer as length,
                ('{' || string_agg(w.index || ':' || w.weight, ',') || '}/1000000000')::sparsevec as weights
         from weighed w
         -- The largest weights: a sparsevec has at most 16,000.
         where w.rank <= 16000
-        group by w.place
+        group by w.nth
     )
-    select t.place, t.language,
+    select t.nth, t.language,
            t.lexemes || array_to_tsvector(array(
                select '@' || l || ' ' || btrim(t.speaker)
                from unnest(memoryd.name_lexemes(t.speaker)) l)),
            coalesce(v.weights, '{}/1000000000'), coalesce(v.length, 0)
     from texts t
-    left join vectors v on v.place = t.place
+    left join vectors v on v.nth = t.nth
 $$;

@@ -39,23 +39,23 @@ language sql immutable parallel safe
 return case when jsonb_typeof(p_outcome -> 'success') = 'boolean' then (p_outcome ->> 'success')::boolean end;
 
 -- Raises an error unless decision_context has its shape.
-create or replace function memoryd.check_decision_context(p_context jsonb) returns void
+create or replace function memoryd.check_decision_context(p_reasons jsonb) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     keys constant text[] := '{reasoning,alternatives,assumptions,kill_criteria,review_by}';
-    wrong text := memoryd.unknown_key(p_context, keys);
+    wrong text := memoryd.unknown_key(p_reasons, keys);
     key text;
 begin
     if wrong is null then
         foreach key in array keys[:4] loop
-            if not coalesce(memoryd.is_text_or_list(p_context -> key), true) then
+            if not coalesce(memoryd.is_text_or_list(p_reasons -> key), true) then
                 wrong := key || ' is no text and no list of texts';
             end if;
         end loop;
-        if p_context ->> 'review_by' is not null
-           and memoryd.time_or_null(p_context ->> 'review_by') is null then
+        if p_reasons ->> 'review_by' is not null
+           and memoryd.time_or_null(p_reasons ->> 'review_by') is null then
             wrong := 'review_by is no date';
         end if;
     end if;
@@ -193,11 +193,11 @@ end
 $$;
 
 -- The kill criteria of a decision, as texts.
-create or replace function memoryd.criteria_of(p_context jsonb) returns text[]
+create or replace function memoryd.criteria_of(p_reasons jsonb) returns text[]
 language sql immutable parallel safe
-return case jsonb_typeof(p_context -> 'kill_criteria')
-    when 'string' then array[p_context ->> 'kill_criteria']
-    when 'array' then array(select jsonb_array_elements_text(p_context -> 'kill_criteria'))
+return case jsonb_typeof(p_reasons -> 'kill_criteria')
+    when 'string' then array[p_reasons ->> 'kill_criteria']
+    when 'array' then array(select jsonb_array_elements_text(p_reasons -> 'kill_criteria'))
     else '{}' end;
 
 -- The entry that says that a kill criterion of a decision is met: one that is later and says most of it. Of a
@@ -225,7 +225,7 @@ language sql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
     select c.id
-    from (select k.id, 0 as place, k.created_at from public.shared_knowledge k
+    from (select k.id, 0 as rank, k.created_at from public.shared_knowledge k
           where k.related_ids @> array[(p_decision).id] and k.related_ids <> '{}'
             and k.category = 'correction' and k.status <> 'archived'
           union all
@@ -237,7 +237,7 @@ as $$
           where n.near >= 0.5 and n.difference in ('denial', 'opposite', 'comparison')
             and k.category <> 'outcome') c
     where c.created_at > (p_decision).created_at
-    order by c.place, c.created_at desc, c.id
+    order by c.rank, c.created_at desc, c.id
     limit 1
 $$;
 

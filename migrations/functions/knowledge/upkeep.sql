@@ -35,8 +35,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     update public.shared_knowledge k
-    set related_ids = array(select r from unnest(k.related_ids) with ordinality as u(r, place)
-                            where r not in (select o.id from old_rows o) order by place)
+    set related_ids = array(select r from unnest(k.related_ids) with ordinality as u(r, nth)
+                            where r not in (select o.id from old_rows o) order by nth)
     where k.related_ids <> '{}' and k.related_ids && (select array_agg(o.id) from old_rows o);
     if exists (select from old_rows o where o.category = 'outcome') then
         with scored as materialized (

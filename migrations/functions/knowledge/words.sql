@@ -16,12 +16,12 @@ create or replace function memoryd.words_in_order(p_text text) returns text[]
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-    select coalesce(array_agg(coalesce(memoryd.number_words() ->> w.word, w.word) order by w.place), '{}')
-    from (select rtrim(m[1], '.,:') as word, m.place
+    select coalesce(array_agg(coalesce(memoryd.number_words() ->> w.word, w.word) order by w.nth), '{}')
+    from (select rtrim(m[1], '.,:') as word, m.nth
           from regexp_matches(
               replace(regexp_replace(lower(left(p_text, 2000)), '(n''t|n’t|nnot)\M', 'n not', 'g'),
                       ',000', '000'),
-              '[[:alnum:]]+(?:[.,:][0-9]+)*', 'g') with ordinality as m(m, place)) w
+              '[[:alnum:]]+(?:[.,:][0-9]+)*', 'g') with ordinality as m(m, nth)) w
 $$;
 
 -- Those of these words that carry meaning, each as its English stem. Words of place and time (before, above),
@@ -31,8 +31,8 @@ language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     select coalesce(array_agg(coalesce(nullif(
-        (ts_lexize('pg_catalog.english_stem', w.word))[1], ''), w.word) order by w.place), '{}')
-    from unnest(p_words) with ordinality as w(word, place)
+        (ts_lexize('pg_catalog.english_stem', w.word))[1], ''), w.word) order by w.nth), '{}')
+    from unnest(p_words) with ordinality as w(word, nth)
     where w.word <> all (
         '{a,an,the,of,to,in,on,at,for,is,are,be,been,was,were,has,have,had,that,this,it,its,and,with,by,as,we,
           our,us,i,you,your,they,their,will,would,should,must,need,needs,when,do,does,did,so,which,from,every,

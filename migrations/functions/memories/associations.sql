@@ -105,7 +105,7 @@ begin
     where n.superseded_by is not null
       and n.id not in (select o.id from old_rows o where o.superseded_by is not null);
     if replaced is not null then
-        perform memoryd.note_outdated(replaced);
+        perform memoryd.mark_outdated(replaced);
     end if;
     select array_agg(n.id) into changed
     from new_rows n

@@ -25,9 +25,9 @@ begin
     )
     update public.dream_insights i
     set source_memories = array(
-            select s.id from unnest(i.source_memories) with ordinality as s(id, place)
+            select s.id from unnest(i.source_memories) with ordinality as s(id, nth)
             where s.id <> all (p_gone)
-            order by s.place),
+            order by s.nth),
         insight = case when i.last_modified_human is null and l.overwritten
                        then 'To be drawn again: a memory that it was drawn from has changed.'
                        else i.insight end,
@@ -93,12 +93,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     with used as materialized (
-        select r.id, sum(case when q.useful then 3.0 else 1.0 end / r.place) as uses,
+        select r.id, sum(case when q.useful then 3.0 else 1.0 end / r.nth) as uses,
                max(q.query_time) as used_at
         from public.memory_queries q
         cross join lateral (
-            select u.id, min(u.place) as place
-            from unnest(q.retrieved_memory_ids) with ordinality as u(id, place)
+            select u.id, min(u.nth) as nth
+            from unnest(q.retrieved_memory_ids) with ordinality as u(id, nth)
             group by u.id
         ) r
         where q.query_time > p_since and q.query_time <= p_until and q.useful is not false

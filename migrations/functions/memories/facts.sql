@@ -14,9 +14,9 @@ begin
         return;
     end if;
     perform memoryd.queue_in_lanes(
-        'facts', array_agg(memoryd.associate_lane('facts', r.user_id) order by r.place),
-        array_agg(r.id order by r.place))
-    from unnest(p_ids, p_users) with ordinality as r(id, user_id, place);
+        'facts', array_agg(memoryd.associate_lane('facts', r.user_id) order by r.nth),
+        array_agg(r.id order by r.nth))
+    from unnest(p_ids, p_users) with ordinality as r(id, user_id, nth);
 end
 $$;
 
@@ -48,9 +48,9 @@ begin
     where n.user_id is not null
       -- `not in` is looked up by a hash: see memoryd.memories_updated().
       and (n.id, n.content, n.role, n.user_id::text, coalesce(n.speaker, ''),
-           coalesce(n.metadata ->> 'context', ''))
+           coalesce(n.metadata ->> 'project', ''))
           not in (select o.id, o.content, o.role, coalesce(o.user_id::text, ''), coalesce(o.speaker, ''),
-                         coalesce(o.metadata ->> 'context', '')
+                         coalesce(o.metadata ->> 'project', '')
                   from old_rows o);
     return null;
 end
@@ -89,7 +89,7 @@ begin
     order by count(*) desc, max(m.created_at) desc, n.key
     limit names_said.max_rows;
     get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         names_said.user_id, null, 'names_said', found_rows::integer, memoryd.ms_since(began));
 end
 $$;
@@ -310,11 +310,11 @@ begin
       and (m.valid_to is null or m.valid_to > memory_as_of.as_of)
       -- What has expired is shown of no time, whether it is deleted yet or not.
       and (m.expires_at is null or m.expires_at > greatest(now(), memory_as_of.as_of))
-      and memoryd.in_context(m.metadata, memoryd.current_context())
+      and memoryd.in_project(m.metadata, memoryd.current_project())
     order by coalesce(m.valid_from, m.created_at) desc, m.id
     limit memory_as_of.max_rows;
     get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         memory_as_of.user_id, null, 'memory_as_of', found_rows::integer, memoryd.ms_since(began));
 end
 $$;

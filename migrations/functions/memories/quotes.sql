@@ -40,19 +40,17 @@ create or replace function memoryd.existing_rows(p_ids uuid[]) returns table (id
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select s.id from memoryd.searchable_by_users s where s.id = any(p_ids)
-    union all
-    select k.id from public.shared_knowledge k where k.id = any(p_ids)
+    select s.id from memoryd.searchable s where s.id = any(p_ids)
 $$;
 
--- Notes that no stored text is to show any more what these rows said until now. It does not look for the
+-- Marks that no stored text is to show any more what these rows said until now. It does not look for the
 -- texts: that takes longer the more often others were shown the row, and who deletes it may not learn this.
-create or replace function memoryd.note_outdated(p_ids uuid[]) returns void
+create or replace function memoryd.mark_outdated(p_ids uuid[]) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$ insert into memoryd.outdated_rows (row_ids) select p_ids where cardinality(p_ids) > 0 $$;
 
--- Keeps which rows a new answer to a recall shows. Those that were deleted meanwhile are noted.
+-- Keeps which rows a new answer to a recall shows. Those that were deleted meanwhile are marked.
 create or replace function memoryd.answers_written() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -85,7 +83,7 @@ begin
         on conflict (request_id) do update set row_ids = excluded.row_ids, hashes = excluded.hashes
     )
     select array_agg(distinct s.id) into shown from shows s;
-    perform memoryd.note_outdated(array(
+    perform memoryd.mark_outdated(array(
         select s from unnest(shown) s where s not in (select e.id from memoryd.existing_rows(shown) e)));
     return null;
 end
@@ -98,16 +96,16 @@ language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     with left_lines as (
-        select l.line, l.place, l.line ~ '^[-★] ' as shows
-        from (select b.line, b.place, memoryd.quote_hash(b.line) as hash,
-                     row_number() over (partition by b.line order by b.place) as number
-              from string_to_table(p_block, E'\n') with ordinality as b(line, place)) l
+        select l.line, l.nth, l.line ~ '^[-★] ' as shows
+        from (select b.line, b.nth, memoryd.quote_hash(b.line) as hash,
+                     row_number() over (partition by b.line order by b.nth) as number
+              from string_to_table(p_block, E'\n') with ordinality as b(line, nth)) l
         where l.number > (select count(*) from unnest(p_hashes) h where h = l.hash)
     ), followed as (
-        select l.*, coalesce(lead(l.shows) over (order by l.place), false) as before_one from left_lines l
+        select l.*, coalesce(lead(l.shows) over (order by l.nth), false) as before_one from left_lines l
     )
     select case when bool_or(f.shows)
-                then string_agg(f.line, E'\n' order by f.place)
+                then string_agg(f.line, E'\n' order by f.nth)
                          filter (where f.shows or f.before_one or f.line !~ ':$')
                 else '' end
     from followed f
@@ -121,8 +119,8 @@ as $$
     select case jsonb_typeof(p_result)
         when 'string' then to_jsonb(memoryd.without_lines(p_result #>> '{}', p_hashes))
         when 'array' then (
-            select coalesce(jsonb_agg(e.element order by e.place), '[]')
-            from jsonb_array_elements(p_result) with ordinality as e(element, place)
+            select coalesce(jsonb_agg(e.element order by e.nth), '[]')
+            from jsonb_array_elements(p_result) with ordinality as e(element, nth)
             where memoryd.quote_hash(e.element::text) <> all (p_hashes))
         else p_result end
 $$;
@@ -132,37 +130,37 @@ $$;
 -- alone do not tell: what a transaction has changed is seen once it has ended. Transactions alone do not,
 -- either: after a restore on another server they are numbered from the beginning.
 create or replace function memoryd.outdated_quotes(
-    p_notes bigint[], p_ids uuid[], p_times timestamptz[], p_transactions xid8[])
-returns table (id bigint, command_id uuid, request_id uuid, notes bigint[], row_ids uuid[], lost bigint[])
+    p_marks bigint[], p_ids uuid[], p_times timestamptz[], p_transactions xid8[])
+returns table (id bigint, command_id uuid, request_id uuid, marks bigint[], row_ids uuid[], lost bigint[])
 language sql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
-    with noted as materialized (
-        select * from unnest(p_notes, p_ids, p_times, p_transactions) as n(note, id, at, transaction)
+    with marked as materialized (
+        select * from unnest(p_marks, p_ids, p_times, p_transactions) as n(mark, id, at, transaction)
     ), existing as materialized (
-        select e.id from memoryd.existing_rows(array(select distinct n.id from noted n)) e
+        select e.id from memoryd.existing_rows(array(select distinct n.id from marked n)) e
     ), found as materialized (
-        select q.id, array_agg(n.note) as notes, array_agg(n.id) as row_ids
-        from (select o.*, o.id in (select e.id from existing e) as exists from noted o) n
+        select q.id, array_agg(n.mark) as marks, array_agg(n.id) as row_ids
+        from (select o.*, o.id in (select e.id from existing e) as exists from marked o) n
         cross join lateral (
             select k.id, k.made_at, k.read_in from memoryd.quotes k
             where k.row_ids @> array[n.id] offset 0) q
         where not n.exists or q.made_at < n.at or not pg_visible_in_snapshot(n.transaction, q.read_in)
         group by q.id
     )
-    select q.id, q.command_id, q.request_id, f.notes, f.row_ids,
+    select q.id, q.command_id, q.request_id, f.marks, f.row_ids,
            array(select p.hash from unnest(q.row_ids, q.hashes) as p(id, hash) where p.id = any(f.row_ids))
     from found f join memoryd.quotes q on q.id = f.id
 $$;
 
--- Removes from the stored texts what they show of rows that are noted. p_count: how many notes it takes, the
--- oldest first (null: all). A text that somebody has locked is not waited for: its note is taken again soon.
--- Each note is taken once more, 20 seconds later, and when the transactions have ended that may have been
--- writing a text at the first look. (After a day also without: a restored note waits for another server's.)
-create or replace function memoryd.remove_outdated(p_count integer, out notes bigint, out texts bigint)
+-- Removes from the stored texts what they show of rows that are marked. p_count: how many marks it takes, the
+-- oldest first (null: all). A text that somebody has locked is not waited for: its mark is taken again soon.
+-- Each mark is taken once more, 20 seconds later, and when the transactions have ended that may have been
+-- writing a text at the first look. (After a day also without: a restored mark waits for another server's.)
+create or replace function memoryd.remove_outdated(p_count integer, out marks bigint, out texts bigint)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 -- The planner does not know how few texts these are, and would read whole tables.
@@ -172,7 +170,7 @@ set enable_mergejoin = off
 as $$
 declare
     taken bigint[];
-    noted bigint[];
+    marked bigint[];
     ids uuid[];
     times timestamptz[];
     transactions xid8[];
@@ -187,11 +185,11 @@ begin
     )
     select (select array_agg(m.id) from mine m), array_agg(m.id), array_agg(u.id), array_agg(m.outdated_at),
            array_agg(m.outdated_by)
-    into taken, noted, ids, times, transactions
+    into taken, marked, ids, times, transactions
     from mine m cross join lateral unnest(m.row_ids) as u(id);
-    notes := coalesce(cardinality(taken), 0);
+    marks := coalesce(cardinality(taken), 0);
     with outdated as materialized (
-        select * from memoryd.outdated_quotes(noted, ids, times, transactions)
+        select * from memoryd.outdated_quotes(marked, ids, times, transactions)
     ), commands as materialized (
         select c.id from public.agent_commands c where c.id in (select o.command_id from outdated o)
         order by c.id for no key update skip locked
@@ -217,7 +215,7 @@ begin
         delete from memoryd.quotes q using free f where q.id = f.id and q.row_ids <@ f.row_ids
     )
     select (select count(*) from free),
-           (select array_agg(distinct n) from outdated o cross join lateral unnest(o.notes) n
+           (select array_agg(distinct n) from outdated o cross join lateral unnest(o.marks) n
             where o.id not in (select f.id from free f))
     into texts, locked;
     delete from memoryd.outdated_rows o

@@ -31,9 +31,9 @@ as $$
             select e.key, lower(e.key collate "C"), e.value
             from jsonb_each(case when jsonb_typeof(w.value) = 'object' then w.value else '{}' end) e
             union all
-            select (a.place - 1)::text, null, a.value
+            select (a.nth - 1)::text, null, a.value
             from jsonb_array_elements(case when jsonb_typeof(w.value) = 'array' then w.value else '[]' end)
-                with ordinality as a(value, place)
+                with ordinality as a(value, nth)
         ) as c(step, field, value)
         where not w.found and jsonb_typeof(c.value) <> 'null'
           and (jsonb_typeof(c.value) in ('object', 'array') or c.field = any(p_fields))
@@ -147,9 +147,9 @@ begin
                else (
                    select jsonb_agg(
                        case when s.step is null then e.value else memoryd.with_values(e.value, s.below) end
-                       order by e.place)
-                   from jsonb_array_elements(p_json) with ordinality as e(value, place)
-                   left join steps s on s.step = (e.place - 1)::text) end
+                       order by e.nth)
+                   from jsonb_array_elements(p_json) with ordinality as e(value, nth)
+                   left join steps s on s.step = (e.nth - 1)::text) end
     into made;
     return made;
 end

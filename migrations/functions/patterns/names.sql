@@ -11,9 +11,9 @@ begin
         from (select t.word, t.word || ' ' || lead(t.word) over w as two,
                      t.word || ' ' || lead(t.word) over w || ' ' || lead(t.word, 2) over w as three
               from string_to_table(regexp_replace(p_plain, '''s? ', ' ', 'g'), ' ')
-                   with ordinality as t(word, place)
-              where t.place <= 100 and t.word <> ''
-              window w as (order by t.place)) w
+                   with ordinality as t(word, nth)
+              where t.nth <= 100 and t.word <> ''
+              window w as (order by t.nth)) w
         cross join lateral unnest(array[w.word, w.two, w.three]) as r(run)
         where length(w.word) > 1 and r.run is not null);
 end

@@ -11,7 +11,7 @@ create or replace function memoryd.phrases_of(p_pattern text) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-    select string_agg(t.phrases, '|') from memoryd.trigger_phrases() t where t.pattern = p_pattern
+    select string_agg(t.phrases, '|') from memoryd.pattern_phrases() t where t.pattern = p_pattern
 $$;
 
 -- A message as its phrases are looked for: in lower case, words and marks of punctuation between single
@@ -68,7 +68,7 @@ $$;
 
 -- What a message asks for by each pattern: of the team's knowledge these tiers, and of them these categories
 -- (null: all). A task is searched for everywhere.
-create or replace function memoryd.trigger_scopes()
+create or replace function memoryd.pattern_scopes()
 returns table (pattern text, tier text, categories text[])
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -156,9 +156,9 @@ begin
         from unnest(shown.patterns) p
     )
     select s.pattern, s.tier, s.categories, w.words
-    from memoryd.trigger_scopes() with ordinality as s(pattern, tier, categories, place)
+    from memoryd.pattern_scopes() with ordinality as s(pattern, tier, categories, nth)
     join words w on w.pattern = s.pattern
-    order by s.place;
+    order by s.nth;
 end
 $$;
 comment on function public.classify_message is

@@ -233,7 +233,7 @@ values
 $$;
 
 -- The phrases of all patterns in all languages: a row each.
-create or replace function memoryd.trigger_phrases()
+create or replace function memoryd.pattern_phrases()
 returns table (pattern text, language text, phrases text)
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp

@@ -27,14 +27,14 @@ as $$
 begin
     insert into memoryd.jobs (topic, ref, tenant, fair_at)
     select p_topic, t.ref, t.tenant,
-           t.begins + make_interval(secs => (t.place - 1) / case when t.tenant is null then 16 else 1 end)
+           t.begins + make_interval(secs => (t.nth - 1) / case when t.tenant is null then 16 else 1 end)
     from (
         select p.*,
-               max(case p.place when 1 then memoryd.next_fair_time(p_topic, p.tenant) end)
+               max(case p.nth when 1 then memoryd.next_fair_time(p_topic, p.tenant) end)
                    over (partition by p.tenant) as begins
         from (
             select r.ref, r.ordinality, memoryd.tenant_of(r.user_id) as tenant,
-                   row_number() over (partition by r.user_id order by r.ordinality) as place
+                   row_number() over (partition by r.user_id order by r.ordinality) as nth
             from unnest(p_refs, p_users) with ordinality as r(ref, user_id, ordinality)
         ) p
     ) t

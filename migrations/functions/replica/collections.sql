@@ -41,16 +41,25 @@ begin
 end
 $$;
 
+-- The table of a source's entries.
+create or replace function memoryd.entry_table(p_source text) returns text
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select s.table_name from memoryd.sources() s where s.name = p_source
+$$;
+
 -- Whether the row of an entry is there, shown in the replica or not.
 create or replace function memoryd.row_exists(p_source text, p_id uuid) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    is_there boolean;
 begin
-    return case p_source
-        when 'memory' then exists (select from public.agent_memory m where m.id = p_id)
-        when 'insight' then exists (select from public.dream_insights i where i.id = p_id)
-        else exists (select from public.shared_knowledge k where k.id = p_id) end;
+    execute format('select exists (select from public.%I e where e.id = $1)', memoryd.entry_table(p_source))
+    into is_there using p_id;
+    return is_there;
 end
 $$;
 

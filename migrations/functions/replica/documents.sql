@@ -111,13 +111,8 @@ declare
     unchanged uuid[];
 begin
     perform memoryd.hold_replica(p_daemon);
-    perform from public.documents d where d.id = any(own) order by d.id for no key update;
-    unchanged := array(
-        select d.id from public.documents d
-        join unnest(p_documents, p_versions) as n(document, version) on n.document = d.id
-        where d.updated_at = n.version);
-    perform memoryd.place_documents(
-        array_agg(n.document), array_agg(n.path))
+    unchanged := memoryd.lock_unchanged(p_documents, p_versions);
+    perform memoryd.place_documents(array_agg(n.document), array_agg(n.path))
     from unnest(p_paths, p_documents, p_conflicts) as n(path, document, conflict)
     where n.conflict is null;
     delete from memoryd.replica_tombstones t where t.document_id = any(own);

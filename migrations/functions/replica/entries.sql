@@ -9,13 +9,9 @@ as $$
 declare
     found_row jsonb;
 begin
-    if p_source = 'memory' then
-        select to_jsonb(m) into found_row from public.agent_memory m where m.id = p_id for update;
-    elsif p_source = 'insight' then
-        select to_jsonb(i) into found_row from public.dream_insights i where i.id = p_id for update;
-    else
-        select to_jsonb(k) into found_row from public.shared_knowledge k where k.id = p_id for update;
-    end if;
+    execute format('select to_jsonb(e) from public.%I e where e.id = $1 for update',
+                   memoryd.entry_table(p_source))
+    into found_row using p_id;
     if found_row is not null
        and not exists (select from memoryd.replica_entries e
                        where e.source = p_source and e.id = p_id and e.version = p_version) then
@@ -75,8 +71,9 @@ begin
         perform memoryd.write_entry(p_source, each.id, each.label, each.title, each.body, p_time);
         update memoryd.replica_sections s
         set base_hash = each.base, began_hash = each.began, label = each.label,
-            size = octet_length(each.body)
-        where s.source = p_source and s.row_id = each.id;
+            size = octet_length(each.body), since = c.version + 1
+        from memoryd.replica_collections c
+        where s.source = p_source and s.row_id = each.id and c.id = s.collection_id;
         return next each.id;
     end loop;
 end
@@ -89,9 +86,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    in_table constant text := case p_source when 'memory' then 'agent_memory'
-                                            when 'insight' then 'dream_insights'
-                                            else 'shared_knowledge' end;
+    in_table constant text := memoryd.entry_table(p_source);
     columns constant text := (select string_agg(quote_ident(c), ', ')
                               from unnest(memoryd.own_columns(in_table)) c);
     buried jsonb;
@@ -257,6 +252,10 @@ begin
     set collection_id = p_collection, left_collection = null, left_hash = null, since = c.version + 1
     from memoryd.replica_collections c
     where c.id = p_collection and s.source = c.source and s.row_id = any(p_ids);
+    -- Their conflicts have no section there yet.
+    update memoryd.replica_section_conflicts x set base_hash = null
+    from memoryd.replica_collections c
+    where c.id = p_collection and x.source = c.source and x.row_id = any(p_ids);
 end
 $$;
 
@@ -283,13 +282,8 @@ begin
         on conflict (source, row_id) do update
         set row = excluded.row, deleted_at = now(), confirmed = excluded.confirmed;
     end loop;
-    if p_source = 'memory' then
-        delete from public.agent_memory m where m.id = any(buried);
-    elsif p_source = 'insight' then
-        delete from public.dream_insights i where i.id = any(buried);
-    else
-        delete from public.shared_knowledge k where k.id = any(buried);
-    end if;
+    execute format('delete from public.%I e where e.id = any($1)', memoryd.entry_table(p_source))
+    using buried;
     delete from memoryd.replica_sections s where s.source = p_source and s.row_id = any(buried);
     delete from memoryd.replica_section_conflicts c where c.source = p_source and c.row_id = any(buried);
     return query select unnest(buried);

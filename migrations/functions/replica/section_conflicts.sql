@@ -9,9 +9,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
-    update memoryd.replica_section_conflicts c set title = n.title, body = n.body
-    from unnest(p_ids, p_titles, p_bodies) as n(id, title, body)
-    where c.id = n.id and not c.ended and memoryd.row_exists(c.source, c.row_id);
+    update memoryd.replica_section_conflicts c
+    set title = n.title, body = n.body, since = f.version + 1
+    from unnest(p_ids, p_titles, p_bodies) as n(id, title, body), memoryd.replica_sections s,
+         memoryd.replica_collections f
+    where c.id = n.id and s.source = c.source and s.row_id = c.row_id and f.id = s.collection_id
+      and not c.ended and memoryd.row_exists(c.source, c.row_id);
 end
 $$;
 

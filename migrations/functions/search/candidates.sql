@@ -105,7 +105,7 @@ $$;
 
 -- The nearest passages by code, as keys: codes and keys of a scope are read from an index, without the table.
 -- Of what is shared (scope 0) an end user gets only what they are granted, and this is asked of the table, as
--- are conditions (but for the context: it is asked of the passages that are read).
+-- are conditions.
 create or replace function memoryd.nearest_by_code(
     p_request memoryd.search_request, p_code bit varying, p_count integer)
 returns table (scope bigint, id uuid, source text, passage smallint)
@@ -121,15 +121,15 @@ declare
     partly constant boolean := not privileged and 0 = any(p_request.scopes);
     -- Asked once, since to look each source up takes longer than to compare two codes.
     of_all_sources constant boolean := memoryd.sources_asked(p_request.reader, null) <@ sources;
-    conditions memoryd.conditions := p_request.conditions;
+    conditions constant memoryd.conditions := p_request.conditions;
 begin
-    conditions.context := null;
     if p_request.scopes is null then
         return query
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
         where e.code is not null and (of_all_sources or e.source = any(sources))
           and (conditions is null
-               or memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker))
+               or memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
+                  and memoryd.in_project(e.grants_metadata, conditions.project))
         order by e.code <~> p_code limit p_count;
         return;
     end if;
@@ -143,6 +143,7 @@ begin
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
         where e.scope = any(whole) and e.code is not null and (of_all_sources or e.source = any(sources))
           and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
+          and memoryd.in_project(e.grants_metadata, conditions.project)
         order by e.code <~> p_code limit p_count;
     end if;
     if partly then
@@ -159,6 +160,9 @@ $$;
 
 -- The nearest passages by embedding. In small scopes the codes of all passages are compared, then the
 -- embeddings of those nearest by code. In big scopes the lists of an index are faster.
+--
+-- A project is read from the table: so it is asked of the passages nearest by code, and of all codes only
+-- where too few of those are in it.
 create or replace function memoryd.nearest_passages(p_request memoryd.search_request) returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -166,6 +170,7 @@ as $$
 declare
     probes constant integer := memoryd.lists_to_probe(p_request);
     scopes constant bigint[] := p_request.scopes;
+    project constant text := (p_request.conditions).project;
     -- Computed once: under a generic plan an expression of a parameter is computed for each passage.
     sought constant halfvec := l2_normalize(p_request.embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
@@ -173,25 +178,37 @@ declare
     -- is missed.
     by_code constant integer := greatest(p_request.reach, 200);
     keep constant integer := case when p_request.reach > 200 then p_request.reach else 64 end;
+    enough constant integer := least(keep, greatest(64, p_request.count));
+    asked memoryd.search_request := p_request;
+    nearest tid[];
+    compared bigint;
 begin
     if probes is not null then
         return memoryd.nearest_by_lists(p_request, probes, sought, greatest(keep, 1000));
     end if;
-    return array(
-        select t.place
-        from memoryd.nearest_by_code(p_request, code_sought, by_code) n
+    asked.conditions.project := null;
+    loop
+        select (array_agg(t.tid order by t.distance) filter (where t.is_here))[:keep], count(*)
+        into nearest, compared
+        from memoryd.nearest_by_code(asked, code_sought, by_code) n
         cross join lateral (
-            select e.ctid as place, e.embedding <=> sought as distance from memoryd.entries e
+            select e.ctid as tid, e.embedding <=> sought as distance,
+                   memoryd.is_found_here(e.scope, e.group_scope, scopes)
+                   and memoryd.in_project(e.grants_metadata, project) as is_here
+            from memoryd.entries e
             where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
-              and memoryd.is_found_here(e.scope, e.group_scope, scopes)
-            offset 0) t
-        order by t.distance
-        limit keep);
+            offset 0) t;
+        exit when project is null or compared < by_code or cardinality(nearest) >= enough
+            or (asked.conditions).project is not null;
+        asked.conditions.project := project;
+    end loop;
+    return coalesce(nearest, '{}');
 end
 $$;
 
--- Of many passages, nearest first, those to rank: the nearest p_keep, and of the others as many that have
--- the most of the question's words. In big scopes the words alone lead to so many rows that not all are read.
+-- Which of many passages (p_nearest, the nearest first) to rank: the nearest p_keep, and p_keep of the
+-- others, which have the most of the question's words. In big scopes too many rows have these words to read
+-- them all.
 create or replace function memoryd.nearest_with_words(
     p_nearest tid[], p_question memoryd.question, p_keep integer)
 returns tid[]
@@ -232,10 +249,10 @@ declare
     average constant double precision := (p_question).average_length;
 begin
     return array(
-        select l.place
+        select l.tid
         from (
-            (select e.place, e.weights, e.length
-             from (select t.ctid as place, t.* from memoryd.entries t
+            (select e.tid, e.weights, e.length
+             from (select t.ctid as tid, t.* from memoryd.entries t
                    where memoryd.search_terms(t.scope, t.lexemes) && terms offset 0) e
              where (scopes is null or e.scope = any(scopes)) and e.source = any(sources)
                and memoryd.is_found_here(e.scope, e.group_scope, scopes)
@@ -244,11 +261,11 @@ begin
                                     e.grants_metadata)
              limit 20 * reach)
             union all
-            (select p.place, p.weights, p.length
+            (select p.tid, p.weights, p.length
              from generate_series(1, cardinality(together), 3) first
              cross join lateral (
-                 select e.place, e.weights, e.length
-                 from (select t.ctid as place, t.* from memoryd.entries t
+                 select e.tid, e.weights, e.length
+                 from (select t.ctid as tid, t.* from memoryd.entries t
                        where memoryd.search_terms(t.scope, t.lexemes) @> together[first:first + 2]
                        offset 0) e
                  where (scopes is null or e.scope = any(scopes)) and e.source = any(sources)
@@ -322,7 +339,7 @@ $$;
 -- Memories in these scopes, as far as they are open to the caller, that may answer a question, in no order:
 -- for contexts, which score them by rules of their own.
 create or replace function memoryd.candidate_memories(
-    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer, p_context text) returns uuid[]
+    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer, p_project text) returns uuid[]
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -336,12 +353,12 @@ declare
     request memoryd.search_request;
     found tid[];
 begin
-    conditions.context := p_context;
+    conditions.project := p_project;
     request.conditions := conditions;
     request.reader := caller;
-    request.access := case when not caller.privileged then memoryd.access_of(caller.user_id, p_context) end;
+    request.access := case when not caller.privileged then memoryd.access_of(caller.user_id, p_project) end;
     request.sources := '{memory}';
-    request.scopes := memoryd.open_scopes(caller, p_scopes, p_context);
+    request.scopes := memoryd.open_scopes(caller, p_scopes, p_project);
     request.embedding := p_embedding;
     request.reach := p_reach;
     found := memoryd.candidates(request, memoryd.question(caller, p_query, request.scopes, null));

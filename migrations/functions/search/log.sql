@@ -24,12 +24,12 @@ begin
        or (not caller.privileged and caller.user_id is null) then
         return;
     end if;
-    select coalesce((array_agg(f.id order by f.place) filter (where f.source = 'memory'))[:1000], '{}'),
-           coalesce((array_agg(f.score order by f.place) filter (where f.source = 'memory'))[:1000], '{}'),
-           coalesce((array_agg(f.id order by f.place) filter (where f.source = 'knowledge'))[:1000], '{}'),
-           coalesce((array_agg(f.id order by f.place) filter (where f.source = 'insight'))[:1000], '{}')
+    select coalesce((array_agg(f.id order by f.nth) filter (where f.source = 'memory'))[:1000], '{}'),
+           coalesce((array_agg(f.score order by f.nth) filter (where f.source = 'memory'))[:1000], '{}'),
+           coalesce((array_agg(f.id order by f.nth) filter (where f.source = 'knowledge'))[:1000], '{}'),
+           coalesce((array_agg(f.id order by f.nth) filter (where f.source = 'insight'))[:1000], '{}')
     into memories, scores, knowledge, insights
-    from (select r.source, r.id, r.score, row_number() over () as place from unnest(p_found) r) f;
+    from (select r.source, r.id, r.score, row_number() over () as nth from unnest(p_found) r) f;
     if knowledge = '{}' then
         insert into public.memory_queries (
             agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, insight_ids)
@@ -47,9 +47,9 @@ begin
 end
 $$;
 
--- Of a retrieval that an end user writes it keeps only their own memories and insights: ids of others' and of
--- none are dropped alike. So no row of one user names a row of another, and none that a user has locked by
--- judging it is in the way of the other's erasure.
+-- Where an end user writes a retrieval, only the ids of their own memories and insights are kept: ids of
+-- other users' rows and ids of no row are dropped alike. So no row of one user names a row of another, and a
+-- row that one user has locked by judging it does not delay the other user's erasure.
 create or replace function memoryd.keep_own_retrieved() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -60,17 +60,17 @@ begin
                 cardinality(new.insight_ids)) > 1000 then
         return new;
     end if;
-    select coalesce(array_agg(r.id order by r.place)
-                        filter (where r.place <= cardinality(new.retrieved_memory_ids)), '{}'),
-           coalesce(array_agg(r.score order by r.place)
-                        filter (where r.place <= cardinality(new.relevance_scores)), '{}')
+    select coalesce(array_agg(r.id order by r.nth)
+                        filter (where r.nth <= cardinality(new.retrieved_memory_ids)), '{}'),
+           coalesce(array_agg(r.score order by r.nth)
+                        filter (where r.nth <= cardinality(new.relevance_scores)), '{}')
     into new.retrieved_memory_ids, new.relevance_scores
-    from unnest(new.retrieved_memory_ids, new.relevance_scores) with ordinality as r(id, score, place)
+    from unnest(new.retrieved_memory_ids, new.relevance_scores) with ordinality as r(id, score, nth)
     where exists (select from public.agent_memory m where m.id = r.id and m.user_id = new.user_id);
     new.insight_ids := array(
-        select r.id from unnest(new.insight_ids) with ordinality as r(id, place)
+        select r.id from unnest(new.insight_ids) with ordinality as r(id, nth)
         where exists (select from public.dream_insights i where i.id = r.id and i.user_id = new.user_id)
-        order by r.place);
+        order by r.nth);
     return new;
 end
 $$;

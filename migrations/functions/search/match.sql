@@ -209,7 +209,7 @@ begin
     order by s.similarity desc, s.created_at desc, s.id
     limit match_memory.match_count;
     get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         match_memory.filter_user_id, null, 'match_memory', found_rows::integer, memoryd.ms_since(began));
 end
 $$;

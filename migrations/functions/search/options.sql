@@ -7,9 +7,9 @@ language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     with pairs as (
-        select n.name, substr(n.name, place, 2) as pair
+        select n.name, substr(n.name, start, 2) as pair
         from unnest(left(lower(p_name), 60) || p_known) as n(name)
-        cross join lateral generate_series(1, length(n.name) - 1) place
+        cross join lateral generate_series(1, length(n.name) - 1) start
     ), alike as (
         select k.name,
                (select count(distinct a.pair) from pairs a join pairs b using (pair)
@@ -39,8 +39,8 @@ as $$
          'Give an array of names, such as ["memory", "insight"].'),
         ('filter', 'object', null, null, true, false, true,
          'Give an object that the metadata contain, such as {"kind": "fact"}.'),
-        ('context', 'text', null, null, true, true, false,
-         'Name the current context as the metadata of rows do, or leave it out.'),
+        ('project', 'text', null, null, true, true, false,
+         'Name the current project as the metadata of rows do, or leave it out.'),
         ('min_score', 'number', 0, 1, true, false, false, 'Give a score from 0 to 1, such as 0.35.'),
         ('exclude_session', 'uuid', null, null, true, true, false,
          'Give the id of a conversation (session_id).'),
@@ -125,7 +125,7 @@ begin
         return;
     end if;
     select l.kind, s.name, l.names into wrong
-    from (values ('source', memoryd.sources()), ('role', array['user', 'assistant', 'system', 'tool']))
+    from (values ('source', memoryd.source_names()), ('role', array['user', 'assistant', 'system', 'tool']))
          as l(kind, names)
     cross join lateral jsonb_array_elements_text(nullif(p_options -> (l.kind || 's'), 'null')) as s(name)
     where s.name <> all (l.names)
@@ -159,7 +159,7 @@ begin
 end
 $$;
 
--- The conditions that these options are. A context other than that of the transaction is refused: the
+-- The conditions that these options are. A project other than that of the transaction is refused: the
 -- policies of shared rows follow the transaction's. With exclude_last the newest messages of
 -- a conversation are left out, of those that the caller can read; else all of it.
 create or replace function memoryd.conditions_of(p_options jsonb) returns memoryd.conditions
@@ -167,13 +167,13 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    here constant text := memoryd.current_context();
+    here constant text := memoryd.current_project();
     made memoryd.conditions;
 begin
-    made.context := coalesce(p_options ->> 'context', here);
-    if made.context <> here then
-        raise exception 'context is %, and memoryd.context of this transaction is %',
-                        quote_literal(left(made.context, 60)), quote_literal(left(here, 60))
+    made.project := coalesce(p_options ->> 'project', here);
+    if made.project <> here then
+        raise exception 'project is %, and memoryd.project of this transaction is %',
+                        quote_literal(left(made.project, 60)), quote_literal(left(here, 60))
             using errcode = 'invalid_parameter_value', hint = 'Give one of them.';
     end if;
     if p_options = '{}' then

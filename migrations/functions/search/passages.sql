@@ -51,7 +51,7 @@ begin
          order by r.given_embedding <=> sought
          limit 64)
     ), fresh as materialized (
-        select s.*, w.scope as found_in, left(s.searched_text, 8192) as text, row_number() over () as place
+        select s.*, w.scope as found_in, left(s.searched_text, 8192) as text, row_number() over () as nth
         from (-- A message in a group waits in two scopes.
               select distinct on (n.source, n.id) n.* from waiting n
               order by n.source, n.id, n.scope = any(groups) desc) w
@@ -62,9 +62,9 @@ begin
                                    t.row_metadata)
         ) s
     ), columns as (
-        select array_agg(f.text order by f.place) as texts,
-               array_agg(case when f.session_id is not null then f.created_at end order by f.place) as dates,
-               array_agg(f.speaker order by f.place) as speakers
+        select array_agg(f.text order by f.nth) as texts,
+               array_agg(case when f.session_id is not null then f.created_at end order by f.nth) as dates,
+               array_agg(f.speaker order by f.nth) as speakers
         from fresh f
     )
     select f.source, f.id, f.found_in, f.given_embedding, w.weights, w.length, memoryd.asks(f.text),
@@ -73,12 +73,12 @@ begin
            f.weight
     from columns c
     cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
-    join fresh f on f.place = w.place;
+    join fresh f on f.nth = w.nth;
 end
 $$;
 
--- Which part of what each of these messages says was replaced since: of the facts that were found in it,
--- those that another has replaced, from 0 to 1. Such a message is still found, but below what is true now.
+-- For each of these messages the share of its facts that another fact has replaced since, from 0 to 1. Such a
+-- message is still found, but below what is true now.
 -- Messages without facts have no row.
 create or replace function memoryd.replaced_parts(p_messages uuid[])
 returns table (id uuid, part double precision)
@@ -95,14 +95,14 @@ end
 $$;
 
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
--- any), of these groups, or shared with this user; for this agent, with these metadata, in this context; and
+-- any), of these groups, or shared with this user; for this agent, with these metadata, in this project; and
 -- of what others say in groups or share nothing of users who have switched memory off. meets: whether it
 -- meets the conditions. A message that does not is no result, but its words count for the messages beside it.
 -- rare: it has a word asked for that hardly any row has. Of such passages of memories the kind says only
 -- which counts more than another: the heaviest counts whole.
 create or replace function memoryd.read_passages(
-    p_request memoryd.search_request, p_question memoryd.question, p_places tid[])
-returns table (number bigint, place tid, source text, id uuid, weights sparsevec, rare boolean,
+    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
+returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
                similarity double precision, length integer, row_length integer, asks boolean,
                says_when boolean, session_id uuid, "position" integer, speaker text, role text,
                created_at timestamptz, weight double precision, meets boolean)
@@ -119,21 +119,21 @@ declare
         case when about is distinct from (p_request.reader).user_id then about end;
     wanted constant jsonb := p_request.filter;
     conditions constant memoryd.conditions := p_request.conditions;
-    context constant text := conditions.context;
+    project constant text := conditions.project;
 begin
     return query
-    select row_number() over (), r.place, r.source, r.id, r.weights, h.rare,
+    select row_number() over (), r.tid, r.source, r.id, r.weights, h.rare,
            1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
            r.session_id, r.position, r.speaker, r.role, r.created_at,
            r.weight / case when h.rare and r.source = 'memory' then least(
                1, max(r.weight) filter (where h.rare and r.source = 'memory') over ()) else 1 end,
            memoryd.meets(conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
-    from (select e.ctid as place, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
+    from (select e.ctid as tid, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
                  e.asks, e.says_when, e.owner_id,
                  e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
                  e.speaker, e.role, e.created_at, e.weight::double precision as weight
           from memoryd.entries e
-          where e.ctid = any(p_places)
+          where e.ctid = any(p_tids)
           union all
           select null, f.source, f.id, f.scope, f.weights, l2_normalize(f.embedding)::halfvec, f.length,
                  f.length, f.asks, f.says_when, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current,
@@ -150,9 +150,9 @@ begin
               case when r.scope = any(groups) then null when r.scope = 0 then about_shared else about end,
               p_request.unowned, p_request.agent)
       and ((r.scope <> 0 and r.scope <> all (groups)) or not memoryd.memory_is_off(r.owner_id))
-      and memoryd.in_context(r.grants_metadata, context)
-      and (context is null or r.source <> 'insight' or memoryd.drawn_in_context(
-          (select i.source_memories from public.dream_insights i where i.id = r.id), context))
+      and memoryd.in_project(r.grants_metadata, project)
+      and (project is null or r.source <> 'insight' or memoryd.drawn_in_project(
+          (select i.source_memories from public.dream_insights i where i.id = r.id), project))
       and (wanted = '{}' or exists (
           select from memoryd.searchable s
           where s.source = r.source and s.id = r.id and s.metadata @> wanted));

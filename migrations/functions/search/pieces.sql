@@ -4,7 +4,7 @@
 -- Which of the messages found (ids, best first) are shown together. Each begins a piece of p_around messages
 -- before and after it, unless it is in the piece of a better one. Where its piece would overlap a better
 -- one's, it widens that one, up to 4 x p_around + 1 messages; beyond, it has only the messages that are left.
--- So no message is shown twice. number: the place of the piece's best message among p_ids.
+-- So no message is shown twice. number: the index of the piece's best message in p_ids.
 create or replace function memoryd.pieces_of(p_ids uuid[], p_around integer)
 returns table (number integer, session_id uuid, first_index integer, last_index integer)
 language plpgsql stable
@@ -19,11 +19,11 @@ declare
     piece integer;
 begin
     for each in
-        select i.place, m.session_id as session, m.message_index::bigint as middle,
+        select i.nth, m.session_id as session, m.message_index::bigint as middle,
                m.message_index::bigint - p_around as first, m.message_index::bigint + p_around as last
-        from unnest(p_ids) with ordinality as i(id, place)
+        from unnest(p_ids) with ordinality as i(id, nth)
         join public.conversation_messages m on m.id = i.id
-        order by i.place
+        order by i.nth
     loop
         continue when exists (
             select from generate_subscripts(numbers, 1) p
@@ -37,7 +37,7 @@ begin
             into each.first, each.last
             from generate_subscripts(numbers, 1) p
             where sessions[p] = each.session;
-            numbers := numbers || each.place::integer;
+            numbers := numbers || each.nth::integer;
             sessions := sessions || each.session;
             firsts := firsts || each.first;
             lasts := lasts || each.last;
@@ -79,10 +79,11 @@ $$;
 
 -- The text of each piece of pieces_of(), and the ids of its messages. All but the best are cut at 1,000
 -- characters. The messages beside those found are those that the caller may read and that recall would find:
--- in the current context, under the conditions on times and sessions, of the same user or of the same group,
--- and of nobody else who has switched memory off. Of a group only where it was searched: for this user
--- (about) if they are a member; for an agent never; in a search of everything if whoever said the best
--- message is still a member; and the current context is no other group (memoryd.shows_group).
+-- in the current project, under the conditions on times and sessions, of the same user or of the same group,
+-- and not of another user who has switched memory off. Messages of a group are shown only where the group was
+-- searched: for this user (about) if they are a member; never for an agent; in a search of everything if the
+-- speaker of the best message is still a member. And the current project is no other group
+-- (memoryd.shows_group).
 create or replace function memoryd.show_pieces(p_request memoryd.search_request, p_ids uuid[])
 returns table (number integer, content text, message_ids uuid[])
 language plpgsql stable
@@ -90,13 +91,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    -- Those on role and speaker are for the messages found.
+    -- The conditions on role and speaker are only for the messages found, not for the messages beside them.
     conditions memoryd.conditions := p_request.conditions;
-    context constant text := conditions.context;
+    project constant text := conditions.project;
     about constant uuid := p_request.about;
     agent constant text := p_request.agent;
-    -- What end users read of a group, row-level security decides.
-    serves constant boolean := memoryd.caller_is_privileged();
+    -- Row-level security decides which messages of a group an end user reads.
+    privileged constant boolean := memoryd.caller_is_privileged();
 begin
     conditions.roles := null;
     conditions.speakers := null;
@@ -111,8 +112,8 @@ begin
     join public.conversation_messages best on best.id = p_ids[p.number]
     cross join lateral (
         select best.chat_id is not null
-               and memoryd.shows_group(context, best.chat_id)
-               and (not serves
+               and memoryd.shows_group(project, best.chat_id)
+               and (not privileged
                     or (about is not null or agent is null)
                        and (coalesce(about, best.user_id) is null
                             or exists (select from public.chat_group_members c
@@ -133,9 +134,9 @@ begin
                         or (t.user_id is null and best.user_id is null
                             and coalesce(t.chat_id, best.chat_id) is null)
                         or (g.is_open and t.chat_id = best.chat_id))
-                   and not case when serves then memoryd.memory_is_off(t.user_id)
+                   and not case when privileged then memoryd.memory_is_off(t.user_id)
                                 else memoryd.is_withheld(t.id) end
-                   and memoryd.in_context(t.metadata, context)
+                   and memoryd.in_project(t.metadata, project)
                    and memoryd.meets(conditions, t.created_at, t.session_id, t.message_index, null, null)))
         -- So that each piece is read by the index. Otherwise it may be joined with all of its session.
         offset 0

@@ -319,7 +319,7 @@ begin
         select c.* from memoryd.count_lexeme_rows(p_caller, array(select n.lexeme from near n), p_counted) c
     ), ranked as (
         select n.lexeme, n.asked, n.similarity, coalesce(c.rows, 0) as rows,
-               row_number() over (partition by n.asked order by n.similarity desc, n.lexeme) as place
+               row_number() over (partition by n.asked order by n.similarity desc, n.lexeme) as nth
         from near n
         left join (select c.lexeme, sum(c.rows) as rows from counts c group by c.lexeme) c
             on c.lexeme = n.lexeme
@@ -331,7 +331,7 @@ begin
                    * ln(1 + (greatest(p_all_rows - r.rows, 0) + 0.5) / (r.rows + 0.5))
                )::double precision as weight
         from ranked r
-        where r.place <= 9
+        where r.nth <= 9
         group by r.lexeme
     )
     select w.lexeme, w.asked, w.similarity, w.weight, c.scope, c.rows,
@@ -359,8 +359,8 @@ begin
         from unnest(p_lexemes, p_asked, p_weights, p_rows) as k(lexeme, asked, weight, rows)
         where k.weight > 0
         group by k.asked
-    ), places as (
-        select w.slot, memoryd.sparse_index(k.lexeme) as place, k.lexeme = k.asked as own,
+    ), indexes as (
+        select w.slot, memoryd.sparse_index(k.lexeme) as index, k.lexeme = k.asked as own,
                max(k.weight)::real as weight
         from unnest(p_lexemes, p_asked, p_weights) as k(lexeme, asked, weight)
         join words w on w.asked = k.asked
@@ -368,11 +368,11 @@ begin
         group by 1, 2, 3
     ), vectors as (
         select p.slot,
-               ('{' || string_agg(p.place || ':' || p.weight, ',') filter (where p.own)
+               ('{' || string_agg(p.index || ':' || p.weight, ',') filter (where p.own)
                     || '}/1000000000')::sparsevec as own,
-               ('{' || string_agg(p.place || ':' || p.weight, ',') filter (where not p.own)
+               ('{' || string_agg(p.index || ':' || p.weight, ',') filter (where not p.own)
                     || '}/1000000000')::sparsevec as near
-        from places p
+        from indexes p
         group by p.slot
     )
     select array_agg(v.own order by v.slot), array_agg(v.near order by v.slot),
@@ -438,30 +438,30 @@ begin
         return;
     end if;
     with common as materialized (
-        select * from unnest(p_lexemes, p_scopes, p_rows) with ordinality as c(lexeme, scope, rows, place)
+        select * from unnest(p_lexemes, p_scopes, p_rows) with ordinality as c(lexeme, scope, rows, nth)
     ), pairs as materialized (
         -- rows: how many rows would contain both words if the words were independent of each other.
-        select a.lexeme as one, b.lexeme as other, b.place, a.scope, a.rows * (b.rows / p_all_rows) as rows
-        from common a join common b on a.scope = b.scope and a.place < b.place
+        select a.lexeme as one, b.lexeme as other, b.nth, a.scope, a.rows * (b.rows / p_all_rows) as rows
+        from common a join common b on a.scope = b.scope and a.nth < b.nth
     ), together as (
         select array[p.one, p.other, p.other] as words, p.scope, p.rows
         from pairs p
         where p.rows <= 500 or (select count(*) from common c where c.scope = p.scope) = 2
         union all
         select array[p.one, p.other, c.lexeme], p.scope, p.rows * (c.rows / p_all_rows)
-        from pairs p join common c on c.scope = p.scope and c.place > p.place
+        from pairs p join common c on c.scope = p.scope and c.nth > p.nth
         where p.rows > 500
     ), ranked as (
-        select t.words, t.scope, row_number() over w as place, sum(t.rows) over w as upto
+        select t.words, t.scope, row_number() over w as nth, sum(t.rows) over w as upto
         from together t
         window w as (partition by t.scope order by t.rows, t.words)
     )
-    select array_agg(t.lexeme order by r.scope, r.place, t.number),
-           array_agg(r.scope order by r.scope, r.place, t.number)
+    select array_agg(t.lexeme order by r.scope, r.nth, t.number),
+           array_agg(r.scope order by r.scope, r.nth, t.number)
     into lexemes, scopes
     from ranked r
     cross join lateral unnest(r.words) with ordinality as t(lexeme, number)
-    where r.place <= 6 and (r.place = 1 or r.upto <= p_budget);
+    where r.nth <= 6 and (r.nth = 1 or r.upto <= p_budget);
 end
 $$;
 
@@ -489,11 +489,11 @@ begin
         -- own scope and in the one with the most rows.
         select r.*
         from (select k.lexeme, k.scope, k.rows,
-                     row_number() over (partition by k.scope order by k.rows, k.lexeme) as place
+                     row_number() over (partition by k.scope order by k.rows, k.lexeme) as nth
               from keys k
               where k.similarity = 1 and k.upto > budget
                 and (k.scope = p_counted[1] or k.scope = (select b.scope from biggest b))) r
-        where r.place <= 5
+        where r.nth <= 5
     ), singles as (
         select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
         from (select k.lexeme, k.scope from keys k
@@ -510,14 +510,14 @@ begin
               from unnest(p_uncounted, p_uncounted_scopes) as u(lexeme, scope)) t
     ), together as (
         select t.lexemes, t.scopes
-        from (select array_agg(c.lexeme order by c.place) as lexemes,
-                     array_agg(c.scope order by c.place) as scopes,
-                     array_agg(c.rows order by c.place) as rows
+        from (select array_agg(c.lexeme order by c.nth) as lexemes,
+                     array_agg(c.scope order by c.nth) as scopes,
+                     array_agg(c.rows order by c.nth) as rows
               from common c) c
         cross join lateral memoryd.combine_words(c.lexemes, c.scopes, c.rows, all_rows, budget) t
     )
-    select (select ('{' || string_agg(v.place || ':' || v.weight, ',') || '}/1000000000')::sparsevec
-            from (select memoryd.sparse_index(k.lexeme) as place, max(k.weight)::real as weight from keys k
+    select (select ('{' || string_agg(v.index || ':' || v.weight, ',') || '}/1000000000')::sparsevec
+            from (select memoryd.sparse_index(k.lexeme) as index, max(k.weight)::real as weight from keys k
                   where k.weight > 0 group by 1) v),
            coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
            coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),

@@ -23,7 +23,7 @@
 -- has, and recency and association are added as they are.
 
 -- The lexical scores of the candidates, by number. Candidates as columns: weights (null: none of the words),
--- length, length of the whole row, session and place in it.
+-- length, length of the whole row, session and index in it.
 --
 -- Each word asked for is apart. A message that lacks one gets a part of it from the messages beside it: from
 -- those next to it three quarters, from those after these a half, all the less the longer the message is.
@@ -84,7 +84,7 @@ $$;
 -- The words that say most of what these passages are about, as weights: the twenty with the most weight,
 -- without those asked for and those that only one passage has. Null for a search in all scopes.
 create or replace function memoryd.more_words(
-    p_request memoryd.search_request, p_question memoryd.question, p_places tid[])
+    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
 returns sparsevec
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -96,7 +96,7 @@ declare
     asked constant text[] := (p_question).asked;
     all_rows double precision;
 begin
-    if p_request.scopes is null or p_places = '{}' then
+    if p_request.scopes is null or p_tids = '{}' then
         return null;
     end if;
     all_rows := memoryd.count_all_rows(reader, counted);
@@ -107,7 +107,7 @@ begin
                        / (0.5 + 0.5 * greatest(1, e.length) / average)) as has
             from memoryd.entries e
             cross join lateral unnest(e.lexemes) l
-            where e.ctid = any(p_places) and l.positions is not null and l.lexeme <> all (asked)
+            where e.ctid = any(p_tids) and l.positions is not null and l.lexeme <> all (asked)
             group by l.lexeme
         ), counts as materialized (
             select c.lexeme, sum(c.rows) as rows
@@ -123,18 +123,18 @@ begin
             order by weight desc, s.lexeme
             limit 20
         ), weights as (
-            select memoryd.sparse_index(b.lexeme) as place,
+            select memoryd.sparse_index(b.lexeme) as index,
                    max(b.idf * b.weight / (select max(m.weight) from best m))::real as weight
             from best b
             group by 1
         )
-        select ('{' || string_agg(w.place || ':' || w.weight, ',') || '}/1000000000')::sparsevec
+        select ('{' || string_agg(w.index || ':' || w.weight, ',') || '}/1000000000')::sparsevec
         from weights w);
 end
 $$;
 
--- What a row loses since it says little: p_length words, whether it is a question, and its similarity to the
--- one that is asked. Inlined.
+-- How much a row loses because it says little: it has p_length words, may itself be a question (p_asks), and
+-- may repeat the question that is asked (p_near is the similarity). Inlined.
 create or replace function memoryd.prior(p_length integer, p_asks boolean, p_near double precision)
 returns double precision
 language sql immutable parallel safe
@@ -144,7 +144,7 @@ return -2.5::double precision / (5 + p_length)
 -- The candidates with the parts of the relevance of each: see the head of this file. A row is as good as its
 -- best passage. more: a second pass for rows that stand alone, with the words of the best three.
 create or replace function memoryd.rank_passages(
-    p_request memoryd.search_request, p_question memoryd.question, p_places tid[])
+    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
 returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -162,7 +162,7 @@ begin
     return query
     with read as materialized (
         select r.*, coalesce(greatest(0, nullif(r.similarity, 'NaN')), 0) as near
-        from memoryd.read_passages(p_request, p_question, p_places) r
+        from memoryd.read_passages(p_request, p_question, p_tids) r
     ), lexical as (
         select l.*
         from (select array_agg(r.number) as numbers,
@@ -187,7 +187,7 @@ begin
         where s.lexical > 0 or s.near > 0.2
     ), words as materialized (
         select memoryd.more_words(p_request, p_question, array(
-            select p.place from parts p where p.session_id is null and p.lexical > 0
+            select p.tid from parts p where p.session_id is null and p.lexical > 0
             order by p.part + p.dense_part desc limit 3)) as words
     ), passages as (
         select p.*, p.part + coalesce(0.3 * m.more / nullif(max(m.more) over (), 0), 0) as lexical_part,

@@ -49,7 +49,7 @@ declare
     found constant memoryd.search_result[] := array(
         select s from memoryd.search(p_request) s);
 begin
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         coalesce(p_request.about, memoryd.caller_id()), p_request.agent, 'recall', cardinality(found),
         memoryd.ms_since(began));
     perform memoryd.log_recall(p_request, found);
@@ -108,7 +108,7 @@ begin
         explain_recall.query_embedding, explain_recall.match_count, explain_recall.sources,
         explain_recall.filter, explain_recall.options)) s;
     get diagnostics found_rows = row_count;
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         coalesce(explain_recall.user_id, memoryd.caller_id()), explain_recall.agent_id, 'explain_recall',
         found_rows, memoryd.ms_since(began));
 end

@@ -1,12 +1,17 @@
 -- What a caller may search: which sources, and of them which scopes.
 
--- The sources that a question goes to (p_sources null: all). Only agents and support search the agents'
--- knowledge. Inlined.
+-- The sources that a question goes to (p_sources null: all), of those that the caller may search.
 create or replace function memoryd.sources_asked(p_caller memoryd.caller, p_sources text[]) returns text[]
-language sql immutable parallel safe
-return array_remove(
-    coalesce(p_sources, memoryd.sources()),
-    case when not (p_caller).privileged then 'knowledge' end);
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return case
+        when p_caller.privileged then coalesce(p_sources, memoryd.source_names())
+        when p_sources is null then memoryd.source_names_for_users()
+        else array(select s from unnest(p_sources) s where s = any(memoryd.source_names_for_users())) end;
+end
+$$;
 
 -- Whether the user may find anything in scope 0 (what is shared): something that is granted to them, or
 -- that they share with others. For all other users the scope is closed, so that not even the time that a
@@ -18,22 +23,19 @@ as $$
 begin
     return exists (select from public.user_memory_access a
                    where a.user_id = p_user and a.visibility_scope <> 'own')
-        or exists (select from public.conversation_messages m
-                   where m.user_id = p_user and m.access_level is not null)
-        or exists (select from public.memory_chunks c
-                   where c.user_id = p_user and c.access_level is not null);
+        or memoryd.shares(p_user);
 end
 $$;
 
--- Whether a context may show what is said in a group chat: where it is a group chat itself (its id), that one
+-- Whether a project may show what is said in a group chat: where it is a group chat itself (its id), that one
 -- alone. What others say in one group does not come up in another. Inlined.
-create or replace function memoryd.shows_group(p_context text, p_chat uuid) returns boolean
+create or replace function memoryd.shows_group(p_project text, p_chat uuid) returns boolean
 language sql immutable parallel safe
-return p_context is null or p_context !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-    or p_chat::text = lower(p_context);
+return p_project is null or p_project !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    or p_chat::text = lower(p_project);
 
--- The scopes of the group chats that a user is a member of, as far as this context may show them.
-create or replace function memoryd.group_scopes(p_user uuid, p_context text) returns bigint[]
+-- The scopes of the group chats that a user is a member of, as far as this project may show them.
+create or replace function memoryd.group_scopes(p_user uuid, p_project text) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -41,12 +43,12 @@ begin
     return array(
         select memoryd.group_scope(m.chat_id, 'user')
         from public.chat_group_members m
-        where m.user_id = p_user and memoryd.shows_group(p_context, m.chat_id));
+        where m.user_id = p_user and memoryd.shows_group(p_project, m.chat_id));
 end
 $$;
 
--- Of the two entries of a message in a group only one is to be found: in these scopes the group's, if the
--- group's scope is among them; in a search of all scopes (null) the message's own. Knowledge has its own
+-- A message in a group has two entries, and a search finds one of them: the group's, if the group's scope is
+-- among these scopes; in a search of all scopes (null) the message's own. Knowledge has its own
 -- scope as its group's: a search of all scopes finds that of the caller's organisation. Inlined.
 create or replace function memoryd.is_found_here(p_scope bigint, p_group_scope bigint, p_scopes bigint[])
 returns boolean
@@ -56,11 +58,12 @@ return p_group_scope is null
             then p_scope <> p_group_scope or p_scope = memoryd.org_scope(memoryd.caller_org())
             else p_scope = p_group_scope or p_group_scope <> all (p_scopes) end;
 
--- Those of p_scopes that the caller may search: an end user their own, those of their groups, and 0, which is
--- shared. All but the last are theirs as a whole. A privileged caller may search all, and p_scopes null means
--- all. A search by support is put on record before anything is looked up.
+-- The scopes of p_scopes that the caller may search: for an end user their own, those of their groups, and 0,
+-- which is shared. They may read every row of these scopes, but in scope 0 only rows that they are granted. A
+-- privileged caller may search all scopes; p_scopes null means all. A search by support is put on record
+-- before anything is looked up.
 create or replace function memoryd.open_scopes(
-    p_caller memoryd.caller, p_scopes bigint[], p_context text default null) returns bigint[]
+    p_caller memoryd.caller, p_scopes bigint[], p_project text default null) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -69,7 +72,7 @@ declare
 begin
     if (p_caller).privileged then
         if not (p_caller).is_service then
-            perform memoryd.note_admin_search();
+            perform memoryd.audit_admin_search();
         end if;
         return p_scopes;
     end if;
@@ -78,9 +81,9 @@ begin
     end if;
     return case when p_scopes is null or mine = any(p_scopes)
                 then array[mine] else '{}' end
-        || case when p_scopes is null then memoryd.group_scopes((p_caller).user_id, p_context)
+        || case when p_scopes is null then memoryd.group_scopes((p_caller).user_id, p_project)
                 when p_scopes <@ array[mine, 0] then '{}'
-                else array(select g from unnest(memoryd.group_scopes((p_caller).user_id, p_context)) g
+                else array(select g from unnest(memoryd.group_scopes((p_caller).user_id, p_project)) g
                            where g = any(p_scopes)) end
         || case when (p_scopes is null or 0 = any(p_scopes)) and memoryd.has_shared((p_caller).user_id)
                 then array[0::bigint] else '{}' end;
@@ -98,7 +101,7 @@ return (p_caller).privileged and p_user is null and p_agent is not null;
 -- group's.
 create or replace function memoryd.scopes_asked(
     p_caller memoryd.caller, p_agent text, p_user uuid, p_sources text[] default null,
-    p_context text default null, out scopes bigint[], out groups bigint[])
+    p_project text default null, out scopes bigint[], out groups bigint[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -106,7 +109,7 @@ begin
     groups := case
         when (p_caller).privileged or coalesce(p_user = (p_caller).user_id, true)
             then memoryd.group_scopes(coalesce(p_user, case when not (p_caller).privileged
-                                                            then (p_caller).user_id end), p_context)
+                                                            then (p_caller).user_id end), p_project)
         else '{}' end
         || case when (p_caller).privileged and p_user is not null and 'knowledge' = any(p_sources)
                 then array[memoryd.org_scope(memoryd.caller_org())] else '{}' end;
@@ -139,9 +142,9 @@ as $$
 begin
     return (
         select array(select hashtextextended(k.lexeme, k.scope)
-                     from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, place)
+                     from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, nth)
                      where k.lexeme is not null and (p_open is null or k.scope = any(p_open))
-                     order by k.place));
+                     order by k.nth));
 end
 $$;
 

@@ -6,7 +6,7 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    known constant text[] := memoryd.sources();
+    known constant text[] := memoryd.source_names();
     fault text;
     advice text;
 begin
@@ -48,7 +48,7 @@ as $$
 declare
     opened memoryd.search_request := p_request;
     caller memoryd.caller := memoryd.current_caller();
-    here constant text := (p_request.conditions).context;
+    here constant text := (p_request.conditions).project;
     asked record;
 begin
     if p_request.on_behalf is not null and caller.is_service then
@@ -72,7 +72,7 @@ begin
     end if;
     opened.access := case when not (opened.reader).privileged
                           then memoryd.access_of((opened.reader).user_id, here) end;
-    -- A filter, or a context, may exclude many of the nearest. Without one, 100 find no more among the best
+    -- A filter, or a project, may exclude many of the nearest. Without one, 100 find no more among the best
     -- twenty than 60 do (`python -m benchmarks.search.evidence`). The count is twice what is shown.
     opened.reach := case when p_request.filter = '{}' and here is null
                          then least(4000, greatest(60, p_request.count / 2)) else 4000 end;
@@ -218,7 +218,7 @@ declare
     conditions constant memoryd.conditions := p_request.conditions;
 begin
     return query
-    select m.source, m.id, null::double precision, m.created_at, coalesce(k.part, 0), m.weight
+    select 'memory', m.id, null::double precision, m.created_at, coalesce(k.part, 0), m.weight
     from memoryd.source_memory m
     left join lateral memoryd.keyword_part(m.keywords, p_asked) k on true
     where m.id = any(p_ids)
@@ -226,10 +226,10 @@ begin
           m.owner_id, m.agent_id, m.is_current, p_request.about, p_unowned, p_request.agent)
       and (m.expires_at is null or m.expires_at > now())
       and (wanted = '{}' or m.metadata @> wanted)
-      and memoryd.in_context(m.row_metadata, conditions.context)
+      and memoryd.in_project(m.row_metadata, conditions.project)
       and memoryd.meets(conditions, m.created_at, null, null, null, null)
       and (conditions.as_of is null
-           or memoryd.stood(conditions, m.source, m.id, true, m.created_at, null));
+           or memoryd.stood(conditions, 'memory', m.id, true, m.created_at, null));
 end
 $$;
 
@@ -335,9 +335,9 @@ begin
     sought.count := least(3 * p_request.count, 1000);
     return query
     with found as materialized (
-        select b.*, row_number() over () as place from memoryd.best_rows(sought) b
+        select b.*, row_number() over () as nth from memoryd.best_rows(sought) b
     ), messages as materialized (
-        select array_agg(f.id order by f.place) as ids from found f where f.source = 'conversation'
+        select array_agg(f.id order by f.nth) as ids from found f where f.source = 'conversation'
     ), pieces as materialized (
         select m.ids[p.number] as id, p.content, p.message_ids
         from messages m
@@ -350,7 +350,7 @@ begin
     from found f
     left join pieces p on p.id = f.id
     where f.source <> 'conversation' or p.id is not null
-    order by f.place
+    order by f.nth
     limit p_request.count;
 end
 $$;

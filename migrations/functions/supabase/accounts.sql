@@ -7,27 +7,17 @@ create or replace function memoryd.known_users(p_users uuid[]) returns setof uui
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select u.id from unnest(p_users) as u(id)
-    where exists (select from public.agent_memory t where t.user_id = u.id)
-       or exists (select from public.conversation_sessions t where t.user_id = u.id)
-       or exists (select from public.conversation_messages t where t.user_id = u.id)
-       or exists (select from public.agent_execution_logs t where t.user_id = u.id)
-       or exists (select from public.memory_queries t where t.user_id = u.id)
-       or exists (select from public.memory_requests t where t.user_id = u.id)
-       or exists (select from public.memory_settings t where t.user_id = u.id)
-       or exists (select from public.agent_commands t where t.user_id = u.id)
-       or exists (select from public.agent_sessions t where t.user_id = u.id)
-       or exists (select from public.dream_insights t where t.user_id = u.id)
-       or exists (select from public.documents t where t.user_id = u.id)
-       or exists (select from public.memory_chunks t where t.user_id = u.id)
-       or exists (select from public.user_memory_access t where t.user_id = u.id)
-       or exists (select from public.chat_group_members t where t.user_id = u.id)
-       or exists (select from public.shared_knowledge t where t.created_by = u.id::text)
-       or exists (select from memoryd.trail_leaves t where t.user_id = u.id)
-       or exists (select from memoryd.replica_collections t where t.user_id = u.id)
-       or exists (select from memoryd.replica_buried t where t.user_id = u.id)
-       or exists (select from memoryd.replica_left_out t where t.user_id = u.id)
-       or exists (select from memoryd.replica_section_conflicts t where t.user_id = u.id)
+    select memoryd.users_with_rows(p_users)
+    union
+    select t.user_id from memoryd.trail_leaves t where t.user_id = any(p_users)
+    union
+    select t.user_id from memoryd.replica_collections t where t.user_id = any(p_users)
+    union
+    select t.user_id from memoryd.replica_buried t where t.user_id = any(p_users)
+    union
+    select t.user_id from memoryd.replica_left_out t where t.user_id = any(p_users)
+    union
+    select t.user_id from memoryd.replica_section_conflicts t where t.user_id = any(p_users)
 $$;
 
 -- Erases one user now, and returns whether it did. It waits for nobody longer than two seconds: what is in

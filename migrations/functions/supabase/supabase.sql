@@ -19,7 +19,7 @@ as $$
     with published as (
         select t.tablename::text as name from pg_publication_tables t
         where t.pubname = 'supabase_realtime' and t.schemaname = 'public'
-    ), noted as (
+    ), wanted as (
         select coalesce(
             (select array(select jsonb_array_elements_text(s.value))
              from memoryd.settings s where s.key = 'published'),
@@ -28,11 +28,11 @@ as $$
             '{}') as names
     )
     select w.name
-    from unnest(memoryd.watched_tables()) with ordinality as w(name, place), noted n
+    from unnest(memoryd.watched_tables()) with ordinality as w(name, nth), wanted n
     where exists (select from pg_publication p where p.pubname = 'supabase_realtime' and not p.puballtables)
       and w.name <> all (n.names)
       and w.name not in (select p.name from published p)
-    order by w.place
+    order by w.nth
 $$;
 
 -- Those of p_names that cannot be roles of support: roles of end users, those that may become one, and those
@@ -121,8 +121,8 @@ begin
         end;
     end loop;
     insert into memoryd.settings as s (key, value)
-    select 'published', to_jsonb(array_agg(w.name order by w.place))
-    from unnest(memoryd.watched_tables()) with ordinality as w(name, place)
+    select 'published', to_jsonb(array_agg(w.name order by w.nth))
+    from unnest(memoryd.watched_tables()) with ordinality as w(name, nth)
     where exists (select from pg_publication p where p.pubname = 'supabase_realtime')
       and w.name not in (select u.name from memoryd.unpublished_tables() as u(name))
     having count(*) > 0

@@ -6,7 +6,7 @@
 --   memoryd_user      end users: their own rows, and what is shared with them; nothing of the agents' own
 --                     (user_id null).
 --   memoryd_admin     support: reads everything and writes nothing. A read of a user's rows is logged before
---                     the row is seen (note_admin_read). A row that names no user is that of its run,
+--                     the row is seen (audit_admin_read). A row that names no user is that of its run,
 --                     conversation, command or memories: with these it is erased (users/rows.sql).
 --
 -- End users have rights by column. They cannot choose ids: with an id that exists already they would learn
@@ -15,57 +15,51 @@
 -- They delete by forget(). The policies limit DELETE to their own rows all the same, in case the right is
 -- granted later.
 
--- Clients have no rights but those that are granted below. Supabase grants its clients everything by
--- default, also TRUNCATE, which no policy stops.
+-- What is the same for all tables. Clients have no rights but those that are granted in this file: Supabase
+-- grants its clients everything by default, also TRUNCATE, which no policy stops.
 do $$
 declare
-    client name;
+    clients constant text := (
+        select string_agg(quote_ident(r.rolname), ', ') from pg_roles r
+        where r.rolname in ('memoryd_service', 'memoryd_user', 'memoryd_admin', 'anon', 'authenticated'));
+    others constant text := (
+        select string_agg(quote_ident(r.rolname), ', ') from pg_roles r
+        where r.rolname in ('anon', 'authenticated'));
+    each record;
 begin
-    foreach client in array array[
-        'public', 'memoryd_service', 'memoryd_user', 'memoryd_admin', 'anon', 'authenticated'
-    ] loop
-        continue when client <> 'public' and not exists (select from pg_roles where rolname = client);
-        execute format('revoke all on
-            public.agents, public.agent_commands, public.agent_memory, public.shared_memory,
-            public.memory_associations, public.memory_queries, public.dream_sessions,
-            public.dream_insights, public.memory_requests, public.chat_groups, public.chat_group_members,
-            public.conversation_sessions, public.conversation_messages,
-            public.conversation_history, public.documents, public.memory_chunks,
-            public.user_memory_access, public.shared_knowledge, public.agent_sessions,
-            public.agent_execution_logs, public.memory_anchors, public.memory_settings
-            from %I', client);
-        continue when starts_with(client, 'memoryd_');
-        execute format('revoke all on all tables in schema memoryd from %I', client);
-        execute format('revoke all on all sequences in schema memoryd from %I', client);
+    for each in
+        select u.name from memoryd.user_tables() u
+        union all
+        select unnest('{agents,dream_sessions,chat_groups,shared_memory,conversation_history}'::text[])
+    loop
+        execute format($s$
+            revoke all on public.%1$I from public, %2$s;
+            grant select, insert, update, delete on public.%1$I to memoryd_service;
+            grant select on public.%1$I to memoryd_admin $s$, each.name, clients);
+    end loop;
+    execute format('revoke all on all tables in schema memoryd from public%1$s;
+                    revoke all on all sequences in schema memoryd from public%1$s', ', ' || others);
+    -- Views that recall reads with the caller's rights.
+    for each in select * from memoryd.sources() loop
+        execute format('grant select on memoryd.%I to memoryd_service, memoryd_admin%s',
+                       'source_' || each.name, case when each.for_users then ', memoryd_user' end);
     end loop;
 end
 $$;
-
--- Schema memoryd: views that recall reads with the caller's rights. The team's knowledge is not for end
--- users.
-grant select on
-    memoryd.source_memory, memoryd.source_conversation, memoryd.source_document, memoryd.source_insight,
-    memoryd.searchable_by_users
+grant select on memoryd.searchable_by_users, memoryd.index_states
     to memoryd_service, memoryd_user, memoryd_admin;
-grant select on memoryd.source_knowledge, memoryd.searchable to memoryd_service, memoryd_admin;
-
--- memoryd.index_states
--- A view of what the reader may read.
-grant select on memoryd.index_states to memoryd_service, memoryd_user, memoryd_admin;
+grant select on memoryd.searchable to memoryd_service, memoryd_admin;
 
 -- public.agents
 -- The register of agents. End users do not see it.
-grant select, insert, update, delete on public.agents to memoryd_service;
 create policy service on public.agents to memoryd_service using (true) with check (true);
-grant select on public.agents to memoryd_admin;
 create policy admin_read on public.agents for select to memoryd_admin
-    using (memoryd.note_admin_read('agents', nullif(named_for, '00000000-0000-0000-0000-000000000000')));
+    using (memoryd.audit_admin_read('agents', nullif(named_for, '00000000-0000-0000-0000-000000000000')));
 
 -- public.agent_commands
 -- A user asks for work, of agents that are open to users; the result is written by the agent. Users set no
 -- times, and do not read a command's context, which contains what the agent knows, among it the agents' own
 -- memories.
-grant select, insert, update, delete on public.agent_commands to memoryd_service;
 create policy service on public.agent_commands to memoryd_service using (true) with check (true);
 grant
     select (id, agent_id, user_id, session_id, message, metadata, status, output, exit_code, error,
@@ -82,15 +76,13 @@ create policy open_agents on public.agent_commands as restrictive for insert to 
     with check (memoryd.is_open(agent_id));
 create policy own_session on public.agent_commands as restrictive for insert to memoryd_user
     with check (memoryd.may_name_session(session_id));
-grant select on public.agent_commands to memoryd_admin;
 create policy admin_read on public.agent_commands for select to memoryd_admin
-    using (memoryd.note_admin_read('agent_commands', user_id));
+    using (memoryd.audit_admin_read('agent_commands', user_id));
 
 -- public.agent_memory
 -- Users write memories of their own, none for all agents (_shared), and change those that are theirs; they
 -- name no session of others. They set no command_id: the outcome of a command is remembered once, by its
 -- agent.
-grant select, insert, update, delete on public.agent_memory to memoryd_service;
 create policy service on public.agent_memory to memoryd_service using (true) with check (true);
 grant
     select,
@@ -108,33 +100,27 @@ create policy own_update on public.agent_memory as restrictive for update to mem
     using (true)
     with check (session_id is null or memoryd.names_session(id, session_id)
                 or memoryd.may_name_session(session_id));
-grant select on public.agent_memory to memoryd_admin;
 create policy admin_read on public.agent_memory for select to memoryd_admin
-    using (memoryd.note_admin_read('agent_memory', user_id));
+    using (memoryd.audit_admin_read('agent_memory', user_id));
 
 -- public.shared_memory
 -- A view of agent_memory, with the reader's rights.
-grant select, insert, update, delete on public.shared_memory to memoryd_service;
 grant select on public.shared_memory to memoryd_user;
-grant select on public.shared_memory to memoryd_admin;
 
 -- public.memory_associations
--- A link is visible to those who see both of its memories. It has no user of its own: a read is noted for
+-- A link is visible to those who see both of its memories. It has no user of its own: a read is logged for
 -- the users of both.
-grant select, insert, update, delete on public.memory_associations to memoryd_service;
 create policy service on public.memory_associations to memoryd_service using (true) with check (true);
 grant select on public.memory_associations to memoryd_user;
 create policy both_ends_read on public.memory_associations for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id)
        and exists (select from public.agent_memory m where m.id = related_memory_id));
-grant select on public.memory_associations to memoryd_admin;
 create policy admin_read on public.memory_associations for select to memoryd_admin
-    using (memoryd.note_admin_memories('memory_associations', array[memory_id, related_memory_id]));
+    using (memoryd.audit_admin_memories('memory_associations', array[memory_id, related_memory_id]));
 
 -- public.memory_queries
 -- Users add retrievals, and do not change them but by mark_useful(), which locks rows of their own alone.
 -- Whoever could update these rows could lock them as well by statements of their own.
-grant select, insert, update, delete on public.memory_queries to memoryd_service;
 create policy service on public.memory_queries to memoryd_service using (true) with check (true);
 grant
     select,
@@ -144,33 +130,27 @@ grant
 create policy own on public.memory_queries to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
-grant select on public.memory_queries to memoryd_admin;
 create policy admin_read on public.memory_queries for select to memoryd_admin
-    using (memoryd.note_admin_read('memory_queries', coalesce(
+    using (memoryd.audit_admin_read('memory_queries', coalesce(
         user_id, (select c.user_id from public.agent_commands c where c.id = command_id))));
 
 -- public.dream_sessions
 -- Dreams are the service's.
-grant select, insert, update, delete on public.dream_sessions to memoryd_service;
 create policy service on public.dream_sessions to memoryd_service using (true) with check (true);
-grant select on public.dream_sessions to memoryd_admin;
 create policy admin_read on public.dream_sessions for select to memoryd_admin using (true);
 
 -- public.dream_insights
 -- Users read what dreams concluded from their own memories.
-grant select, insert, update, delete on public.dream_insights to memoryd_service;
 create policy service on public.dream_insights to memoryd_service using (true) with check (true);
 grant select on public.dream_insights to memoryd_user;
 create policy own_read on public.dream_insights for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
-grant select on public.dream_insights to memoryd_admin;
 create policy admin_read on public.dream_insights for select to memoryd_admin
-    using (memoryd.note_admin_read('dream_insights', user_id)
-       and memoryd.note_admin_memories('dream_insights', source_memories));
+    using (memoryd.audit_admin_read('dream_insights', user_id)
+       and memoryd.audit_admin_memories('dream_insights', source_memories));
 
 -- public.memory_requests
 -- Users ask for anything but a dream; memoryd writes the answer.
-grant select, insert, update, delete on public.memory_requests to memoryd_service;
 create policy service on public.memory_requests to memoryd_service using (true) with check (true);
 grant
     select,
@@ -181,13 +161,11 @@ create policy own_read on public.memory_requests for select to memoryd_user
 create policy own_ask on public.memory_requests for insert to memoryd_user
     with check ((user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id))
                 and kind <> 'dream' and status = 'pending' and result is null);
-grant select on public.memory_requests to memoryd_admin;
 create policy admin_read on public.memory_requests for select to memoryd_admin
-    using (memoryd.note_admin_read('memory_requests', user_id));
+    using (memoryd.audit_admin_read('memory_requests', user_id));
 
 -- public.chat_groups
 -- Users read the group chats that they are members of, and those of which they may read a message.
-grant select, insert, update, delete on public.chat_groups to memoryd_service;
 create policy service on public.chat_groups to memoryd_service using (true) with check (true);
 grant select on public.chat_groups to memoryd_user;
 create policy in_it_read on public.chat_groups for select to memoryd_user
@@ -195,24 +173,20 @@ create policy in_it_read on public.chat_groups for select to memoryd_user
 create policy member_read on public.chat_groups for select to memoryd_user
     using (id = any(array(select m.chat_id from public.chat_group_members m
                           where m.user_id = (select memoryd.caller_id()))));
-grant select on public.chat_groups to memoryd_admin;
 create policy admin_read on public.chat_groups for select to memoryd_admin using (true);
 
 -- public.chat_group_members
 -- Who is a member of which group chat: what the policies group_read ask. Users read their own rows: so their
 -- ids tell nobody who else is in a group and has not said anything there yet.
-grant select, insert, update, delete on public.chat_group_members to memoryd_service;
 create policy service on public.chat_group_members to memoryd_service using (true) with check (true);
 grant select on public.chat_group_members to memoryd_user;
 create policy own_read on public.chat_group_members for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
-grant select on public.chat_group_members to memoryd_admin;
 create policy admin_read on public.chat_group_members for select to memoryd_admin
-    using (memoryd.note_admin_read('chat_group_members', user_id));
+    using (memoryd.audit_admin_read('chat_group_members', user_id));
 
 -- public.conversation_sessions
 -- Users read their own sessions and those of their groups. A user cannot put a session into a group chat.
-grant select, insert, update, delete on public.conversation_sessions to memoryd_service;
 create policy service on public.conversation_sessions to memoryd_service using (true) with check (true);
 grant
     select,
@@ -225,16 +199,14 @@ create policy own on public.conversation_sessions to memoryd_user
 create policy group_read on public.conversation_sessions for select to memoryd_user
     using (chat_id = any(array(select m.chat_id from public.chat_group_members m
                                where m.user_id = (select memoryd.caller_id()))));
-grant select on public.conversation_sessions to memoryd_admin;
 create policy admin_read on public.conversation_sessions for select to memoryd_admin
-    using (memoryd.note_admin_read('conversation_sessions', user_id));
+    using (memoryd.audit_admin_read('conversation_sessions', user_id));
 
 -- public.conversation_messages
 -- Users read their own messages, those of the group chats that they are members of, and those that are shared
 -- with them by level and tags. They cannot share messages, and a message that is shared stays as it is: its
 -- user may delete it, not change it. Messages of role system tell an agent what it is: users do not write
 -- them, and members of a group do not read them.
-grant select, insert, update, delete on public.conversation_messages to memoryd_service;
 create policy service on public.conversation_messages to memoryd_service using (true) with check (true);
 grant
     select,
@@ -259,20 +231,16 @@ create policy group_read on public.conversation_messages for select to memoryd_u
     using (role <> 'system'
            and chat_id = any(array(select m.chat_id from public.chat_group_members m
                                    where m.user_id = (select memoryd.caller_id()))));
-grant select on public.conversation_messages to memoryd_admin;
 create policy admin_read on public.conversation_messages for select to memoryd_admin
-    using (memoryd.note_admin_read('conversation_messages', coalesce(
+    using (memoryd.audit_admin_read('conversation_messages', coalesce(
         user_id, (select s.user_id from public.conversation_sessions s where s.id = session_id))));
 
 -- public.conversation_history
 -- A view of conversation_messages, with the reader's rights.
-grant select, insert, update, delete on public.conversation_history to memoryd_service;
 grant select on public.conversation_history to memoryd_user;
-grant select on public.conversation_history to memoryd_admin;
 
 -- public.documents
 -- Users read and write their own documents. One with a shared chunk stays as it is.
-grant select, insert, update, delete on public.documents to memoryd_service;
 create policy service on public.documents to memoryd_service using (true) with check (true);
 grant
     select,
@@ -291,14 +259,12 @@ create policy own_update on public.documents for update to memoryd_user
                select from public.memory_chunks c
                where c.document_id = documents.id and c.access_level is not null))
     with check (user_id = (select memoryd.caller_id()));
-grant select on public.documents to memoryd_admin;
 create policy admin_read on public.documents for select to memoryd_admin
-    using (memoryd.note_admin_read('documents', user_id));
+    using (memoryd.audit_admin_read('documents', user_id));
 
 -- public.memory_chunks
 -- Users read and write the chunks of their own documents, and read those that are shared with them by level
 -- and tags.
-grant select, insert, update, delete on public.memory_chunks to memoryd_service;
 create policy service on public.memory_chunks to memoryd_service using (true) with check (true);
 grant
     select,
@@ -318,36 +284,30 @@ create policy shared_read on public.memory_chunks for select to memoryd_user
     using (access_level is not null
            and memoryd.grants_access(
                (select memoryd.caller_access()), access_level, visibility_tags, metadata));
-grant select on public.memory_chunks to memoryd_admin;
 create policy admin_read on public.memory_chunks for select to memoryd_admin
-    using (memoryd.note_admin_read('memory_chunks', user_id));
+    using (memoryd.audit_admin_read('memory_chunks', user_id));
 
 -- public.user_memory_access
 -- Users read what they are granted.
-grant select, insert, update, delete on public.user_memory_access to memoryd_service;
 create policy service on public.user_memory_access to memoryd_service using (true) with check (true);
 grant select on public.user_memory_access to memoryd_user;
 create policy own_read on public.user_memory_access for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
-grant select on public.user_memory_access to memoryd_admin;
 create policy admin_read on public.user_memory_access for select to memoryd_admin
-    using (memoryd.note_admin_read('user_memory_access', user_id));
+    using (memoryd.audit_admin_read('user_memory_access', user_id));
 
 -- public.shared_knowledge
 -- What the team of agents knows is not for end users. A caller who names an organisation has what is of it;
 -- the daemon, which names none, has all.
-grant select, insert, update, delete on public.shared_knowledge to memoryd_service;
 create policy service on public.shared_knowledge to memoryd_service
     using ((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()))
     with check ((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()));
-grant select on public.shared_knowledge to memoryd_admin;
 create policy admin_read on public.shared_knowledge for select to memoryd_admin
     using (((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()))
-           and memoryd.note_admin_knowledge(created_by));
+           and memoryd.audit_admin_knowledge(created_by));
 
 -- public.agent_sessions
 -- Users start and change runs of their own.
-grant select, insert, update, delete on public.agent_sessions to memoryd_service;
 create policy service on public.agent_sessions to memoryd_service using (true) with check (true);
 grant
     select,
@@ -363,26 +323,22 @@ create policy own_insert on public.agent_sessions for insert to memoryd_user
 create policy own_update on public.agent_sessions for update to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()));
-grant select on public.agent_sessions to memoryd_admin;
 create policy admin_read on public.agent_sessions for select to memoryd_admin
-    using (memoryd.note_admin_read('agent_sessions', user_id));
+    using (memoryd.audit_admin_read('agent_sessions', user_id));
 
 -- public.agent_execution_logs
 -- The trail: users read what is about them. Only memoryd and agents write it.
-grant select, insert, update, delete on public.agent_execution_logs to memoryd_service;
 create policy service on public.agent_execution_logs to memoryd_service using (true) with check (true);
 grant select on public.agent_execution_logs to memoryd_user;
 create policy own_read on public.agent_execution_logs for select to memoryd_user
     using (user_id = (select memoryd.caller_id()));
-grant select on public.agent_execution_logs to memoryd_admin;
 create policy admin_read on public.agent_execution_logs for select to memoryd_admin
-    using (memoryd.note_admin_read('agent_execution_logs', coalesce(
+    using (memoryd.audit_admin_read('agent_execution_logs', coalesce(
         user_id, (select s.user_id from public.agent_sessions s where s.id = session_id))));
 
 -- public.memory_anchors
--- An anchor is visible to those who see its memory. A read is noted for the user of that memory. Of an erased
+-- An anchor is visible to those who see its memory. A read is logged for the memory's user. Of an erased
 -- one (category null) no signature speaks for the agent and the hashes: a service changes and makes none.
-grant select, insert, update, delete on public.memory_anchors to memoryd_service;
 create policy service on public.memory_anchors to memoryd_service
     using (true) with check (category is not null and payload is distinct from '{"erased": true}');
 create policy erased_stays on public.memory_anchors as restrictive for update to memoryd_service
@@ -392,13 +348,11 @@ create policy erased_is_kept on public.memory_anchors as restrictive for delete 
 grant select on public.memory_anchors to memoryd_user;
 create policy own_read on public.memory_anchors for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id));
-grant select on public.memory_anchors to memoryd_admin;
 create policy admin_read on public.memory_anchors for select to memoryd_admin
-    using (memoryd.note_admin_anchor(id, memory_id));
+    using (memoryd.audit_admin_anchor(id, memory_id));
 
 -- public.memory_settings
 -- Users decide about their own memory.
-grant select, insert, update, delete on public.memory_settings to memoryd_service;
 create policy service on public.memory_settings to memoryd_service using (true) with check (true);
 grant
     select,
@@ -409,6 +363,5 @@ grant
 create policy own on public.memory_settings to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
-grant select on public.memory_settings to memoryd_admin;
 create policy admin_read on public.memory_settings for select to memoryd_admin
-    using (memoryd.note_admin_read('memory_settings', user_id));
+    using (memoryd.audit_admin_read('memory_settings', user_id));

@@ -1,4 +1,4 @@
--- Anchors and their leaves. An anchor gets its leaf in its own transaction; the place in the log comes later
+-- Anchors and their leaves. An anchor gets its leaf in its own transaction; its position comes later
 -- (log.sql). What is hashed is described in docs/trail.md.
 
 -- The content identifier of what has this SHA-256: CIDv1, raw bytes, base32.
@@ -102,13 +102,13 @@ as $$
                              then a.previous_hash end
     where a.id = any(p_anchors) and a.category is not null;
     update memoryd.trail_leaves l
-    set salt = null, user_id = null, memory_id = null, noted = true
+    set salt = null, user_id = null, memory_id = null, fact_written = true
     where l.anchor_id = any(p_anchors);
     delete from memoryd.trail_receipts r where r.anchor_id = any(p_anchors) and not r.final;
 $$;
 
--- Writes the leaves of anchors. p_noted: no fact is to say that they are anchored.
-create or replace function memoryd.add_leaves(p_anchors uuid[], p_noted boolean) returns void
+-- Writes the leaves of anchors. p_fact_written: no fact is to say that they are anchored.
+create or replace function memoryd.add_leaves(p_anchors uuid[], p_fact_written boolean) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -119,11 +119,11 @@ as $$
         from public.memory_anchors a
         where a.id = any(p_anchors)
     )
-    insert into memoryd.trail_leaves (anchor_id, leaf, salt, user_id, memory_id, chained, noted)
+    insert into memoryd.trail_leaves (anchor_id, leaf, salt, user_id, memory_id, chained, fact_written)
     select s.id, decode(memoryd.hmac(s.salt, s.said), 'hex'), s.salt,
            coalesce(m.user_id, case when pg_input_is_valid(s.payload ->> 'user_id', 'uuid')
                                     then (s.payload ->> 'user_id')::uuid end),
-           s.memory_id, s.chained, p_noted or s.memory_id is null
+           s.memory_id, s.chained, p_fact_written or s.memory_id is null
     from salted s
     left join public.agent_memory m on m.id = s.memory_id
     order by s.created_at, s.id

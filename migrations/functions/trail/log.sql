@@ -1,4 +1,4 @@
--- The log: the places of leaves, the facts about them, and what a context says of an agent's anchors.
+-- The log: the positions of leaves, the facts about them, and what a context says of an agent's anchors.
 
 -- Gives leaves to anchors that were there before the log, oldest first; p_limit at a time. Returns how many.
 create or replace function memoryd.carry_anchors(p_limit integer) returns integer
@@ -33,19 +33,20 @@ begin
 end
 $$;
 
--- Gives the next places of the log to leaves that have none, in the order in which they were written, and
+-- Gives the next positions in the log to leaves that have none, in the order in which they were written, and
 -- writes the chains of their agents. Whoever calls it has the row of memoryd.trail until the end of the
--- transaction, so places are given one after the other. It waits for nobody: an anchor that another
--- transaction has locked gets its place the next time.
-create or replace function memoryd.sequence_anchors(p_limit integer) returns table (place bigint, leaf bytea)
+-- transaction, so positions are given one after the other. It waits for nobody: an anchor that another
+-- transaction has locked gets its position the next time.
+create or replace function memoryd.sequence_anchors(p_limit integer)
+returns table (leaf_position bigint, leaf bytea)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    first_place bigint;
+    first_position bigint;
 begin
-    select t.size into first_place from memoryd.trail t for update;
+    select t.size into first_position from memoryd.trail t for update;
     return query
     with waiting as materialized (
         select l.id, l.anchor_id, l.leaf, l.chained from memoryd.trail_leaves l
@@ -60,14 +61,14 @@ begin
         for update skip locked
     ), ready as materialized (
         select w.id, w.anchor_id, w.leaf, w.chained, f.agent_id, f.content_hash,
-               first_place + row_number() over (order by w.id) - 1 as place
+               first_position + row_number() over (order by w.id) - 1 as position
         from waiting w
         left join free f on f.id = w.anchor_id
-        -- The leaf of an anchor that was deleted meanwhile has its place, too.
+        -- The leaf of an anchor that was deleted meanwhile has its position, too.
         where f.id is not null
            or not exists (select from public.memory_anchors a where a.id = w.anchor_id)
     ), chain as materialized (
-        select r.*, coalesce(lag(r.content_hash) over (partition by r.agent_id order by r.place),
+        select r.*, coalesce(lag(r.content_hash) over (partition by r.agent_id order by r.position),
                              g.last_hash) as before
         from ready r
         left join memoryd.trail_agents g on g.agent_id = r.agent_id
@@ -79,21 +80,21 @@ begin
         insert into memoryd.trail_agents as g (agent_id, anchors, last_hash)
         select distinct on (c.agent_id) c.agent_id, count(*) over (partition by c.agent_id), c.content_hash
         from chain c
-        order by c.agent_id, c.place desc
+        order by c.agent_id, c.position desc
         on conflict (agent_id) do update
         set anchors = g.anchors + excluded.anchors, last_hash = excluded.last_hash
     ), placed as (
-        update memoryd.trail_leaves l set position = r.place from ready r where l.id = r.id
+        update memoryd.trail_leaves l set position = r.position from ready r where l.id = r.id
     ), longer as (
         update memoryd.trail t set size = t.size + (select count(*) from ready)
     )
-    select r.place, r.leaf from ready r order by r.place;
+    select r.position, r.leaf from ready r order by r.position;
 end
 $$;
 
 -- Writes, once for each anchored memory, the fact that it is anchored: when its checkpoint is signed, or
 -- when one of p_ledgers has it for good, where these are to keep it. Returns how many.
-create or replace function memoryd.note_anchors(p_ledgers text[], p_limit integer) returns integer
+create or replace function memoryd.write_anchor_facts(p_ledgers text[], p_limit integer) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -107,7 +108,7 @@ begin
             select r.ledger, r.reference from memoryd.trail_receipts r
             where r.anchor_id = l.anchor_id and r.final and r.ledger = any(p_ledgers)
             order by r.created_at limit 1) r on true
-        where not l.noted and l.position < (select max(c.size) from memoryd.trail_checkpoints c)
+        where not l.fact_written and l.position < (select max(c.size) from memoryd.trail_checkpoints c)
           and (r.ledger is not null
                or not exists (select from memoryd.trail_ledgers g
                               where g.name = any(p_ledgers) and g.from_position <= l.position))
@@ -115,7 +116,7 @@ begin
         limit p_limit
         for update of l skip locked
     ), marked as (
-        update memoryd.trail_leaves l set noted = true from due d where l.id = d.id
+        update memoryd.trail_leaves l set fact_written = true from due d where l.id = d.id
     ), facts as (
         insert into public.agent_memory (agent_id, user_id, kind, content, source, ttl_hours, metadata)
         select a.agent_id, d.user_id, 'fact',

@@ -9,9 +9,9 @@ declare
     inner_key bytea := decode(repeat('36', 64), 'hex');
     outer_key bytea := decode(repeat('5c', 64), 'hex');
 begin
-    for place in 0 .. length(p_key) - 1 loop
-        inner_key := set_byte(inner_key, place, get_byte(inner_key, place) # get_byte(p_key, place));
-        outer_key := set_byte(outer_key, place, get_byte(outer_key, place) # get_byte(p_key, place));
+    for index in 0 .. length(p_key) - 1 loop
+        inner_key := set_byte(inner_key, index, get_byte(inner_key, index) # get_byte(p_key, index));
+        outer_key := set_byte(outer_key, index, get_byte(outer_key, index) # get_byte(p_key, index));
     end loop;
     return encode(sha256(outer_key || sha256(inner_key || convert_to(p_text, 'UTF8'))), 'hex');
 end
@@ -68,67 +68,40 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select exists (select from memoryd.settings s where s.key = 'audit' and s.value = 'true') $$;
 
--- After a statement on agent_memory, conversation_messages or documents: notes for each user and agent how
--- many rows it wrote, not their content. Transition tables: changed, and for an update also were, the rows
--- as they were before.
-create or replace function memoryd.note_write() returns trigger
+-- After a statement on a table whose writes are audited (memoryd.user_tables): logs for each user and agent
+-- how many rows it wrote, not their content. Arguments: whether rows name an agent, and the columns whose
+-- change counts: not where memoryd wrote its index or a status. Transition tables: changed, and for an update
+-- also were, the rows as they were before.
+create or replace function memoryd.audit_write() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_nestloop = off
 as $$
 declare
     operation constant text := lower(tg_op);
+    has_agent constant boolean := tg_argv[0];
     written jsonb;
 begin
     if not exists (select from changed where user_id is not null)
        or not memoryd.audit_is_on() or memoryd.importing() then
         return null;
     end if;
-    -- An update counts only where what is remembered changed, not where memoryd wrote its index or a
-    -- status. Documents have no agent.
-    if tg_op <> 'UPDATE' and tg_table_name = 'documents' then
-        select jsonb_agg(w) into written
-        from (select c.user_id, count(*) from changed c where c.user_id is not null group by c.user_id) w;
-    elsif tg_op <> 'UPDATE' then
+    if tg_op <> 'UPDATE' and has_agent then
         select jsonb_agg(w) into written
         from (select c.user_id, c.agent_id, count(*) from changed c where c.user_id is not null
               group by c.user_id, c.agent_id) w;
-    elsif tg_table_name = 'agent_memory' then
-        select jsonb_agg(w) into written
-        from (
-            select n.user_id, n.agent_id, count(*)
-            from changed n join were o using (id)
-            where n.user_id is not null
-              and (n.agent_id, n.user_id, n.session_id, n.kind, n.memory_type, n.content, n.metadata,
-                   n.source, n.ttl_hours, n.expires_at, n.valid_from, n.valid_to, n.superseded_by)
-                  is distinct from
-                  (o.agent_id, o.user_id, o.session_id, o.kind, o.memory_type, o.content, o.metadata,
-                   o.source, o.ttl_hours, o.expires_at, o.valid_from, o.valid_to, o.superseded_by)
-            group by n.user_id, n.agent_id
-        ) w;
-    elsif tg_table_name = 'conversation_messages' then
-        select jsonb_agg(w) into written
-        from (
-            select n.user_id, n.agent_id, count(*)
-            from changed n join were o using (id)
-            where n.user_id is not null
-              and (n.user_id, n.session_id, n.role, n.speaker, n.content, n.metadata, n.access_level,
-                   n.visibility_tags)
-                  is distinct from
-                  (o.user_id, o.session_id, o.role, o.speaker, o.content, o.metadata, o.access_level,
-                   o.visibility_tags)
-            group by n.user_id, n.agent_id
-        ) w;
     else
-        select jsonb_agg(w) into written
-        from (
-            select n.user_id, count(*)
-            from changed n join were o using (id)
-            where n.user_id is not null
-              and (n.user_id, n.title, n.source, n.document_type, n.content, n.metadata)
-                  is distinct from (o.user_id, o.title, o.source, o.document_type, o.content, o.metadata)
-            group by n.user_id
-        ) w;
+        execute format(
+            'select jsonb_agg(w) from (
+                 select c.user_id, %s as agent_id, count(*) from changed c %s
+                 where c.user_id is not null
+                 group by 1, 2) w',
+            case when has_agent then 'c.agent_id' else 'null::text' end,
+            case when tg_op = 'UPDATE' then (
+                select format('join were o on o.id = c.id and (%s) is distinct from (%s)',
+                              string_agg('c.' || n, ', '), string_agg('o.' || n, ', '))
+                from string_to_table(tg_argv[1], ',') n) end)
+        into written;
     end if;
     if written is not null then
         insert into public.agent_execution_logs (user_id, agent_id, step_name, action_type, input_data)
@@ -145,7 +118,7 @@ $$;
 -- who wrote it (caller). From an end user it takes only one of the known steps and two numbers, about
 -- themselves; the name of an agent is taken only from the service. A read-only transaction writes into the
 -- server's log instead.
-create or replace function memoryd.note_read(
+create or replace function memoryd.audit_read(
     p_user uuid, p_agent text, p_step text, p_found integer, p_ms integer
 ) returns void
 language plpgsql volatile security definer
@@ -180,21 +153,21 @@ begin
             jsonb_build_object('found', number), ms);
 end
 $$;
-comment on function memoryd.note_read is
+comment on function memoryd.audit_read is
     'Puts on record that a user''s memory was read: who, how much, how long; never what. '
     'Read-only: in the log.';
 
 -- Puts a read by support on record, once in a transaction for each table and user; p_user null: of many
 -- users. After a hundred users of a table the rest of the transaction is one row about many. What this
--- transaction has noted already is looked up in the log itself, because an admin can write nothing there; a
+-- transaction has logged already is looked up in the log itself, because an admin can write nothing there; a
 -- setting of the session could be forged.
-create or replace function memoryd.record_admin_read(p_table text, p_user uuid) returns void
+create or replace function memoryd.log_admin_read(p_table text, p_user uuid) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     this_transaction text;
-    noted bigint;
+    logged bigint;
     read_of uuid := p_user;
     admin constant text := coalesce(memoryd.caller_id()::text, session_user::text);
 begin
@@ -209,10 +182,10 @@ begin
                  and l.input_data ->> 'table' = p_table and (l.user_id = p_user or l.user_id is null)) then
         return;
     end if;
-    select count(*) into noted from public.agent_execution_logs l
+    select count(*) into logged from public.agent_execution_logs l
     where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = this_transaction
       and l.input_data ->> 'table' = p_table;
-    if noted >= 100 then
+    if logged >= 100 then
         read_of := null;
     end if;
     insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
@@ -228,14 +201,14 @@ $$;
 
 -- For the policies of memoryd_admin: puts the read of a row on record and returns true, so that the row may
 -- be read.
-create or replace function memoryd.note_admin_read(p_table text, p_user uuid) returns boolean
+create or replace function memoryd.audit_admin_read(p_table text, p_user uuid) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     if p_user is not null then
         -- An admin can call this directly, too: a text that is not the name of a table is not written.
-        perform memoryd.record_admin_read(
+        perform memoryd.log_admin_read(
             case when to_regclass(format('public.%I', left(p_table, 63))) is null then 'unknown'
                  else p_table end,
             p_user);
@@ -245,32 +218,32 @@ end
 $$;
 
 -- Puts a read of the team's knowledge by support on record, where a user has written it.
-create or replace function memoryd.note_admin_knowledge(p_created_by text) returns boolean
+create or replace function memoryd.audit_admin_knowledge(p_created_by text) returns boolean
 language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    select memoryd.note_admin_read('shared_knowledge', case
+    select memoryd.audit_admin_read('shared_knowledge', case
         when p_created_by ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_created_by::uuid end)
 $$;
 
 -- Puts a read of an anchor by support on record. Its memory may be gone; whose it was, its leaf says.
-create or replace function memoryd.note_admin_anchor(p_anchor uuid, p_memory uuid) returns boolean
+create or replace function memoryd.audit_admin_anchor(p_anchor uuid, p_memory uuid) returns boolean
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select memoryd.note_admin_read('memory_anchors', coalesce(
+    select memoryd.audit_admin_read('memory_anchors', coalesce(
         (select m.user_id from public.agent_memory m where m.id = p_memory),
         (select l.user_id from memoryd.trail_leaves l where l.anchor_id = p_anchor)))
 $$;
 
 -- Puts a read by support of a row that goes with memories (a link, an insight) on record, for the users whose
 -- memories these are.
-create or replace function memoryd.note_admin_memories(p_table text, p_memories uuid[]) returns boolean
+create or replace function memoryd.audit_admin_memories(p_table text, p_memories uuid[]) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.note_admin_read(p_table, m.user_id)
+    perform memoryd.audit_admin_read(p_table, m.user_id)
     from (select distinct a.user_id from public.agent_memory a where a.id = any(p_memories)) m;
     return true;
 end
@@ -278,12 +251,12 @@ $$;
 
 -- Puts a search by support on record before it reads the statistics of words: a search reads them as the
 -- owner, and they say which words all users' rows contain.
-create or replace function memoryd.note_admin_search() returns void
+create or replace function memoryd.audit_admin_search() returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
-as $$ select memoryd.record_admin_read('lexeme_statistics', null) $$;
+as $$ select memoryd.log_admin_read('lexeme_statistics', null) $$;
 
--- Deletes old notes of the audit trail, and hashes of erased texts that are no longer needed.
+-- Deletes old rows of the audit trail, and hashes of erased texts that are no longer needed.
 create or replace function memoryd.sweep_audit(p_days double precision) returns bigint
 language sql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,27 +1,16 @@
 -- Erasure: deletes everything that is stored about a user, in one transaction. The order of the steps
 -- matters: the comments say why. The order of locks is described in users/jobs.sql.
 
--- Texts of a user that were embedded or will be, each as the daemon embeds it. Messages and shared
--- knowledge are selected by id, because their views do not name the user of all of them.
+-- Texts of a user that were embedded or will be, each as the daemon embeds it.
 create or replace function memoryd.texts_of(p_user uuid) returns setof text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select s.searched_text from memoryd.source_memory s where s.owner_id = p_user
+    select memoryd.searched_texts_of(p_user)
     union all
     select c.message from public.agent_commands c where c.user_id = p_user
     union all
     select r.query from public.memory_requests r where r.user_id = p_user
-    union all
-    select s.searched_text from memoryd.source_insight s where s.owner_id = p_user
-    union all
-    select s.searched_text from memoryd.source_conversation s
-    where s.id in (select memoryd.messages_of(p_user))
-    union all
-    select s.searched_text from memoryd.source_document s where s.owner_id = p_user
-    union all
-    select s.searched_text from memoryd.source_knowledge s
-    where s.id in (select k.id from public.shared_knowledge k where k.created_by = p_user::text)
 $$;
 
 -- Removes a user's rows from the records of others' searches, which have no foreign key to them, and erases
@@ -48,16 +37,16 @@ declare
 begin
     update public.memory_queries q
     set (retrieved_memory_ids, relevance_scores) = (
-            select coalesce(array_agg(r.id order by r.place)
-                                filter (where r.place <= cardinality(q.retrieved_memory_ids)), '{}'),
-                   coalesce(array_agg(r.score order by r.place)
-                                filter (where r.place <= cardinality(q.relevance_scores)), '{}')
-            from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, place)
+            select coalesce(array_agg(r.id order by r.nth)
+                                filter (where r.nth <= cardinality(q.retrieved_memory_ids)), '{}'),
+                   coalesce(array_agg(r.score order by r.nth)
+                                filter (where r.nth <= cardinality(q.relevance_scores)), '{}')
+            from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, nth)
             where r.id is null or r.id <> all (named)),
-        knowledge_ids = array(select k.id from unnest(q.knowledge_ids) with ordinality as k(id, place)
-                              where k.id <> all (named) order by k.place),
-        insight_ids = array(select i.id from unnest(q.insight_ids) with ordinality as i(id, place)
-                            where i.id <> all (named) order by i.place)
+        knowledge_ids = array(select k.id from unnest(q.knowledge_ids) with ordinality as k(id, nth)
+                              where k.id <> all (named) order by k.nth),
+        insight_ids = array(select i.id from unnest(q.insight_ids) with ordinality as i(id, nth)
+                            where i.id <> all (named) order by i.nth)
     where q.user_id is distinct from p_user
       and exists (select from unnest(q.retrieved_memory_ids || q.knowledge_ids || q.insight_ids) r
                   where r in (select unnest(named)));
@@ -89,18 +78,8 @@ begin
         select u.name, u.erased,
                case when u.name = 'memory_requests' then 'true' else u.exported end as counted,
                case when 'id' = any(memoryd.own_columns(u.name)) then 't.id' else 'null::uuid' end as id
-        -- Commands before memories, links and messages, which are made of the commands' outcomes: if a
-        -- command was inserted meanwhile and a daemon has locked it, it is waited for here. Queries come
-        -- before the commands, since some are found by their command, and once more after the commands, for
-        -- those that were written until then. Requests come last, when no daemon is writing an answer.
-        from unnest(array[
-                'agent_execution_logs', 'memory_queries', 'agent_commands', 'memory_queries',
-                'memory_associations', 'dream_insights', 'agent_memory', 'conversation_messages',
-                'memory_chunks', 'documents', 'shared_knowledge', 'agent_sessions', 'user_memory_access',
-                'chat_group_members', 'memory_settings', 'memory_requests'])
-             with ordinality as o(name, place)
-        join memoryd.user_tables() u using (name)
-        order by o.place
+        from memoryd.user_tables() u cross join lateral unnest(u.turns) as o(turn)
+        order by o.turn, u.name
     loop
         if each.name = 'memory_requests' then
             -- Waits for daemons that are writing copies of texts (memoryd.block_erasures), and prevents
@@ -186,7 +165,7 @@ $$;
 
 -- Deletes copies of a user's texts: their embeddings, and what contexts and answers of others show of the
 -- rows. The hashes of the texts are kept for an hour, so that a daemon that still has one of the texts cannot
--- store its embedding (memoryd.drop_erased). It comes after the rows are deleted, which are noted by then.
+-- store its embedding (memoryd.drop_erased). It comes after the rows are deleted, which are logged by then.
 create or replace function memoryd.erase_copies(p_hashes bytea[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

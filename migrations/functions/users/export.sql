@@ -62,7 +62,7 @@ begin
     perform memoryd.check_own(export_user_memory.user_id, 'export');
     tables := memoryd.all_user_rows(export_user_memory.user_id);
     select sum(jsonb_array_length(t.value)) into rows from jsonb_each(tables) t;
-    perform memoryd.note_read(
+    perform memoryd.audit_read(
         export_user_memory.user_id, null, 'export', rows, memoryd.ms_since(began));
     return jsonb_build_object('format', 'memoryd-export', 'version', 1, 'user_id', export_user_memory.user_id,
                               'exported_at', now(), 'tables', tables);

@@ -67,13 +67,7 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    in_table constant text := case forget.source
-        when 'memory' then 'agent_memory'
-        when 'message' then 'conversation_messages'
-        when 'session' then 'conversation_sessions'
-        when 'document' then 'documents'
-        when 'chunk' then 'memory_chunks'
-        when 'settings' then 'memory_settings' end;
+    in_table constant text := memoryd.table_to_forget(forget.source);
     deleted bigint;
 begin
     if forget.source = 'session' and not memoryd.caller_is_service() then
@@ -82,8 +76,9 @@ begin
     if in_table is null then
         raise exception 'unknown source %', coalesce(quote_literal(left(forget.source, 200)), 'null')
             using errcode = 'invalid_parameter_value',
-                  hint = 'Sources: memory, message, session, document, chunk, '
-                         'settings (whose ids are user_ids).';
+                  hint = 'Sources: '
+                      || (select string_agg(u.forgotten_as, ', ') from memoryd.user_tables() u)
+                      || ' (of settings the ids are user_ids).';
     end if;
     execute format('delete from public.%I t where t.%I = any ($1) and ($2 or t.user_id = $3)',
                    in_table, case forget.source when 'settings' then 'user_id' else 'id' end)
@@ -96,6 +91,11 @@ begin
     return deleted;
 end
 $$;
-comment on function public.forget is
-    'Deletes rows by their ids and returns how many went: of end users their own, of a service any. '
-    'Sources: memory, message, session (with its messages), document (with its chunks), chunk, settings.';
+do $$
+begin
+    execute format('comment on function public.forget is %L',
+        'Deletes rows by their ids and returns how many went: of end users their own, of a service any. '
+        'Sources: ' || (select string_agg(u.forgotten_as, ', ') from memoryd.user_tables() u)
+        || '. A session goes with its messages, a document with its chunks.');
+end
+$$;

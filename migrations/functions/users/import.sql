@@ -95,34 +95,6 @@ begin
 end
 $$;
 
--- Which rows (t) of a table's file are imported for a user ($2): those that belong to the user's own
--- conversations, memories, documents and runs, and memberships of groups that there are.
-create or replace function memoryd.import_condition(p_table text) returns text
-language sql immutable
-set search_path = pg_catalog, pg_temp
-as $$
-    select case p_table
-        when 'conversation_messages' then
-            -- A conversation without owner only where this transaction has put it back: then its xmin is
-            -- this transaction.
-            'not exists (select from public.conversation_sessions s
-                         where s.id = t.session_id and s.user_id is distinct from $2
-                           and not (s.user_id is null and s.xmin = pg_current_xact_id()::xid))'
-        when 'memory_associations' then
-            'exists (select from public.agent_memory m where m.id = t.memory_id and m.user_id = $2)
-             and exists (select from public.agent_memory m
-                         where m.id = t.related_memory_id and m.user_id = $2)'
-        when 'memory_chunks' then
-            'exists (select from public.documents d where d.id = t.document_id and d.user_id = $2)'
-        when 'agent_execution_logs' then
-            't.session_id is null
-             or exists (select from public.agent_sessions s where s.id = t.session_id and s.user_id = $2)'
-        when 'memory_requests' then 't.status <> ''pending'''
-        when 'chat_group_members' then
-            'exists (select from public.chat_groups c where c.id = t.chat_id)'
-        else 'true' end
-$$;
-
 -- The expression for the value of a column, from a row t of the file. A chat or a dream that does not exist
 -- becomes null, and so does a command or a memory of another user.
 create or replace function memoryd.import_value(p_table text, p_column text) returns text
@@ -174,7 +146,8 @@ begin
              returning %6$s as id
          )
          select coalesce(array_agg(a.id), ''{}'') from added a',
-        p_table, columns, column_values, memoryd.import_condition(p_table), coalesce(oldest_first, '1'),
+        p_table, columns, column_values,
+        (select u.imported from memoryd.user_tables() u where u.name = p_table), coalesce(oldest_first, '1'),
         case when 'id' = any(memoryd.own_columns(p_table)) then 'existing.id' else 'existing.user_id' end)
     into added using p_rows, p_to;
     return added;

@@ -30,7 +30,7 @@ return case p_topic
 --   3. jobs                                    7. the erasures' gate (memoryd.erased_texts), then requests
 --   4. commands, by id                         8. the statistics' lock, then lexemes in their order
 --   5. executions
--- Leaves of anchors come after what is remembered, then anchors; who gives them places waits for neither
+-- Leaves of anchors come after what is remembered, then anchors; who gives them positions waits for neither
 -- (trail/log.sql).
 -- A statement that writes several of them first locks them in this order, in a CTE (`order by ... for
 -- update`), all that it needs of a kind at once: two ordered statements on one table are not one order.

@@ -1,4 +1,4 @@
-"""The compiled contract AgentMemoryAnchor: what contracts/compile.cjs wrote, so that nothing is compiled at run time."""
+"""The compiled contract AgentMemoryAnchor: what contract/compile.cjs wrote, so that nothing is compiled at run time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-PATH = Path(__file__).with_name("AgentMemoryAnchor.json")
+PATH = Path(__file__).parent / "contract" / "AgentMemoryAnchor.json"
 
 CATEGORIES: Mapping[str, int] = MappingProxyType(
     {"milestone": 0, "decision": 1, "incident": 2, "checkpoint": 3}
@@ -27,7 +27,7 @@ class Artifact:
     """Hex, with 0x: what creates the contract."""
     compiler: str
     source_sha256: str
-    """Of contracts/AgentMemoryAnchor.sol, in hex."""
+    """Of contract/AgentMemoryAnchor.sol, in hex."""
 
 
 @cache

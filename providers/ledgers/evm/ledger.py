@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 from web3 import Web3
 
+from providers.ledgers.evm.account import Fees
 from providers.ledgers.evm.artifact import CATEGORIES
-from providers.ledgers.evm.chain import Call, Chain, Fees, Signed
+from providers.ledgers.evm.chain import Call, Chain, Signed
 from providers.ledgers.evm.faults import PROVIDER, unavailable
 from providers.ports import Entrusted, Progress, Receipt, Rejected
 
@@ -40,6 +41,7 @@ class EvmLedger:
     def __init__(self, chain: Chain, *, agent_id: int, confirmations: int) -> None:
         """`agent_id`: as whom it writes. `confirmations`: blocks from the one that has the anchor on, until it is final."""
         self._chain = chain
+        self._account = chain.account
         self._agent_id = agent_id
         self._confirmations = confirmations
         self._sending = asyncio.Lock()
@@ -80,14 +82,14 @@ class EvmLedger:
 
     async def close(self) -> None:
         """Close connections."""
-        await self._chain.close()
+        await self._account.close()
 
     async def _is_deep(self, content: bytes, head: int) -> bool:
         block = head - self._confirmations + 1
         return block >= 0 and await self._chain.found(self._agent_id, content, block=block) is not None
 
     async def _reference(self, sent: Sent | None, position: int) -> str:
-        """The transaction, or where that is another daemon's, the place in the contract."""
+        """The transaction, or where that is another daemon's, the index in the contract."""
         if sent is not None and await self._chain.succeeded(sent.signed.hash):
             return sent.signed.hash
         return f"{self._chain.contract}#{position}"
@@ -101,14 +103,14 @@ class EvmLedger:
             return signed if await self._chain.succeeded(signed.hash) else None
         if block is None and await self._chain.send(signed) not in {None, "known"}:
             return None
-        if not self._chain.is_own(signed):
+        if not self._account.has_signed(signed.raw):
             return signed
-        if await self._chain.next_nonce() < signed.nonce:
+        if await self._account.next_nonce() < signed.nonce:
             # One with a nonce in between was lost, and this one would wait for ever.
             return None
-        if signed.fees.most >= await self._chain.base_fee():
+        if signed.fees.most >= await self._account.base_fee():
             return signed
-        fees = await self._chain.fees()
+        fees = await self._account.fees()
         if fees.most < signed.fees.most * REPLACED_FROM:
             return signed
         gas = await self._chain.gas(signed.call)
@@ -122,11 +124,11 @@ class EvmLedger:
         if reverted >= MAX_REVERTED:
             raise Rejected(f"{PROVIDER}: {reverted} transactions were reverted", provider=PROVIDER)
         gas = await self._chain.gas(call)
-        fees = await self._chain.fees()
+        fees = await self._account.fees()
         async with self._sending:
             nonce = 0
             for _ in range(NONCE_ATTEMPTS):
-                nonce = max(nonce, await self._chain.next_nonce())
+                nonce = max(nonce, await self._account.next_nonce())
                 signed = self._chain.sign(call, nonce=nonce, fees=fees, gas=gas)
                 await Sent(signed, reverted).keep(progress)
                 why = await self._chain.send(signed)

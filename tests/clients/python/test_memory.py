@@ -61,8 +61,8 @@ async def test_recall_has_the_options_of_recall_in_sql(
     db: Database, client_daemon: DaemonProcess, agent: str
 ) -> None:
     memory = Memory(db, agent=agent)
-    work = await memory.remember("The gate code is 12", context="office", metadata={"floor": 2})
-    home = await memory.remember("The gate code is 77", context="family", kind="note")
+    work = await memory.remember("The gate code is 12", project="office", metadata={"floor": 2})
+    home = await memory.remember("The gate code is 77", project="family", kind="note")
 
     async def found(**options: Any) -> set[UUID]:
         return {f.id for f in await memory.recall("gate code", **options)}
@@ -70,7 +70,7 @@ async def test_recall_has_the_options_of_recall_in_sql(
     now = datetime.now(timezone.utc)  # noqa: UP017 - as on Python 3.10
     hour = timedelta(hours=1)
     assert await found() == {work.id, home.id}
-    assert await found(context="family") == {home.id}
+    assert await found(project="family") == {home.id}
     assert await found(filter={"floor": 2}) == {work.id}
     assert await found(since=now - hour, until=now + hour, as_of=now + hour) == {work.id, home.id}
     assert await found(since=now + hour) == set()
@@ -171,7 +171,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         {"text": "x", "ttl_hours": 2**31 - 1},
         "ttl_hours is no whole number",
     ),
-    "pairs": ("remember", {"text": "x", "context": "y", "metadata": ["secret"]}, "metadata is no mapping"),
+    "pairs": ("remember", {"text": "x", "project": "y", "metadata": ["secret"]}, "metadata is no mapping"),
     "metadata": (
         "remember",
         {"text": "x", "metadata": {"a": object()}},

@@ -369,7 +369,7 @@ async def test_a_shared_text_cannot_be_changed_by_its_owner(scratch: asyncpg.Con
     await say(scratch, session, "be brief", user_id=ANN, role="system")
     private = await say(scratch, session, "a note", user_id=ANN)
     await insert(scratch, "user_memory_access", {"user_id": BOB, "access_level": 1})
-    change = "update conversation_messages set content = 'poison', metadata = '{\"context\": \"b\"}'"
+    change = "update conversation_messages set content = 'poison', metadata = '{\"project\": \"b\"}'"
     async with acting_as(scratch, ANN):
         assert await scratch.execute(change) == "UPDATE 1"
         assert (

@@ -108,11 +108,11 @@ async def test_a_user_writes_turns_of_tools_and_gets_those_of_a_service_in_their
                               "values ($1, $2, 'Tool', 'done')", session, ANN)  # fmt: skip
     assert await column(scratch, "select role from load_context($1)", session) == ["tool", "tool"]
     # A tool is no person: it has no secret before the user whose conversation it is.
-    await scratch.execute("alter table conversation_messages disable trigger place_message")
+    await scratch.execute("alter table conversation_messages disable trigger put_in_session")
     await scratch.execute(
         "insert into conversation_messages (session_id, message_index, role, speaker, content) "
         "values ($1, 9, 'tool', 'tides', 'x')",
         session,
     )
-    await scratch.execute("alter table conversation_messages enable trigger place_message")
+    await scratch.execute("alter table conversation_messages enable trigger put_in_session")
     assert len(await column(scratch, "select memoryd.messages_of($1)", ANN)) == 3

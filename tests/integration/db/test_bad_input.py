@@ -120,7 +120,7 @@ BAD = {
         "insert into memory_requests (kind, query, options) values ('recall', 'x', '{\"count\": 5}')",
         CHECK,
         "unknown option count",
-        "Did you mean match_count? Options of a recall: match_count, sources, filter, context, min_score, "
+        "Did you mean match_count? Options of a recall: match_count, sources, filter, project, min_score, "
             "exclude_session, exclude_last, since, until, as_of, roles, speakers, around.",
     ),
     "match count": Bad("select * from recall('x', match_count => -1)", "22023", "match_count is -1", "0 or more"),

@@ -70,7 +70,7 @@ from generate_series(1, 2000) n;
 insert into memory_requests (kind, user_id, query)
 select 'recall', md5('u' || n / 100)::uuid, 'q' from generate_series(1, 5000) n;
 
-insert into dream_sessions (trigger, status, started_at, finished_at)
+insert into dream_sessions (started_by, status, started_at, finished_at)
 select 'idle', 'completed', now() - make_interval(hours => n), now() - make_interval(hours => n)
 from generate_series(1, 10000) n;
 
@@ -124,7 +124,7 @@ select 'word' || n, 'word' || 1 + n % 9999, 0.5 from generate_series(1, 10000) n
 -- Anchors of a long trail: the last four wait for their places.
 insert into memory_anchors (agent_id, category, payload)
 select 'agent ' || n % 500, 'decision', '{}' from generate_series(1, 5000) n;
-update memoryd.trail_leaves l set position = l.id - 1, noted = true where l.id <= 4996;
+update memoryd.trail_leaves l set position = l.id - 1, fact_written = true where l.id <= 4996;
 update memoryd.trail set size = 4996, carried = true;
 insert into memoryd.trail_tiles (level, number, hashes) select 0, n, '' from generate_series(0, 5000) n;
 insert into memoryd.trail_keys (key_id, verifier) values ('k', 'v');
@@ -346,7 +346,7 @@ CALLS = {
     "a memory anchored": f"select memoryd.anchor({ONE_MEMORY}, 'decision')",
     "anchors of an agent": "select memoryd.anchor_line('agent 7')",
     "places of leaves": "select * from memoryd.sequence_anchors(100)",
-    "facts about anchors": "select memoryd.note_anchors('{evm}', 100)",
+    "facts about anchors": "select memoryd.write_anchor_facts('{evm}', 100)",
     "anchors of a user erased": f"select memoryd.seal_anchors({SOME.format('memory_anchors')})",
     "what was true": "select * from memory_as_of(now(), user_id => md5('u7')::uuid)",
     "a memory in place of another": (

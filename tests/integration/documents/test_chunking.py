@@ -216,7 +216,7 @@ async def test_what_a_document_is_shared_as_its_chunks_are(
         user_id=ANN,
         access_level=1,
         visibility_tags=["hr"],
-        metadata='{"context": "office", "page": 3}',
+        metadata='{"project": "office", "page": 3}',
     )
     await insert(
         connection, "user_memory_access", {"user_id": BOB, "access_level": 1, "allowed_tags": ["hr"]}
@@ -226,7 +226,7 @@ async def test_what_a_document_is_shared_as_its_chunks_are(
         assert await column(connection, "select count(*) from documents") == [0]
         # Of the document he sees what tells him where the chunk is from.
         assert set(await column(connection, FOUND, "llama mug")) == {"Handbook"}
-        (context,) = set(await column(connection, "select metadata->>'context' from recall('llama mug')"))
+        (context,) = set(await column(connection, "select metadata->>'project' from recall('llama mug')"))
         assert context == "office"
     await connection.execute("update documents set visibility_tags = '{board}'")
     async with acting_as(connection, BOB):

@@ -52,7 +52,7 @@ async def admit(connection: asyncpg.Connection, user: UUID, **columns: object) -
         ("documents", {"replica_path": "a.md"}, "23505", "documents_replica", ""),
         ("memory_chunks", {"chunk_text": "\t"}, "23514", "chunk_text is blank", "A chunk says something."),
         ("memory_chunks", {"chunk_index": -1}, "23514", "chunk_index is -1", "counted from 0"),
-        ("memory_chunks", {"chunk_index": 0}, "23505", "chunk_place", ""),
+        ("memory_chunks", {"chunk_index": 0}, "23505", "chunk_position", ""),
         ("memory_chunks", {"access_level": -1}, "23514", "access_level is -1", "null keeps it"),
         ("memory_chunks", {"document_id": UUID(int=0)}, "23503", "document_id_fkey", ""),
         (
@@ -162,7 +162,7 @@ async def test_shared_chunks_are_visible_by_level_tags_and_context(
         ("public", {"access_level": 0}),
         ("staff", {"access_level": 1}),
         ("tagged hr", {"access_level": 1, "visibility_tags": ["hr"]}),
-        ("clients' garden", {"access_level": 1, "metadata": '{"context": "garden"}'}),
+        ("clients' garden", {"access_level": 1, "metadata": '{"project": "garden"}'}),
         ("board only", {"access_level": 2, "visibility_tags": ["board"]}),
     ):
         await cut(scratch, document, text, **columns)

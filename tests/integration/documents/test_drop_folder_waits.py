@@ -1,9 +1,11 @@
-"""Files wait in the drop folder while no process can be started to read them."""
+"""Files of the drop folder while they are read: no process can be started for it, or they change meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -12,7 +14,7 @@ from structlog.testing import capture_logs
 from daemon.db.pool import Database
 from daemon.ingest.drop import DropFolder
 from daemon.logs import get_logger
-from providers.ports import Parsed
+from providers.ports import Parsed, Parser, Unreadable
 from tests.support.waiting import until
 
 
@@ -33,24 +35,57 @@ class TiredParser:
         """See `Parser`."""
 
 
+class SurprisedParser(TiredParser):
+    """Reads one file while a person saves another text in its place, or takes it away."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    async def parse(self, content: bytes, name: str) -> Parsed:
+        """See `Parser`."""
+        if b"first" in content:
+            await asyncio.to_thread(self._path.write_text, "The second text.")
+        if b"gone" in content:
+            await asyncio.to_thread(self._path.unlink)
+            raise Unreadable("It cannot be opened.")
+        return Parsed(content.decode(), name, "text", {})
+
+
+@asynccontextmanager
+async def dropping(folder: Path, database: Database, parser: Parser) -> AsyncIterator[None]:
+    """The part of a daemon that takes files is at work."""
+    drop = DropFolder(
+        folder, database=database, parser=parser, settle_seconds=0, scan_seconds=0.1, logger=get_logger()
+    )
+    running = asyncio.create_task(drop.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_a_file_that_is_saved_again_while_it_is_read_is_taken_again(
+    connection: asyncpg.Connection, database: Database, tmp_path: Path
+) -> None:
+    path = tmp_path / "owls.txt"
+    path.write_text("The first text.")
+    async with dropping(tmp_path, database, SurprisedParser(path)):
+        assert await until(connection, "select count(*) = 1 from documents where content like '%second%'")
+        # What a person takes back leaves no note.
+        path.write_text("It is gone.")
+        (tmp_path / "last.txt").write_text("The last text.")
+        assert await until(connection, "select count(*) = 1 from documents where content like '%last%'")
+    assert list((tmp_path / "rejected").iterdir()) == []
+
+
 async def test_a_file_that_no_process_can_be_started_for_waits_and_the_log_says_why(
     connection: asyncpg.Connection, database: Database, tmp_path: Path
 ) -> None:
     (tmp_path / "owls.txt").write_text("Owls hunt at night.")
     with capture_logs() as logs:
-        folder = DropFolder(
-            tmp_path,
-            database=database,
-            parser=TiredParser(),
-            settle_seconds=0,
-            scan_seconds=30,
-            logger=get_logger(),
-        )
-        running = asyncio.create_task(folder.run())
-        try:
+        async with dropping(tmp_path, database, TiredParser()):
             assert await until(connection, "select count(*) = 1 from documents")
-        finally:
-            running.cancel()
-            await asyncio.wait([running])
     told = [(one["event"], one.get("error")) for one in logs if one["log_level"] == "warning"]
     assert told == [("drop_waits_for_parser", "ENOMEM")]

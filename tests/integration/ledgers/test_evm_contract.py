@@ -13,10 +13,9 @@ import pytest
 from eth_tester.exceptions import TransactionFailed
 from web3 import Web3
 
-from providers.ledgers.evm.artifact import CATEGORIES, load
+from providers.ledgers.evm.artifact import CATEGORIES, PATH, load
 from providers.ledgers.evm.chain import MAX_GAS
 from tests.integration.ledgers.conftest import Deployed
-from tests.support.repository import ROOT
 
 AGENT = 16905
 HASHES = [bytes([number]) * 32 for number in range(1, 6)]
@@ -54,18 +53,18 @@ def anchor_many(deployed: Deployed, count: int) -> None:
 
 
 def test_the_artifact_is_of_this_source() -> None:
-    source = ROOT / "contracts" / "AgentMemoryAnchor.sol"
+    source = PATH.with_suffix(".sol")
     assert hashlib.sha256(source.read_bytes()).hexdigest() == load().source_sha256, (
-        "compile it again: see contracts/compile.cjs"
+        "compile it again: see compile.cjs beside it"
     )
 
 
 @pytest.mark.skipif(
     not os.environ.get("NODE_PATH") or shutil.which("node") is None,
-    reason="needs node, and solc in NODE_PATH: see contracts/compile.cjs",
+    reason="needs node, and solc in NODE_PATH: see compile.cjs beside it",
 )
 def test_the_compiler_gives_this_artifact() -> None:
-    subprocess.run(["node", ROOT / "contracts" / "compile.cjs", "--check"], check=True)
+    subprocess.run(["node", PATH.with_name("compile.cjs"), "--check"], check=True)
 
 
 def test_categories_have_the_numbers_of_the_contract(deployed: Deployed) -> None:

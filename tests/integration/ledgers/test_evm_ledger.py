@@ -11,7 +11,8 @@ import pytest
 from eth_abi.abi import encode
 from web3 import Web3
 
-from providers.ledgers.evm.chain import Chain, Limits
+from providers.ledgers.evm.account import Account
+from providers.ledgers.evm.chain import Chain
 from providers.ledgers.evm.ledger import MAX_REVERTED, EvmLedger, content_of
 from providers.ports import Entrusted, Rejected, Unavailable
 from tests.integration.ledgers.conftest import KEY, OTHER_KEY, Deployed
@@ -24,13 +25,9 @@ ITEM = entrusted(b"one", payload=False)
 
 
 def make(deployed: Deployed, *, key: str = KEY, max_fee: float = 100.0, **others: Any) -> EvmLedger:
-    given = {"url": deployed.node.url, "chain_id": CHAIN_ID, "contract": deployed.contract.address}
-    chain = Chain(
-        **{**given, **others},
-        key=key,
-        limits=Limits(max_fee_gwei=max_fee, max_tip_gwei=1.0),
-        timeout_seconds=10.0,
-    )
+    given = {"url": deployed.node.url, "chain_id": CHAIN_ID, "contract": deployed.contract.address, **others}
+    contract = given.pop("contract")
+    chain = Chain(Account(key, max_fee_gwei=max_fee, timeout_seconds=10.0, **given), contract=contract)
     return EvmLedger(chain, agent_id=AGENT, confirmations=3)
 
 
@@ -194,7 +191,7 @@ async def test_a_nonce_that_is_taken_meanwhile_is_stepped_over(
     other = make(deployed)
     await other.entrust(entrusted(b"another", key="2"), KeptProgress())
     await other.close()
-    stale = hex(node.w3.eth.get_transaction_count(Web3.to_checksum_address(ledger._chain.address)))
+    stale = hex(node.w3.eth.get_transaction_count(Web3.to_checksum_address(ledger._account.address)))
     node.answers["eth_getTransactionCount"] = stale
     receipt = await ledger.entrust(ITEM, progress)
     assert len(node.sent) == 2
@@ -279,7 +276,7 @@ async def test_what_the_contract_refuses_is_rejected(
 async def test_a_transaction_that_was_reverted_in_its_block_is_not_sent_for_ever(
     node: EvmNode, ledger: EvmLedger, progress: KeptProgress, deployed: Deployed
 ) -> None:
-    functions, address = deployed.contract.functions, ledger._chain.address
+    functions, address = deployed.contract.functions, ledger._account.address
     for _ in range(2):
         await ledger.entrust(ITEM, progress)
         functions.setWriter(address, False).transact({"from": node.rich})
@@ -293,7 +290,7 @@ async def test_a_transaction_that_was_reverted_in_its_block_is_not_sent_for_ever
 async def test_an_empty_account_is_said(deployed: Deployed, node: EvmNode, progress: KeptProgress) -> None:
     poor = "0x" + "33" * 32
     ledger = make(deployed, key=poor)
-    deployed.contract.functions.setWriter(ledger._chain.address, True).transact({"from": node.rich})
+    deployed.contract.functions.setWriter(ledger._account.address, True).transact({"from": node.rich})
     node.answers["eth_estimateGas"] = hex(90_000)
     with pytest.raises(Unavailable, match="cannot pay"):
         await ledger.entrust(ITEM, progress)

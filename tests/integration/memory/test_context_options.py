@@ -47,7 +47,7 @@ async def test_the_conversation_that_goes_on_is_left_out(
         ("{}", "systemctl", "nothing"),
         (json.dumps({"exclude_session": str(NOW)}), "ticket", "systemctl"),
         (
-            json.dumps({"exclude_session": str(NOW), "exclude_last": 1, "context": None}),
+            json.dumps({"exclude_session": str(NOW), "exclude_last": 1, "project": None}),
             "ticket",
             "systemctl",
         ),

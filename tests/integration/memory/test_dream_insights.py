@@ -72,7 +72,7 @@ async def test_a_dream_writes_a_correction_a_pattern_and_a_summary(
     assert {key: session[key] for key in report if key != "dream_id"} == {
         k: v for k, v in report.items() if k != "dream_id"
     }
-    assert session["trigger"] == "manual"
+    assert session["started_by"] == "manual"
     assert session["finished_at"] >= session["started_at"]
 
 
@@ -199,7 +199,7 @@ async def test_a_request_during_another_dream_fails_and_does_not_disturb_it(
     sleeper: asyncpg.Connection,
 ) -> None:
     await sleeper.execute(
-        "insert into dream_sessions (trigger, lease_until) values ('idle', now() + interval '1 hour')"
+        "insert into dream_sessions (started_by, lease_until) values ('idle', now() + interval '1 hour')"
     )
     request = await insert(sleeper, "memory_requests", {"kind": "dream"})
     await until(sleeper, "select status = 'failed' from memory_requests where id = $1", request)

@@ -180,10 +180,10 @@ async def test_of_a_named_speaker_the_fact_names_the_speaker(chat: Chat) -> None
 
 
 async def test_facts_of_one_context_do_not_replace_those_of_another(chat: Chat) -> None:
-    await chat.say("my budget is 800 euros", metadata='{"context": "work"}')
-    await chat.say("my budget is 50 euros", metadata='{"context": "home"}')
+    await chat.say("my budget is 800 euros", metadata='{"project": "work"}')
+    await chat.say("my budget is 50 euros", metadata='{"project": "home"}')
     assert len(await chat.known()) == 2
-    contexts = "select metadata ->> 'context' from agent_memory where user_id = $1 order by 1"
+    contexts = "select metadata ->> 'project' from agent_memory where user_id = $1 order by 1"
     assert await column(chat.connection, contexts, chat.user) == ["home", "work"]
 
 

@@ -226,7 +226,7 @@ async def test_an_idle_dream_ends_when_a_fleet_talks_asks_or_writes_and_not_by_w
     quiet: asyncpg.Connection, database: Database
 ) -> None:
     sleeps = (
-        "insert into dream_sessions (trigger, started_at) values ('idle', clock_timestamp()) returning id"
+        "insert into dream_sessions (started_by, started_at) values ('idle', clock_timestamp()) returning id"
     )
     dream_id = await quiet.fetchval(sleeps)
     ends = {}
@@ -257,7 +257,7 @@ async def test_a_fleet_that_is_never_idle_dreams_when_a_dream_is_overdue_and_giv
     assert await dreams.due()
     report = await dreams.dream("idle")
     assert report is not None
-    assert await column(connection, "select trigger from dream_sessions") == ["overdue"]
+    assert await column(connection, "select started_by from dream_sessions") == ["overdue"]
     assert not await dreams.due()
 
     day = timedelta(hours=25)

@@ -1,4 +1,4 @@
-"""Whom and what a user names: known from the message on, to the trigger and to names_said(); gone with the message."""
+"""Whom and what a user names: known from the message on, to classify_message and to names_said(); gone with the message."""
 
 from __future__ import annotations
 

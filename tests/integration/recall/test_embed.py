@@ -99,7 +99,7 @@ async def test_generated_texts_agree(connection: asyncpg.Connection) -> None:
     texts = st.lists(st.sampled_from(PIECES) | st.text(characters, max_size=6), max_size=30).map("".join)
     generated: list[str] = []
 
-    @settings(max_examples=300, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=300, database=None, suppress_health_check=list(HealthCheck))
     @given(texts)
     def generate(text: str) -> None:
         generated.append(text)

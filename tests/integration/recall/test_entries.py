@@ -53,8 +53,8 @@ async def test_every_part_of_a_long_text_is_found(connection: asyncpg.Connection
         assert sorted(map(str, rows)) == sorted(map(str, ids.values())), question
     vectors = await LocalEmbedder().embed(["herons nest in reeds", "a violin made of spruce"])
     for vector in vectors:
-        meant = "select id from recall('', query_embedding => $1::text::vector, match_count => 5)"
-        assert set(await column(connection, meant, str(vector.tolist()))) == set(ids.values())
+        meant = "select id from recall('', query_embedding => $1::text::vector, match_count => $2)"
+        assert set(await column(connection, meant, str(vector.tolist()), len(ids))) == set(ids.values())
 
 
 async def test_a_long_text_that_changes_has_only_passages_of_the_new_one(
@@ -71,7 +71,7 @@ async def test_a_long_text_that_changes_has_only_passages_of_the_new_one(
     assert await found(connection, "heron") == NONE
     assert await found(connection, "otter") == all_of(ids)
     await all_indexed(connection)
-    assert [await connection.fetchval(PASSAGES, key) for key in ids.values()] == [1] * 5
+    assert [await connection.fetchval(PASSAGES, key) for key in ids.values()] == [1] * len(ids)
     assert await found(connection, "heron") == NONE
 
 
@@ -190,7 +190,7 @@ async def test_what_is_shared_and_what_is_not_counts_at_once(
         daemon = await daemons.start()
         await all_indexed(connection)
         await daemon.stop()
-    for level, tags, context, granted in (
+    for level, tags, project, granted in (
         (None, ["red"], "work", False),
         (1, ["red"], "work", True),
         (1, ["blue"], "home", False),
@@ -201,8 +201,8 @@ async def test_what_is_shared_and_what_is_not_counts_at_once(
     ):
         await connection.execute(
             "update conversation_messages set access_level = $1, visibility_tags = $2, "
-            "metadata = jsonb_build_object('context', $3::text)",
-            level, tags, context,
+            "metadata = jsonb_build_object('project', $3::text)",
+            level, tags, project,
         )  # fmt: skip
         async with acting_as(connection, BOB):
             readable = await column(connection, "select id from conversation_messages")

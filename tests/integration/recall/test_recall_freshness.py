@@ -47,12 +47,14 @@ async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
     assert await found(connection, "a heron's nests") == all_of(ids)
     # By neighbours of the words: no row says bird, nor is there an embedding in this question.
-    near = await memoryd("recall", "--json", "-n", "5", "--", "bird beacon", url=daemons.url, folder=tmp_path)
+    near = await memoryd(
+        "recall", "--json", "-n", str(len(ids)), "--", "bird beacon", url=daemons.url, folder=tmp_path
+    )
     assert {row["id"] for row in near.json} == {str(key) for key in ids.values()}
     # Only by meaning: it has none of the words, and no word near to one.
     [vector] = await LocalEmbedder().embed(["where does the heron nest"])
-    meant = "select id from recall('', query_embedding => $1::text::vector, match_count => 5)"
-    assert set(await column(connection, meant, str(vector.tolist()))) == set(ids.values())
+    meant = "select id from recall('', query_embedding => $1::text::vector, match_count => $2)"
+    assert set(await column(connection, meant, str(vector.tolist()), len(ids))) == set(ids.values())
 
     await daemon.stop()
     await put(connection, ids, "The otter swims.")

@@ -49,7 +49,7 @@ async def test_each_way_to_recall_is_logged_once(scratch: asyncpg.Connection) ->
     """Also where nothing is found: that is what is missing."""
     for asked in (
         "recall('walrus', 'alice', $1)",
-        "recall('walrus', 'alice', $1, options => '{\"min_score\": 0.5, \"context\": \"work\"}')",
+        "recall('walrus', 'alice', $1, options => '{\"min_score\": 0.5, \"project\": \"work\"}')",
     ):
         await scratch.execute("delete from memory_queries")
         await scratch.fetch(f"select * from {asked}", ANN)

@@ -158,7 +158,7 @@ async def test_messages_come_as_pieces_of_their_conversation(scratch: asyncpg.Co
 
 
 async def test_a_piece_shows_nothing_that_recall_would_not_find(scratch: asyncpg.Connection) -> None:
-    """Neither lines of the system, nor of those who have switched memory off, nor of another context, nor the latest."""
+    """Neither lines of the system, nor of those who have switched memory off, nor of another project, nor the latest."""
     group = await scratch.fetchval(
         "insert into chat_groups (platform, group_name) values ('t', 'g') returning id"
     )
@@ -169,13 +169,13 @@ async def test_a_piece_shows_nothing_that_recall_would_not_find(scratch: asyncpg
     chat = {"chat_id": group}
     await say(scratch, session, "You are helpful", role="system", **chat)
     await say(scratch, session, "Bob has a walrus", user_id=BOB, **chat)
-    await say(scratch, session, "At work I have none", user_id=ANN, metadata='{"context": "work"}', **chat)
+    await say(scratch, session, "At work I have none", user_id=ANN, metadata='{"project": "work"}', **chat)
     told = await say(scratch, session, "My walrus is called Ludmila", user_id=ANN, **chat)
     await say(scratch, session, "x" * 3000, user_id=BOB, **chat)
     await say(scratch, session, "What is my walrus called?", user_id=ANN, **chat)
     await index_rows(scratch, "conversation")
 
-    options: dict[str, Any] = {"exclude_session": session, "exclude_last": 1, "around": 5, "context": "home"}
+    options: dict[str, Any] = {"exclude_session": session, "exclude_last": 1, "around": 5, "project": "home"}
     shown = (await ask(scratch, "Ludmila", count=1, **options))[0]["content"]
     assert "Bob has a walrus" in shown
     assert "Ludmila" in shown
@@ -242,7 +242,7 @@ async def test_somebody_elses_conversation_is_like_one_that_does_not_exist(
         ({"around": 11}, "around is 11"),
         ({"around": -1}, "around is -1"),
         ({"min_score": 2}, "min_score is 2"),
-        ({"context": " "}, 'context is " "'),
+        ({"project": " "}, 'project is " "'),
     ],
 )
 async def test_options_that_make_no_sense_are_refused(
@@ -275,7 +275,7 @@ async def test_options_that_are_null_are_not_given(scratch: asyncpg.Connection) 
         "speakers",
         "around",
         "min_score",
-        "context",
+        "project",
     )
     none: dict[str, Any] = dict.fromkeys(names)
     assert [r["id"] for r in await ask(scratch, "walrus", **none)] == [told]

@@ -13,7 +13,7 @@ import pytest
 from daemon.db.pool import Database
 from daemon.replica.store.entries import CollectionsStore
 from memory.replica.collections import Words
-from tests.support.replica.entry_files import CORE, USER, bodies, edit, know, sections, without
+from tests.support.replica.entry_files import CORE, USER, append, bodies, edit, know, sections, without
 from tests.support.replica.passes import Replicated
 from tests.support.rows import column, remember
 
@@ -167,6 +167,55 @@ async def test_who_saves_an_old_copy_changes_only_what_they_touched(
     without(root, CORE, "New")
     await replicated.settle()
     assert len(await column(connection, rows)) == 3
+
+
+async def test_a_section_that_is_missing_in_an_old_copy_keeps_what_a_person_wrote_since(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await _fight(connection, replicated, root)
+    await replicated.settle()
+    opened = (root / CORE).read_text("utf-8")
+    edit(root, CORE, "\nMine.", "\nAnother person's.")
+    edit(root, CORE, "\nTheirs.", "\nTheirs, changed.")
+    await replicated.settle()
+    (root / CORE).write_text(opened, "utf-8")
+    without(root, CORE, "One")
+    await replicated.settle()
+    assert bodies(root, CORE) == ["Another person's.", "Theirs, changed."]
+    without(root, CORE, "One")
+    await replicated.settle()
+    assert await column(connection, CONTENTS) == []
+
+
+async def test_a_conflict_goes_with_an_entry_that_is_moved_in_an_old_copy(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await _fight(connection, replicated, root)
+    await know(connection, "Other", "Other.", tier="learning")
+    await know(connection, "Last", "Last.")
+    opened = (root / CORE).read_text("utf-8")
+    await replicated.settle()
+    (root / CORE).write_text(opened, "utf-8")
+    without(root, CORE, "One")
+    append(root, "knowledge/learning.md", "\n## One" + opened.partition("## One")[2])
+    await replicated.settle()
+    assert bodies(root, "knowledge/learning.md") == ["Other.", "Mine.", "Theirs."]
+    assert bodies(root, CORE) == ["Last."]
+
+
+async def test_an_old_copy_with_a_conflict_that_is_over_brings_it_not_back(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await _fight(connection, replicated, root)
+    await replicated.settle()
+    opened = (root / CORE).read_text("utf-8")
+    await connection.execute(
+        "select memoryd.end_section_conflicts(array_agg(id)) from memoryd.replica_section_conflicts"
+    )
+    await replicated.settle()
+    (root / CORE).write_text(opened, "utf-8")
+    await replicated.settle()
+    assert bodies(root, CORE) == ["Mine."]
 
 
 async def test_files_of_an_earlier_version_get_hashes_and_nothing_else_changes(

@@ -218,6 +218,20 @@ async def test_many_sections_that_are_gone_from_many_files_are_asked_about(
     assert await connection.fetchval("select count(*) from agent_memory") >= 28
 
 
+async def test_a_file_over_that_of_other_entries_deletes_none(
+    connection: asyncpg.Connection, replicated: Replicated, root: Path
+) -> None:
+    await know(connection, "One", "One.")
+    await know(connection, "Two", "Two.", tier="learning")
+    await replicated.settle()
+    (root / "knowledge/learning.md").rename(root / CORE)
+    assert (await replicated.settle()).asked_entries == 0
+    assert {path: bodies(root, path) for path in collections(root)} == {
+        CORE: ["Two."],
+        "knowledge/core 2.md": ["One."],
+    }
+
+
 async def test_texts_of_conflicts_stay_while_memory_is_off(
     connection: asyncpg.Connection, replicated: Replicated, root: Path
 ) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,28 +77,12 @@ CONFIRM = "update memoryd.replica set deletions_confirmed_at = clock_timestamp()
 
 
 @dataclass(slots=True)
-class World:
+class World(sequences.Texts):
     """A folder, a database, and what was written and has not been replaced by one who saw it."""
 
     database: Database
     root: Path
     replicated: Replicated
-    alive: set[str] = field(default_factory=set)
-    number: int = 0
-    opened: tuple[Path, str] | None = None
-    """A file that a program has open, and its text: whatever becomes of the file, that is saved."""
-    began: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By text that a person wrote: what its section said that it began from."""
-
-    def text(self) -> str:
-        """A new text."""
-        self.number += 1
-        self.alive.add(f"<{self.number}>")
-        return f"<{self.number}>"
-
-    def replaced(self, text: str | None) -> None:
-        """Somebody saw this text and replaced or deleted it."""
-        self.alive -= set(re.findall(r"<\d+>", text or ""))
 
     def files(self) -> list[Path]:
         """The files of entries, in order."""
@@ -134,6 +118,7 @@ class World:
                 await self._command(rest, *how)
             case "sync":
                 await self.replicated.settle()
+                self.covered = ""
             case "kill":
                 await self.replicated.killed_at(how[0])
                 self.replicated = Replicated(self.root, self.database)
@@ -181,8 +166,7 @@ class World:
             path, piece = pieces[how[0] % len(pieces)]
             text = path.read_text("utf-8")
             if what == "edits":
-                self.replaced(piece)
-                path.write_text(text.replace(piece, self._changed(piece), 1), "utf-8")
+                self._write(path, text.replace(piece, self.changed(piece, began=_began(piece)), 1))
             elif what == "removes":
                 _write(path, text.replace(piece, "", 1))
                 if not any(piece.strip() == other.strip() for _, other in self.pieces()):
@@ -192,10 +176,9 @@ class World:
                     _write(path, text.replace(piece, "", 1))
                 _append(to, piece)
 
-    def _changed(self, piece: str) -> str:
-        new = self.text()
-        self.began[new] = _began(piece)
-        return re.sub(r"<\d+>", new, piece)
+    def _write(self, path: Path, text: str) -> None:
+        path.write_text(text, "utf-8")
+        self.later_stands(text, there="".join(one.read_text("utf-8") for one in self.files()))
 
     def _save(self, number: int) -> None:
         """Saves what was opened once, with a new text of one section, and leaves it open. Texts of others are not replaced."""
@@ -206,14 +189,9 @@ class World:
         if not pieces:
             return
         piece = pieces[number % len(pieces)]
-        self.replaced(piece)
-        # Who began from the same text counts as the same person.
-        same = [one for _, one in self.pieces() if _began(one)[:1] == _began(piece)[:1]]
-        for one in re.findall(r"<\d+>", " ".join(same)):
-            if self.began.get(one) == _began(piece):
-                self.replaced(one)
-        self.opened = path, text.replace(piece, self._changed(piece), 1)
-        path.write_text(self.opened[1], "utf-8")
+        self.covered += path.read_text("utf-8")
+        self.opened = path, text.replace(piece, self.changed(piece, began=_began(piece)), 1)
+        self._write(*self.opened)
 
     def _person_with(self, file: Path, what: str, tier: str) -> None:
         text = file.read_text("utf-8")
@@ -223,7 +201,7 @@ class World:
             # Without ids it says nothing of what it began from.
             self.opened = (file, text) if all(map(_began, re.split(r"(?m)^(?=## )", text)[1:])) else None
         elif what.startswith("deletes"):
-            self.replaced(text)
+            self.replaced(text + self.covered)
             file.unlink()
         elif marked(file.read_bytes()):
             # Before memoryd has seen it, it would be a document elsewhere.
@@ -239,12 +217,12 @@ class World:
             if gone:
                 row = gone[number % len(gone)]
                 if await self.database.fetchval("select memoryd.restore_entry($1)", row["row_id"]):
-                    self.alive |= set(re.findall(r"<\d+>", row["content"]))
+                    self.alive |= set(sequences.texts(row["content"]))
         elif conflicts := await self.database.fetch(CONFLICTS):
             row = conflicts[number % len(conflicts)]
             self.replaced(row["body"] if keep == "mine" else row["mine"])
             if keep == "theirs":
-                self.alive |= set(re.findall(r"<\d+>", row["body"]))
+                self.alive |= set(sequences.texts(row["body"]))
             call = (
                 "take_section_conflict($1)" if keep == "theirs" else "end_section_conflicts(array[$1::uuid])"
             )

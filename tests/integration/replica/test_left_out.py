@@ -93,6 +93,36 @@ async def test_a_person_is_told_which_files_are_left_as_they_are_and_which_wait(
     assert await connection.fetchval("select count(*) from memoryd.replica_left_out") == 0
 
 
+async def test_a_persons_own_readme_and_index_become_documents(
+    connection: asyncpg.Connection, root: Path, database: Database
+) -> None:
+    root.mkdir()
+    for number, name in enumerate(("README.md", "index.md", "Index.md")):
+        (root / name).write_text(f"My text {number}.")
+    (root / "Readme.md").touch()
+    replicated = Replicated(root, database)
+    own: dict[str, str] = {}
+    for _ in range(2):
+        await replicated.settle()
+        own = {
+            path.name: path.read_text("utf-8")
+            for path in root.iterdir()
+            if "kept by memoryd" in path.read_text("utf-8")
+        }
+        assert len(own) == 2
+        await insert(connection, "documents", {"title": "New", "content": "Text."})
+    # What is written into memoryd's own is lost.
+    for name, text in own.items():
+        (root / name).write_text(f"{text}Lost.")
+    # In place of it and later, too.
+    (root / "README.md").write_text("My text 3.")
+    await replicated.settle()
+    assert await column(connection, "select content from documents where title <> 'New' order by 1") == [
+        f"My text {number}." for number in range(4)
+    ]
+    assert await column(connection, "select path from memoryd.replica_left_out") == ["Readme 2.md"]
+
+
 async def test_a_file_that_a_program_has_open_waits_until_it_is_closed(
     connection: asyncpg.Connection, replicated: Replicated, root: Path
 ) -> None:

@@ -123,6 +123,50 @@ async def test_a_file_over_that_of_a_conflict_ends_no_conflict(
     assert await column(connection, "select content from memoryd.replica_conflicts") == []
 
 
+@pytest.mark.parametrize("by", ["a save", "a move"])
+async def test_a_file_over_that_of_a_document_deletes_no_document(
+    connection: asyncpg.Connection, replicated: Replicated, by: str
+) -> None:
+    for title in ("One", "Two"):
+        await insert(connection, "documents", ONE | {"title": title, "content": f"Text {title}."})
+    await replicated.settle()
+    one, two = (replicated.path(f"documents/documents/{title}.md") for title in ("One", "Two"))
+    opened = one.read_text()
+    if by == "a save":
+        # A program has the one open. Somebody exchanges both, and deletes that one.
+        one.rename(two.with_suffix(".held"))
+        two.rename(one)
+        two.with_suffix(".held").rename(two)
+        await replicated.settle()
+        one.write_text(opened.replace("One.", "One, more."))
+        two.unlink()
+    else:
+        one.rename(two)
+    await replicated.settle()
+    texts = "select content from documents where status <> 'deleted' order by title"
+    assert await column(connection, texts) == [
+        "Text One, more." if by == "a save" else "Text One.",
+        "Text Two.",
+    ]
+    assert sorted(file.body for file in replicated.files().values()) == await column(connection, texts)
+
+
+async def test_who_moves_the_file_of_a_conflict_over_their_own_takes_its_text(
+    connection: asyncpg.Connection, replicated: Replicated
+) -> None:
+    await insert(connection, "documents", ONE)
+    await replicated.settle()
+    path = replicated.path("documents/documents/One.md")
+    path.write_text(path.read_text().replace("Text.", "Mine."))
+    await connection.execute("update documents set content = 'Theirs.'")
+    await replicated.settle()
+    [conflict] = path.parent.glob("*conflict*")
+    conflict.rename(path)
+    await replicated.settle()
+    assert await column(connection, "select content from documents") == ["Theirs."]
+    assert [file.body for file in replicated.files().values()] == ["Theirs."]
+
+
 async def test_who_deletes_a_document_gets_the_text_whose_file_was_overwritten(
     connection: asyncpg.Connection, replicated: Replicated
 ) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,6 +28,7 @@ from tests.support.drive.server import DriveServer
 from tests.support.replica import sequences
 from tests.support.replica.passes import Replicated
 from tests.support.replica.places import InDrive
+from tests.support.replica.sequences import texts
 
 SEQUENCES = sequences.number(150)
 IN_DRIVE = SEQUENCES if sequences.STEPS else max(SEQUENCES // 10, 1)
@@ -91,7 +92,7 @@ select id, title, content, status, replica_path from documents where status <> '
 
 
 @dataclass(slots=True)
-class World:
+class World(sequences.Texts):
     """A folder, a database, and what was written and has not been replaced by one who saw it."""
 
     database: Database
@@ -100,26 +101,10 @@ class World:
     start: Callable[[], Replicated]
     """A daemon that was just started."""
     replicated: Replicated
-    alive: set[str] = field(default_factory=set)
-    number: int = 0
-    opened: tuple[Any, str] | None = None
-    """A file that a program has open, and its text: whatever becomes of the file, that is saved."""
     is_bad: bool = False
     """Whether calls fail, so that memoryd may not have read all by the time a program saves."""
     read: str = ""
     """The texts that memoryd had then."""
-    began: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By text that a person wrote: what the file said that it began from."""
-
-    def text(self) -> str:
-        """A new text."""
-        self.number += 1
-        self.alive.add(f"<{self.number}>")
-        return f"<{self.number}>"
-
-    def replaced(self, text: str | None) -> None:
-        """Somebody saw this text and replaced or deleted it."""
-        self.alive -= set(re.findall(r"<\d+>", text or ""))
 
     def paths(self) -> list[Any]:
         """The files, in order."""
@@ -144,6 +129,7 @@ class World:
                 self._person(what.removeprefix("person "), *how)
             case "sync":
                 await self.replicated.settle()
+                self.covered = self.covered if self.is_bad else ""
             case "kill":
                 await self.replicated.killed_at(how[0])
                 self.replicated = self.start()
@@ -192,39 +178,41 @@ class World:
             elif what == "opens":
                 self.opened = None if "conflict: " in text else (path, text)
             elif what == "edits":
-                self.replaced(text)
-                path.write_text(self._changed(text))
+                self._write(path, self._changed(path, text))
                 if how[1] is not None and isinstance(path, Path):
                     os.utime(path, (how[1], how[1]))
             elif what == "deletes":
-                self.replaced(text)
+                self.replaced(text + self.covered)
                 path.unlink()
             else:
+                self.replaced(self.covered)
                 path.write_text(text.replace(*(("---\n", "") if len(text) % 2 else ("id: ", "ID")), 1))
 
-    def _changed(self, text: str) -> str:
-        new = self.text()
-        self.began[new] = began(text)
-        return re.sub(r"<\d+>", new, text)
+    def _changed(self, path: Any, text: str) -> str:
+        return self.changed(text, began=began(text) or (path,))
+
+    def _write(self, path: Any, text: str) -> None:
+        path.write_text(text)
+        self.later_stands(text, there="".join(one.read_text("utf-8") for one in self.paths()))
 
     def _save(self) -> None:
         """Saves what was opened once, with a new text, and leaves it open. Texts of others are not replaced by that."""
         if self.opened is None or not self.opened[0].exists():
             return
         path, text = self.opened
-        self.replaced(text)
         there = path.read_text("utf-8")
-        # Who began from the same text counts as the same person.
-        of_same = [one for one in re.findall(r"<\d+>", there) if self.began.get(one) == began(text)]
         # What memoryd has not read it cannot keep.
-        unread = [one for one in re.findall(r"<\d+>", there) if self.is_bad and one not in self.read]
-        self.replaced(" ".join(of_same + unread))
-        self.opened = path, self._changed(text)
-        path.write_text(self.opened[1])
+        self.replaced(" ".join(one for one in texts(there) if self.is_bad and one not in self.read))
+        self.opened = path, self._changed(path, text)
+        self._write(*self.opened)
+        self.covered += there
 
     def _move(self, what: str, paths: list[Any], path: Any, other: Any) -> None:
         to = paths[other % len(paths)] if what == "swaps" else self.root / f"{other}.md"
         to.parent.mkdir(parents=True, exist_ok=True)
+        if what != "copies" and self.opened and not began(self.opened[1]) and self.opened[0] in (path, to):
+            # It says nothing of what it began from: memoryd knows it by its path alone.
+            self.opened = None
         if what == "swaps":
             held = path.with_suffix(".held")
             path.rename(held)
@@ -232,6 +220,7 @@ class World:
                 to.rename(path)
             held.rename(to)
         elif what == "moves":
+            self.replaced(self.covered)
             if to.exists() and to != path:
                 self.replaced(to.read_text("utf-8"))
             path.rename(to)
@@ -246,7 +235,7 @@ class World:
             if gone:
                 row = gone[number % len(gone)]
                 if row["id"] not in {said.id for said in self.replicated.files().values()}:
-                    self.alive |= set(re.findall(r"<\d+>", row["content"] or ""))
+                    self.alive |= set(texts(row["content"]))
                 await self.database.execute("select memoryd.restore_document($1)", row["id"])
                 await self.database.execute(PROCESSED)
             return
@@ -258,7 +247,7 @@ class World:
             row = conflicts[number % len(conflicts)]
             self.replaced(row["content"] if keep == "mine" else row["mine"])
             if keep == "theirs":
-                self.alive |= set(re.findall(r"<\d+>", row["content"]))
+                self.alive |= set(texts(row["content"]))
             sql = (
                 "select memoryd.take_conflict($1)"
                 if keep == "theirs"
@@ -300,8 +289,8 @@ class World:
 
 
 def began(text: str) -> tuple[str, ...]:
-    """The lines of a file that say which version of which document it is."""
-    return tuple(re.findall(r"(?m)^(?:id|conflict|hash): .*$", text))
+    """The line of a file that says from which text it began."""
+    return tuple(re.findall(r"(?m)^hash: .*$", text))
 
 
 async def play(database: Database, world: World, sequence: list[tuple[Any, ...]]) -> None:

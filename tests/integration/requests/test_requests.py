@@ -129,7 +129,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
         {"match_count": 3, "count": 5},
         (
             "unknown option count. Did you mean match_count? Options of a recall: "
-            "match_count, sources, filter, context, min_score, "
+            "match_count, sources, filter, project, min_score, "
             "exclude_session, exclude_last, since, until, as_of, roles, speakers, around."
         ),
     ),
@@ -141,7 +141,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
         "recall",
         {"zzz": 1},
         (
-            "unknown option zzz. Options of a recall: match_count, sources, filter, context, min_score, "
+            "unknown option zzz. Options of a recall: match_count, sources, filter, project, min_score, "
             "exclude_session, exclude_last, since, until, as_of, roles, speakers, around."
         ),
     ),
@@ -154,7 +154,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
     (
         "context",
         {"match_count": 5},
-        "unknown option match_count. Options of a context: context, exclude_session, exclude_last.",
+        "unknown option match_count. Options of a context: project, exclude_session, exclude_last.",
     ),
     ("dream", {"deep": True}, "unknown option deep. A request of kind dream takes no options."),
     ("export", {"sources": []}, "unknown option sources. A request of kind export takes no options."),

@@ -37,7 +37,7 @@ OTHER = {
 # What says nothing of an anchor and of no checkpoint: docs/trail.md says so.
 WORK = {
     ("memoryd.trail_leaves", "id"),
-    ("memoryd.trail_leaves", "noted"),
+    ("memoryd.trail_leaves", "fact_written"),
     ("memoryd.trail_keys", "first_used"),
     ("memoryd.trail_checkpoints", "signed_at"),
     ("memoryd.trail", "only_one"),

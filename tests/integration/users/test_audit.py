@@ -111,7 +111,7 @@ async def test_statements_without_users_are_not_audited(scratch: asyncpg.Connect
 async def test_the_audit_can_be_turned_off(scratch: asyncpg.Connection) -> None:
     await off(scratch)
     await remember(scratch, "x", user_id=ANN)
-    await scratch.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ANN)
+    await scratch.execute("select memoryd.audit_read($1, 'alice', 'recall', 3, 4)", ANN)
     assert await scratch.fetchval("select count(*) from agent_execution_logs") == 0
 
 
@@ -120,7 +120,8 @@ async def test_the_audit_can_be_turned_off(scratch: asyncpg.Connection) -> None:
 
 async def test_a_read_is_audited_with_caller_and_count(scratch: asyncpg.Connection) -> None:
     await scratch.execute(
-        "select memoryd.note_read($1, 'alice', 'recall', 3, 4), memoryd.note_read(null, 'a', 'b', 1, 1)", ANN
+        "select memoryd.audit_read($1, 'alice', 'recall', 3, 4), memoryd.audit_read(null, 'a', 'b', 1, 1)",
+        ANN,
     )
     (row,) = await scratch.fetch("select * from agent_execution_logs")
     assert (row["user_id"], row["agent_id"], row["step_name"], row["action_type"]) == (
@@ -142,7 +143,7 @@ async def test_unusual_arguments_of_note_read_are_no_error(scratch: asyncpg.Conn
         ("a" * 900, " ", -1, -1),
         ("a", "s" * 900, 2**31 - 1, 0),
     ):
-        await scratch.execute("select memoryd.note_read($1, $2, $3, $4, $5)", ANN, agent, step, count, ms)
+        await scratch.execute("select memoryd.audit_read($1, $2, $3, $4, $5)", ANN, agent, step, count, ms)
     assert await scratch.fetchval("select count(*) from agent_execution_logs") == 3
 
 
@@ -150,10 +151,10 @@ async def test_users_audit_reads_of_themselves_only(scratch: asyncpg.Connection)
     for role in ("memoryd_user", "memoryd_admin"):
         async with acting_as(scratch, BOB, role=role):
             for named in (ANN, BOB, None):
-                await scratch.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", named)
+                await scratch.execute("select memoryd.audit_read($1, 'alice', 'recall', 3, 4)", named)
     for claims in (None, "{}", '{"sub": 1}', "no json"):
         async with acting_as(scratch, None, claims=claims):
-            await scratch.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ANN)
+            await scratch.execute("select memoryd.audit_read($1, 'alice', 'recall', 3, 4)", ANN)
     assert set(await column(scratch, "select user_id from agent_execution_logs")) == {BOB}
     assert await scratch.fetchval("select count(*) from agent_execution_logs") == 6
 
@@ -168,7 +169,7 @@ async def test_users_read_the_audit_rows_about_them_and_write_none(scratch: asyn
         "update agent_execution_logs set step_name = 'y' where user_id = $1",
         "delete from agent_execution_logs where user_id = $1",
         "select memoryd.sweep_audit(0) where $1::uuid is not null",
-        "select memoryd.note_admin_read('agent_memory', $1)",
+        "select memoryd.audit_admin_read('agent_memory', $1)",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with acting_as(scratch, ANN):
@@ -178,7 +179,7 @@ async def test_users_read_the_audit_rows_about_them_and_write_none(scratch: asyn
 async def test_reads_work_in_a_read_only_transaction(connection: asyncpg.Connection) -> None:
     await remember(connection, "the lamp is lit", user_id=ANN)
     async with connection.transaction(readonly=True):
-        await connection.execute("select memoryd.note_read($1, 'alice', 'recall', 3, 4)", ANN)
+        await connection.execute("select memoryd.audit_read($1, 'alice', 'recall', 3, 4)", ANN)
         assert json.loads(await connection.fetchval("select export_user_memory($1)", ANN))["tables"][
             "agent_memory"
         ]

@@ -218,7 +218,7 @@ async def test_changed_words_are_found_by_the_members(connection: asyncpg.Connec
     )
 
 
-async def test_in_the_context_of_one_group_no_other_group_is_searched(connection: asyncpg.Connection) -> None:
+async def test_in_the_project_of_one_group_no_other_group_is_searched(connection: asyncpg.Connection) -> None:
     await talk(connection)
     await say(
         connection,
@@ -226,11 +226,11 @@ async def test_in_the_context_of_one_group_no_other_group_is_searched(connection
         "the lantern of the office",
         user_id=BOB,
         chat_id=GARDEN,
-        metadata='{"context": "office"}',
+        metadata='{"project": "office"}',
     )
     await index_world(connection)
     office = {"the lantern of the office"}
-    for context, lines in (
+    for project, lines in (
         (str(GARDEN), GARDENS),
         (str(GARDEN).upper(), GARDENS),
         (str(KITCHEN), set()),
@@ -239,18 +239,18 @@ async def test_in_the_context_of_one_group_no_other_group_is_searched(connection
         ("garden", GARDENS),
         (None, GARDENS | office),
     ):
-        inside = json.dumps({"context": context})
+        inside = json.dumps({"project": project})
         there = f"select content from recall('lantern', match_count => 100, options => '{inside}')"
         own = {LINES["cook"][2]}
-        assert await found(connection, CAT, there if context else RECALL) == sorted(lines | own), context
+        assert await found(connection, CAT, there if project else RECALL) == sorted(lines | own), project
         # Who knows the id of a group and is no member of it finds what there is without the group.
-        assert await found(connection, DAN, there if context else RECALL) == ["a stranger's lantern"], context
+        assert await found(connection, DAN, there if project else RECALL) == ["a stranger's lantern"], project
 
 
 async def test_a_piece_of_a_group_shows_others_only_where_the_group_is_searched(
     connection: asyncpg.Connection,
 ) -> None:
-    """Not to who serves somebody who has left, nor in the context of another group."""
+    """Not to who serves somebody who has left, nor in another group."""
     await talk(connection)
     pieces = (
         "select content from recall('tulips', user_id => $1, match_count => 1, options => '{\"around\": 3}')"
@@ -259,8 +259,8 @@ async def test_a_piece_of_a_group_shows_others_only_where_the_group_is_searched(
     for role, user in (("memoryd_service", None), ("memoryd_admin", None), ("memoryd_user", ANN)):
         async with acting_as(connection, user, role=role):
             assert "candle" in await connection.fetchval(pieces, ANN), role
-            for context, shown in ((KITCHEN, False), (GARDEN, True)):
-                options = json.dumps({"around": 3, "context": str(context)})
+            for project, shown in ((KITCHEN, False), (GARDEN, True)):
+                options = json.dumps({"around": 3, "project": str(project)})
                 assert ("candle" in await connection.fetchval(here, options)) is shown, role
     await leave(connection, GARDEN, ANN)
     for role, user in (("memoryd_service", None), ("memoryd_admin", None), ("memoryd_user", ANN)):

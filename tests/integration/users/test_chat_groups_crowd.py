@@ -12,8 +12,7 @@ from tests.support.access.acting import ANN, BOB, DAN, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.access.refusals import refused
 from tests.support.content.chat_groups import GARDEN, GARDENS, LINES, exact, found, join, leave, talk
-from tests.support.processes.daemons import DaemonProcess, Daemons
-from tests.support.repository import ROOT
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import column, insert, remember
 from tests.support.waiting import ANSWERED, IDLE, until
 
@@ -90,29 +89,6 @@ async def test_a_daemon_indexes_messages_for_the_members(
     assert sorted(one["content"] for one in json.loads(answer)) == sorted(GARDENS - {LINES["ann"][2]})
     await until(connection, IDLE)
     await exact(connection)
-
-
-AS_BEFORE = """
-delete from memoryd.entries e using conversation_messages m
-where e.source = 'conversation' and e.id = m.id and e.scope = memoryd.group_scope(m.chat_id, m.role);
-update memoryd.entries set group_scope = null;
-"""
-
-
-async def test_messages_of_before_the_upgrade_are_indexed_for_the_members(
-    connection: asyncpg.Connection, daemons: Daemons
-) -> None:
-    await talk(connection)
-    await connection.execute(AS_BEFORE)
-    assert await found(connection, BOB) == [LINES["bob"][2]]
-    upgrade = (ROOT / "migrations" / "schema" / "0024_chat_group_members.sql").read_text("utf-8")
-    await connection.execute("delete from memoryd.jobs")
-    await connection.execute(upgrade[upgrade.index("insert into memoryd.jobs") :])
-    assert await connection.fetchval("select count(*) from memoryd.jobs") == len(LINES)
-    await daemons.start()
-    await until(connection, IDLE)
-    await exact(connection)
-    assert await found(connection, BOB) == sorted(GARDENS)
 
 
 async def test_a_member_cannot_speak_as_somebody_else(connection: asyncpg.Connection) -> None:

@@ -306,7 +306,7 @@ async def test_no_two_functions_have_one_name(scratch: asyncpg.Connection) -> No
 
 TEXT_ALONE: Sequence[tuple[str, dict[str, Any]]] = (
     ("recall", {"query": "lamp"}),
-    ("recall", {"query": "lamp", "options": {"min_score": 0.01, "context": "home"}}),
+    ("recall", {"query": "lamp", "options": {"min_score": 0.01, "project": "home"}}),
     ("explain_recall", {"query": "lamp"}),
     ("match_memory", {"query": "lamp", "match_threshold": 0.1}),
     ("memory_as_of", {"as_of": "2999-01-01"}),

@@ -26,7 +26,7 @@ OPEN = {
     "anchor_line", "app_agent_id", "caller_id", "candidate_memories", "dimensions", "document_of_chunk", "embed",
     "embeds_here", "erase_user_memory", "export_user_memory", "find", "forget", "has_rows", "is_open",
     "is_withheld", "known_names", "lock_knowledge", "mark_useful", "names_said", "nearest_in_scope", "nearest_knowledge",
-    "note_admin_anchor", "note_admin_memories", "note_admin_read", "note_read", "repeats", "reset_session", "rows_in",
+    "audit_admin_anchor", "audit_admin_memories", "audit_admin_read", "audit_read", "repeats", "reset_session", "rows_in",
     "searched_dimensions", "secrets_key", "similarities", "states_of", "supersede_memory", "surprise_threshold", "words_shared",
 }  # fmt: skip
 

@@ -173,12 +173,12 @@ LEVELS = (None, 0, 1, 2)
 TAGS: tuple[list[str], ...] = ([], ["red"], ["blue"], ["red", "green"])
 METADATA: tuple[object, ...] = (
     {},
-    {"context": "work"},
-    {"context": "home"},
-    {"context": None},
-    {"context": 7},
-    ["context"],
-    "context",
+    {"project": "work"},
+    {"project": "home"},
+    {"project": None},
+    {"project": 7},
+    ["project"],
+    "project",
     7,
 )
 GRANTS = tuple(

@@ -7,6 +7,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from daemon.db.migration_files import load_sources
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.refusals import refused
 from tests.support.content.index import INDEXED_MEMORIES
@@ -90,16 +91,10 @@ async def test_schema_memoryd_is_closed_to_users_and_services(scratch: asyncpg.C
         " or has_any_column_privilege(r.rolname, c.oid, 'select, insert, update, references'))"
     )
     # Of the views that recall searches in, the policies of the tables decide who reads what; knowledge is not for users.
-    for_users = {
-        "source_memory",
-        "source_conversation",
-        "source_document",
-        "source_insight",
-        "searchable_by_users",
-        "index_states",
-    }
+    of_sources = {f"source_{source}" for source in load_sources()}
+    for_users = {*of_sources, "searchable_by_users", "index_states"} - {"source_knowledge"}
     views = {("memoryd_user", name) for name in for_users}
-    views |= {("memoryd_service", name) for name in for_users | {"source_knowledge", "searchable"}}
+    views |= {("memoryd_service", name) for name in {*for_users, *of_sources, "searchable"}}
     assert {(row["rolname"], row["relname"]) for row in granted} == views
     to_public = await column(
         scratch,

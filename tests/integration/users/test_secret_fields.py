@@ -187,7 +187,7 @@ async def test_an_encrypted_value_is_no_word_that_a_search_finds_and_a_recall_sh
     await remember(
         scratch, "the staging server of Zanzibar", metadata=json.dumps({"api_key": FORM}), user_id=ANN
     )
-    texts = await scratch.fetch("select memoryd.searched_text(m) from agent_memory m")
+    texts = await scratch.fetch("select searched_text from memoryd.searchable where source = 'memory'")
     assert [FORM["encrypted"] in row[0] for row in texts] == [False]
     [found] = await scratch.fetch("select metadata from recall('staging server', user_id => $1)", ANN)
     assert json.loads(found["metadata"])["api_key"] == FORM

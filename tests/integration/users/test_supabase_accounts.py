@@ -175,15 +175,6 @@ async def test_it_can_be_switched_off(owner: asyncpg.Connection, auth: asyncpg.C
     assert await owner.fetchval("select content from agent_memory where id = $1", memory) == "the lamp"
 
 
-async def test_every_table_of_users_is_asked_whether_it_knows_somebody(
-    owner: asyncpg.Connection,
-) -> None:
-    """One row anywhere is enough for an erasure."""
-    source = await owner.fetchval("select prosrc from pg_proc where proname = 'known_users'")
-    tables = await column(owner, "select name from memoryd.user_tables()")
-    assert {t for t in tables if f"public.{t} " not in source} == {"memory_associations", "memory_anchors"}
-
-
 async def test_no_client_calls_what_the_trigger_calls(project: Project) -> None:
     for role in ("anon", "authenticated"):
         async with project.client(role, {"sub": str(uuid4())}) as client:

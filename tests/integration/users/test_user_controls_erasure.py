@@ -56,6 +56,25 @@ async def live_a_life(connection: asyncpg.Connection, user: UUID, word: str) -> 
     await until(connection, IDLE)
 
 
+async def test_one_row_in_any_table_of_users_is_enough_to_know_somebody(scratch: asyncpg.Connection) -> None:
+    """Of an account that is deleted: then it is erased. Links and anchors go with memories and leaves."""
+    await whole_user(scratch, ANN, "wombat")
+    known = "select memoryd.known_users($1)"
+    gone = "memory_associations", "memory_anchors"
+    tables = await column(
+        scratch, "select name from memoryd.user_tables() where name <> all ($1)", list(gone)
+    )
+    await scratch.execute("set session_replication_role = replica")
+    for table in tables:
+        await scratch.execute("savepoint all_of_them")
+        for other in ("memoryd.trail_leaves", *gone, *(t for t in tables if t != table)):
+            await scratch.execute(f"delete from {other}")
+        assert await column(scratch, known, [ANN, BOB]) == [ANN], table
+        await scratch.execute(f"delete from {table}")
+        assert await column(scratch, known, [ANN, BOB]) == []
+        await scratch.execute("rollback to all_of_them")
+
+
 async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
@@ -332,7 +351,7 @@ async def test_a_dream_that_read_erased_memories_writes_nothing_of_them(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     """The dream has read the memories; its insights come after the erasure, or at the same time."""
-    dream = await insert(connection, "dream_sessions", {"trigger": "manual"})
+    dream = await insert(connection, "dream_sessions", {"started_by": "manual"})
     for at_once in (False, True):
         memories = [await remember(connection, f"{SECRET} {n}", user_id=ANN) for n in range(3)]
         other = await remember(connection, "wombat", user_id=BOB)

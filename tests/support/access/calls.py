@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from daemon.db.migration_files import load_sources
 from tests.support.access.search_calls import CONTEXT_OPTIONS, SEARCH_CALLS, USERS, YES_NO, asked, request
 
 EXECUTABLE = """
@@ -19,15 +20,7 @@ where n.nspname in ('public', 'memoryd') and has_function_privilege($1, p.oid, '
 """
 
 WORDS = "When did Speaker markann, markbob, markagents have the secret recipe, message, chunk, pregnancy"
-SOURCES: Mapping[str, str] = MappingProxyType(
-    {
-        "memory": "agent_memory",
-        "conversation": "conversation_messages",
-        "document": "memory_chunks",
-        "knowledge": "shared_knowledge",
-        "insight": "dream_insights",
-    }
-)
+SOURCES = load_sources()
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
@@ -37,13 +30,14 @@ PURE = frozenset(
         "keyword_part", "kind_weight", "memory_weight",
         "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "recency", "styled_letters",
         "refuse",
-        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "sources", "text_fits", "text_hash",
+        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "source_names",
+        "source_names_for_users", "text_fits",
         "time_fits", "unseen", "meets", "nearest_name", "options", "option_fits", "fault_of_options", "shows_group",
         "line_of_message", "quote_hash", "refuse_ownerless",
         "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
         "planning_phrases", "small_talk_phrases",
         "is_small_talk", "least_trusted", "named", "origin_mark", "passage_line", "phrases_of",
-        "plain", "quoted", "says_same", "trigger_phrases", "trigger_scopes", "trust_classes", "trust_of_knowledge",
+        "plain", "quoted", "says_same", "pattern_phrases", "pattern_scopes", "trust_classes", "trust_of_knowledge",
         "trust_of_memory", "trust_of_passage", "words_of",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
@@ -295,8 +289,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for source in SOURCES
         ),
         "memoryd.found_passages": tuple(
-            f"select * from memoryd.found_passages('alice', '<words>', {user}, <vector>, "
-            "'{memory,conversation,document,knowledge,insight}')"
+            f"select * from memoryd.found_passages('alice', '<words>', {user}, <vector>, '{{{','.join(SOURCES)}}}')"
             for user in USERS
         ),
         "memoryd.named_knowledge": ("select * from memoryd.named_knowledge('{secret,recipe}')",),
@@ -330,22 +323,22 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # That an agent is open is for users to know, and not whether one that is closed is there: 'bob' in neither world is.
         "memoryd.is_open": ("select memoryd.is_open('bob')", "select memoryd.is_open('_shared')"),
         "memoryd.memory_is_off": tuple(f"select memoryd.memory_is_off({user})" for user in USERS),
-        "memoryd.note_admin_anchor": tuple(
-            f"select memoryd.note_admin_anchor(gen_random_uuid(), {memory})"
+        "memoryd.audit_admin_anchor": tuple(
+            f"select memoryd.audit_admin_anchor(gen_random_uuid(), {memory})"
             for memory in ("null", "gen_random_uuid()")
         ),
-        "memoryd.note_admin_memories": (
-            "select memoryd.note_admin_memories('agent_memory', <agent_memory>)",
-            "select memoryd.note_admin_memories('x', null)",
+        "memoryd.audit_admin_memories": (
+            "select memoryd.audit_admin_memories('agent_memory', <agent_memory>)",
+            "select memoryd.audit_admin_memories('x', null)",
         ),
-        "memoryd.note_admin_knowledge": tuple(
-            f"select memoryd.note_admin_knowledge({user})" for user in USERS
+        "memoryd.audit_admin_knowledge": tuple(
+            f"select memoryd.audit_admin_knowledge({user})" for user in USERS
         ),
-        "memoryd.note_admin_read": tuple(
-            f"select memoryd.note_admin_read('agent_memory', {user})" for user in USERS
+        "memoryd.audit_admin_read": tuple(
+            f"select memoryd.audit_admin_read('agent_memory', {user})" for user in USERS
         ),
-        "memoryd.note_read": tuple(
-            f"select memoryd.note_read({user}, 'alice', 'recall', 3, 5)" for user in USERS
+        "memoryd.audit_read": tuple(
+            f"select memoryd.audit_read({user}, 'alice', 'recall', 3, 5)" for user in USERS
         ),
         "memoryd.may_name_session": _each("memoryd.may_name_session(i.id)", "conversation_sessions"),
         "memoryd.names_session": (
@@ -365,15 +358,15 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in USERS
             for only in YES_NO
         ),
-        "memoryd.current_context": ("select memoryd.current_context()",),
-        "memoryd.drawn_in_context": tuple(
-            f"select i.id, memoryd.drawn_in_context(array[i.id], '{context}') "
+        "memoryd.current_project": ("select memoryd.current_project()",),
+        "memoryd.drawn_in_project": tuple(
+            f"select i.id, memoryd.drawn_in_project(array[i.id], '{project}') "
             "from unnest(<agent_memory>) as i(id) order by 1"
-            for context in ("work", "home")
+            for project in ("work", "home")
         ),
         "memoryd.caller_org": ("select memoryd.caller_org()",),
         "memoryd.corrected_by": ("select memoryd.corrected_by(null)",),
-        "memoryd.in_context": ("select memoryd.in_context('{\"context\": \"work\"}', 'home')",),
+        "memoryd.in_project": ("select memoryd.in_project('{\"project\": \"work\"}', 'home')",),
         "memoryd.conditions_of": _each(
             "memoryd.conditions_of(jsonb_build_object('exclude_session', i.id, 'exclude_last', 1))",
             "conversation_sessions",

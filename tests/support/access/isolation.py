@@ -15,8 +15,10 @@ from uuid import UUID
 
 import asyncpg
 
+from daemon.db.migration_files import load_sources
 from tests.support.access.acting import ANN, BOB, DAN
 from tests.support.content.index import UNINDEXED, index_rows
+from tests.support.content.sources import own_rows
 from tests.support.rows import column, embedding, insert
 
 OWNERS: tuple[UUID | None, ...] = (ANN, BOB, None)
@@ -92,11 +94,11 @@ def grants(access: Row | None, row: Row) -> bool:
     if allowed is None:
         return True
     if isinstance(metadata, dict):
-        if "context" not in metadata:
+        if "project" not in metadata:
             return True
-        named = metadata["context"]
+        named = metadata["project"]
         return named is not None and (named if isinstance(named, str) else json.dumps(named)) in allowed
-    return "context" not in (metadata if isinstance(metadata, list) else [metadata])
+    return "project" not in (metadata if isinstance(metadata, list) else [metadata])
 
 
 def _own(_: World, user: UUID | None, row: Row) -> bool:
@@ -152,6 +154,7 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 
 READS: Mapping[str, Callable[[World, UUID | None, Row], bool]] = MappingProxyType(
     {
+        **dict.fromkeys(load_sources().values(), _own),
         "agent_commands": _own,
         "agent_execution_logs": _own,
         "agent_memory": _own,
@@ -213,7 +216,7 @@ async def build_world(connection: asyncpg.Connection) -> World:
     )
     await connection.execute(
         "update agents set open_to_users = true where agent_id = 'alice'; "
-        "insert into dream_sessions (trigger, status) values ('idle', 'completed'); "
+        "insert into dream_sessions (started_by, status) values ('idle', 'completed'); "
         "insert into shared_knowledge (tier, category, title, content, created_by) "
         "values ('core', 'team', 'markagents recipe', 'The markagents recipe of the team.', 'alice')"
     )
@@ -228,10 +231,10 @@ def _link(one: UUID, other: UUID) -> dict[str, object]:
 SHARED: tuple[tuple[int | None, list[str], dict[str, str]], ...] = (
     (None, [], {}),
     (0, [], {}),
-    (1, ["red"], {"context": "work"}),
+    (1, ["red"], {"project": "work"}),
     (1, ["blue"], {}),
     (2, [], {}),
-    (1, [], {"context": "home"}),
+    (1, [], {"project": "home"}),
 )
 """Levels, tags and metadata of each owner's messages and chunks; the first is private."""
 
@@ -289,12 +292,14 @@ async def _rows_of(connection: asyncpg.Connection, owner: UUID | None) -> UUID:
     if owner == BOB:
         for member in (BOB, DAN):
             await insert(connection, "chat_group_members", {"chat_id": chat, "user_id": member})
+    others = ("agent_memory", "conversation_messages", "memory_chunks", "dream_insights", "shared_knowledge")
+    await own_rows(connection, owner, text, but=others)
     return one
 
 
 async def index_world(connection: asyncpg.Connection) -> None:
     """Indexes all rows, as a daemon would; of embeddings it is enough that they are near."""
-    for source in await column(connection, "select unnest(memoryd.sources())"):
+    for source in await column(connection, "select name from memoryd.sources()"):
         await index_rows(connection, str(source), embedding=embedding(0.6, 0.8))
     assert await column(connection, UNINDEXED, None) == []
     while await connection.fetchval("select memoryd.fold_lexeme_changes()"):

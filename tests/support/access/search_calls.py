@@ -13,7 +13,7 @@ ASKED = (
     "'<words>', '_shared', '<other>'",
     "'<words>', null, '<other>'",
     "'<words>', null, '<me>', <vector>, 1000",
-    "'<words>', null, null, <vector>, 1000, null, '{\"context\": \"work\"}'",
+    "'<words>', null, null, <vector>, 1000, null, '{\"project\": \"work\"}'",
     "'<words>', 'alice', '<other>', <vector>, 1000",
 )
 
@@ -21,12 +21,12 @@ USERS = ("'<other>'", "'<me>'", "null")
 NEAR = """'[{"lexeme": "secret", "neighbour": "recip", "similarity": 0.9}]'"""
 YES_NO = ("true", "false")
 OPTIONS = (
-    '{"context": "work"}',
+    '{"project": "work"}',
     '{"since": "2020-01-01", "roles": ["user", "system"], "around": 10, "min_score": 0.01}',
     '{"until": "2020-01-01", "speakers": ["Bob"]}',
 )
 AROUND = '{"around": 2}'
-CONTEXT_OPTIONS = ("{}", '{"context": "x", "exclude_session": "00000000-0000-0000-0000-000000000001"}')
+CONTEXT_OPTIONS = ("{}", '{"project": "x", "exclude_session": "00000000-0000-0000-0000-000000000001"}')
 
 
 def asked(name: str) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ SEARCHES = (
         for sources in ("null", "'{knowledge}'")
         for vector in ("null", "<vector>")
         for near in ("null", NEAR)
-        for wanted in ("{}", '{"context": "work"}')
+        for wanted in ("{}", '{"project": "work"}')
     ),
     *(request(options=options, user=user) for options in OPTIONS for user in USERS),
     *FORGED,

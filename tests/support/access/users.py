@@ -7,6 +7,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tests.support.content.sources import own_rows
 from tests.support.rows import insert
 
 COLUMNS = """
@@ -119,7 +120,7 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
     await add("user_memory_access", {"user_id": user, "user_role": "employee", "allowed_tags": [word],
                                      "allowed_contexts": [word]})  # fmt: skip
     await connection.execute("insert into memory_settings (user_id, memory_ttl_hours) values ($1, 500)", user)
-    return ids
+    return ids | await own_rows(connection, user, f"all about {word}", but=ids)
 
 
 async def kept_of(connection: asyncpg.Connection, user: UUID) -> dict[str, int]:

@@ -69,7 +69,7 @@ where s.id is null or e.id is null
       is distinct from
       (s.owner_id, s.agent_id, s.access_level, s.visibility_tags, s.is_current, s.expires_at, s.session_id,
        s.position, s.speaker, s.created_at, s.weight::real, s.group_scope)
-   or (f.grants_metadata ->> 'context' is distinct from s.row_metadata ->> 'context')
+   or (f.grants_metadata ->> 'project' is distinct from s.row_metadata ->> 'project')
 """
 """Rows whose entries are not exactly what they should be, once nothing is left to do; and entries of no row.
 

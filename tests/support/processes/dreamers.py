@@ -90,6 +90,5 @@ def dreamer(
         logger=log.logger,
         idle_hours=idle_hours,
         every_hours=6,
-        window_hours=48,
         overdue_hours=overdue_hours,
     )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from memoryd_client._database import Database
 from memoryd_client._identity import Identity
+
+if TYPE_CHECKING:
+    from memoryd_client._connections import Connection
 
 C = TypeVar("C", bound="Connected")
 
 
 class Connected:
-    """What asks a database as one identity. It closes the connections if it was given a URL."""
+    """A client that calls a database as one identity. If it was given a URL, it closes the connections, too."""
 
     def __init__(self, database: Database | str | None, who: Identity) -> None:
         self._who = who
@@ -28,3 +31,15 @@ class Connected:
         """Closes the connections, if they were opened here."""
         if self._owned:
             await self._database.close()
+
+    async def _deleted(self, sql: str, *arguments: object) -> int:
+        """How many rows a statement deleted."""
+        most = 0
+
+        async def work(connection: Connection) -> int:
+            nonlocal most
+            count: int = await connection.fetchval(sql, *arguments)
+            most = max(most, count)  # a second try finds nothing where the first one was committed
+            return most
+
+        return await self._database.read(self._who, work)

@@ -39,7 +39,7 @@ class _Session(asyncpg.Connection):
 
 
 class Connections:
-    """What a Database says of its connections, and those that are open."""
+    """The settings of a Database's connections, and the connections that are open."""
 
     def __init__(self, url: str | None, size: int, time_limit: float, transaction_pooler: bool) -> None:
         self.url = url

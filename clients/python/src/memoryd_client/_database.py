@@ -63,7 +63,7 @@ class _Attempt(Generic[T]):
     failure: MemorydError | None = None
     stage: Literal["entering", "working", "committing", "done"] = "entering"
     again: bool = False
-    """It failed in a way in which the same call may succeed at once on another connection."""
+    """The call failed, but may succeed at once on another connection."""
 
 
 class Database:
@@ -158,7 +158,7 @@ class Database:
         silent = False
         try:
             pool = await self._connections.pool()
-            # What an error of the driver carries must not be the context of ours: so none is raised in here.
+            # An error that is raised while a driver's error is handled carries it, with its content: so none is raised in here.
             async with pool.acquire(timeout=self.time_limit) as connection:
                 try:
                     await connection.execute(who.enter(self.time_limit))

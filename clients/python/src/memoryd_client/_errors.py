@@ -23,7 +23,7 @@ SHORTEST_QUOTE = 4
 
 
 class MemorydError(Exception):
-    """Of every call. `sqlstate` is the database's code of what happened, if it said so; `hint` what to do, if it is known."""
+    """What every call may raise. `sqlstate`: the database's code of the error, if there is one; `hint`: what to do, if any."""
 
     def __init__(self, message: str, *, sqlstate: str | None = None, hint: str | None = None) -> None:
         super().__init__(f"{message} {hint}" if hint else message)
@@ -44,7 +44,7 @@ class Unavailable(MemorydError):
 
 
 class TimedOut(MemorydError):
-    """It took too long: nothing was changed. Of wait_indexed, `states` says how far the rows are."""
+    """The call took too long: nothing was changed. After wait_indexed, `states` says how far the rows are."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ def told(
 
 
 def _not_let_in(error: BaseException, connected: bool) -> Refused | None:
-    """What is wrong with the URL or the login, if that is what it is."""
+    """The error to raise if the URL or the login is wrong; None for every other error."""
     state = getattr(error, "sqlstate", None)
     if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InvalidCatalogNameError):
         return Refused(

@@ -21,7 +21,7 @@ ENTER = """
 begin;
 select set_config('role', '{role}', true), set_config('request.jwt.claims', '{claims}', true),
        set_config('request.jwt.claim.sub', '', true), set_config('memoryd.org_id', '{org}', true),
-       set_config('memoryd.context', '', true), set_config('memoryd.last_recall', '', true),
+       set_config('memoryd.project', '', true), set_config('memoryd.last_recall', '', true),
        set_config('statement_timeout', '{milliseconds}', true)
 """
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ADD = """
 insert into conversation_messages (session_id, user_id, agent_id, role, speaker, content, metadata)
 select $1, coalesce($2, memoryd.caller_id()), $3, m.role, m.speaker, m.content, m.metadata::jsonb
-from unnest($4::text[], $5::text[], $6::text[], $7::text[]) with ordinality as m(role, speaker, content, metadata, place)
-order by m.place
+from unnest($4::text[], $5::text[], $6::text[], $7::text[]) with ordinality as m(role, speaker, content, metadata, nth)
+order by m.nth
 returning id, message_index, pg_current_xact_id()::text as transaction
 """
 ADDED = "select exists (select from conversation_messages where id = $1)"

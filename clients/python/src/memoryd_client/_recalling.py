@@ -38,7 +38,7 @@ def recall_call(query: str, who: Identity, **given: Any) -> tuple[object, ...]:
         around=whole("around", 0, 10),
         exclude_session=None if session is None else str(id_of(session)),
         exclude_last=whole("exclude_last", 1, 2**31 - 1),
-        context=None if given.get("context") is None else values.plain("context", given["context"]),
+        project=None if given.get("project") is None else values.plain("project", given["project"]),
     )
     return (
         options,

@@ -170,5 +170,5 @@ def options(**given: object) -> str:
 
 
 def strings(given: Iterable[object]) -> list[str]:
-    """Those of the arguments of a statement that are texts."""
+    """The arguments of a statement that are texts."""
     return [each for each in given if isinstance(each, str)]

@@ -187,12 +187,10 @@ class ChatMemory(Connected):
         time = values.moment("since", since)
         most = None if limit is None else values.number("limit", limit, 0)
 
-        async def work(connection: Connection) -> list[Message]:
-            return [
-                message(row) for row in await connection.fetch(GET, key, self._who.named_user, most, time)
-            ]
-
-        return await self._database.read(self._who, work)
+        rows = await self._database.read(
+            self._who, lambda c: c.fetch(GET, key, self._who.named_user, most, time)
+        )
+        return [message(row) for row in rows]
 
     async def load_context(self, session: UUID | str, max_messages: int = LATEST) -> list[Message]:
         """The latest messages of a session, oldest first."""
@@ -228,36 +226,19 @@ class ChatMemory(Connected):
         """How long the user's messages are kept; None for what the daemon is set to. The daemon deletes older ones."""
         self._need_user()
         kept = None if minutes is None else values.number("minutes", minutes, 1, LONGEST_RETENTION)
-
-        async def work(connection: Connection) -> None:
-            await connection.execute(KEEP, self._who.named_user, kept)
-
-        await self._database.read(self._who, work)
+        await self._database.read(self._who, lambda c: c.execute(KEEP, self._who.named_user, kept))
 
     async def retention(self) -> int | None:
         """How many minutes the user's messages are kept, if the user has a time of their own."""
         self._need_user()
-
-        async def work(connection: Connection) -> int | None:
-            kept: int | None = await connection.fetchval(KEPT, self._who.named_user)
-            return kept
-
-        return await self._database.read(self._who, work)
+        kept: int | None = await self._database.read(
+            self._who, lambda c: c.fetchval(KEPT, self._who.named_user)
+        )
+        return kept
 
     def _need_user(self) -> None:
         if self._who.rights == "service" and self._who.user is None:
             raise Refused("Retention is a user's.", hint="Give ChatMemory a user.")
-
-    async def _deleted(self, sql: str, *arguments: object) -> int:
-        most = 0
-
-        async def work(connection: Connection) -> int:
-            nonlocal most
-            count: int = await connection.fetchval(sql, *arguments)
-            most = max(most, count)  # a second try finds nothing where the first one was committed
-            return most
-
-        return await self._database.read(self._who, work)
 
     async def _add_one(
         self,

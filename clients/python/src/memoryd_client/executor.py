@@ -254,7 +254,7 @@ class Executor(Connected):
             except (Unavailable, TimedOut) as error:
                 log.warning("The outcome of %s waits for the database: %s", command, error)
             except (Refused, NotFound) as error:
-                # It is deleted, was completed by a try whose answer was lost, or ran for too long.
+                # The command is deleted, was completed by a call whose answer was lost, or ran for too long.
                 log.log(
                     logging.INFO if error.sqlstate == "55000" else logging.ERROR,
                     "Command %s is not running any more: %s",

@@ -85,18 +85,18 @@ class Memory(Connected):
         *,
         kind: Kind = "fact",
         ttl_hours: int | Literal["default"] | None = DEFAULT,
-        context: str | None = None,
+        project: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Remembered:
         """Stores a memory.
 
-        `ttl_hours`: hours until it is forgotten, at most 876,000; None for never; left out, what its kind has. `context` is the
+        `ttl_hours`: hours until it is forgotten, at most 876,000; None for never; left out, what its kind has. `project` is the
         project or channel that it belongs to. Raises MemorydError; Refused also if the user has switched memory off.
         """
         values.plain("text", text)
         given = values.mapping("metadata", metadata)
-        if context is not None:
-            given["context"] = values.plain("context", context, longest=10_000)
+        if project is not None:
+            given["project"] = values.plain("project", project, longest=10_000)
         arguments: list[object] = [
             self._who.agent,
             self._who.named_user,
@@ -137,7 +137,7 @@ class Memory(Connected):
         around: int | None = None,
         exclude_session: UUID | str | None = None,
         exclude_last: int | None = None,
-        context: str | None = None,
+        project: str | None = None,
     ) -> Recall:
         """Searches what is remembered; at most `count` results, the best first.
 
@@ -158,7 +158,7 @@ class Memory(Connected):
             around=around,
             exclude_session=exclude_session,
             exclude_last=exclude_last,
-            context=context,
+            project=project,
         )
         return await self._database.read(self._who, lambda c: recalled(c, call), payload=values.strings(call))
 
@@ -166,22 +166,22 @@ class Memory(Connected):
         self,
         message: str,
         *,
-        context: str | None = None,
+        project: str | None = None,
         exclude_session: UUID | str | None = None,
         exclude_last: int | None = None,
     ) -> str:
         """What to know before a task, as one block of text; empty where nothing fits, and for small talk."""
         options = values.options(
-            context=None if context is None else values.plain("context", context),
+            project=None if project is None else values.plain("project", project),
             exclude_session=None if exclude_session is None else str(id_of(exclude_session)),
             exclude_last=None if exclude_last is None else values.number("exclude_last", exclude_last, 1),
         )
         arguments = (options, self._who.agent, values.plain("message", message))
 
-        async def work(connection: Connection) -> str:
-            return await connection.fetchval(CONTEXT, *arguments) or ""
-
-        return await self._database.read(self._who, work, payload=[options, message])
+        block = await self._database.read(
+            self._who, lambda c: c.fetchval(CONTEXT, *arguments), payload=[options, message]
+        )
+        return block or ""
 
     async def feedback(self, recall: Recall | UUID | str, useful: bool = True) -> None:
         """Says whether a recall helped. Raises NotFound for one that is not this identity's."""
@@ -207,28 +207,14 @@ class Memory(Connected):
 
     async def forget(self, ids: Iterable[UUID | str] | UUID | str) -> int:
         """Deletes memories for ever and returns how many went; ids of others are treated like ids that do not exist."""
-        keys = values.ids_of(ids)
-        most = 0
-
-        async def work(connection: Connection) -> int:
-            nonlocal most
-            count: int = await connection.fetchval(FORGET, keys, self._who.agent, self._who.named_user)
-            most = max(most, count)  # a second try finds nothing where the first one was committed
-            return most
-
-        return await self._database.read(self._who, work)
+        return await self._deleted(FORGET, values.ids_of(ids), self._who.agent, self._who.named_user)
 
     async def index_state(self, ids: Iterable[UUID | str] | UUID | str) -> list[IndexState]:
         """Whether recall finds these rows; those that are not there, or not yours, are left out."""
         keys = values.ids_of(ids)
 
-        async def work(connection: Connection) -> list[IndexState]:
-            return [
-                IndexState(r["source"], id_of(r["id"]), r["state"], r["reason"], r["since"])
-                for r in await connection.fetch(STATES, keys)
-            ]
-
-        return await self._database.read(self._who, work)
+        rows = await self._database.read(self._who, lambda c: c.fetch(STATES, keys))
+        return [IndexState(r["source"], id_of(r["id"]), r["state"], r["reason"], r["since"]) for r in rows]
 
     async def wait_indexed(
         self, ids: Iterable[UUID | str] | UUID | str, timeout: float = 10.0

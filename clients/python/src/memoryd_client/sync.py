@@ -31,9 +31,9 @@ class _Loop:
     """The event loop of this process, in a thread that ends with it."""
 
     def __init__(self) -> None:
-        self.begin_anew()
+        self.start_again()
 
-    def begin_anew(self) -> None:
+    def start_again(self) -> None:
         """Also after a fork, in the child, which has not got the thread."""
         self._lock = threading.RLock()  # a signal's handler may come while its thread has it
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,7 +70,7 @@ class _Loop:
 
 _LOOP = _Loop()
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_LOOP.begin_anew)
+    os.register_at_fork(after_in_child=_LOOP.start_again)
 
 
 def _waits(
@@ -84,7 +84,7 @@ def _waits(
 
 
 class _Closing:
-    """What stands for an async object that is closed."""
+    """Wraps an async object that has to be closed."""
 
     _async: Any
 
@@ -192,7 +192,7 @@ class AiMessage:
 
     @property
     def id(self) -> UUID | None:
-        """That of the message, once it is written."""
+        """The id of the message, once it is written."""
         return self._async.id
 
 

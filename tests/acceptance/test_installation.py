@@ -1,0 +1,178 @@
+"""What users install, in an empty folder: without extras it runs, and each part that needs an extra says so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.content.documents import docx
+from tests.support.database.schemas import connected
+from tests.support.processes.daemons import DaemonProcess, environment
+from tests.support.repository import ROOT
+from tests.support.rows import remember
+from tests.support.waiting import IDLE, until
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+ROOMS = ("daemon/mcp", "providers/ledgers", "providers/parsing")
+KEY = "5" * 64
+
+
+def brought_by(requirements: Iterable[str]) -> set[str]:
+    """The packages that pip installs for these."""
+    found: set[str] = set()
+    asked: set[str] = set()
+    waiting = [(Requirement(text), "") for text in requirements]
+    while waiting:
+        one, extra = waiting.pop()
+        if one.marker is not None and not one.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(one.name)
+        found.add(name)
+        for wanted in {"", *one.extras}:
+            if f"{name}[{wanted}]" not in asked:
+                asked.add(f"{name}[{wanted}]")
+                waiting += [(Requirement(text), wanted) for text in distribution(name).requires or ()]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """memoryd as its wheel has it, and the packages that it needs, without those of extras."""
+
+    memoryd: Path
+    packages: Path
+
+    async def start(
+        self, *arguments: str, url: str, cwd: Path, **settings: object
+    ) -> asyncio.subprocess.Process:
+        """The command, in a Python that sees nothing else."""
+        path = {"PYTHONPATH": os.pathsep.join(map(str, (self.memoryd, self.packages)))}
+        program = [sys.executable, "-S", str(self.memoryd / "bin" / "memoryd")]
+        given = environment(url, settings) | path
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *program,
+            *arguments,
+            env=given,
+            cwd=cwd,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+        )
+
+    async def __call__(
+        self, *arguments: str, url: str, cwd: Path, **settings: object
+    ) -> tuple[int | None, str]:
+        """The command at its end: its exit code, and what it said."""
+        process = await self.start(*arguments, url=url, cwd=cwd, **settings)
+        out, err = await process.communicate()
+        assert b"Traceback" not in err, err.decode()
+        return process.returncode, (out + err).decode()
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """From the wheel that the unpacked sdist makes."""
+    folder = tmp_path_factory.mktemp("installation")
+
+    def run(*arguments: str | Path, cwd: Path) -> None:
+        ended = subprocess.run([sys.executable, "-m", *arguments], cwd=cwd, check=False, capture_output=True)
+        assert ended.returncode == 0, ended.stderr.decode()
+
+    run("hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
+    [sdist] = folder.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "source", filter="data")
+    [source] = (folder / "source").iterdir()
+    run("hatchling", "build", "-t", "wheel", "-d", folder, cwd=source)
+    [wheel] = folder.glob("*.whl")
+    quick = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-compile")
+    run("pip", "install", *quick, "--target", folder / "memoryd", wheel, cwd=folder)
+    packages = folder / "packages"
+    packages.mkdir()
+    for name in brought_by(PROJECT["dependencies"]):
+        there = distribution(name)
+        for top in {file.parts[0] for file in there.files or ()} - {"..", "__pycache__"}:
+            if not (packages / top).exists():
+                (packages / top).symlink_to(Path(str(there.locate_file(top))))
+    return Installation(folder / "memoryd", packages)
+
+
+def test_no_package_of_an_extra_comes_without_it() -> None:
+    extras = {
+        canonicalize_name(Requirement(text).name)
+        for name, given in PROJECT["optional-dependencies"].items()
+        if name != "dev"
+        for text in given
+    }
+    # httpx2 comes with openai, too, and is named beside the other packages of ledgers since they import it.
+    assert (extras - {"memoryd"}) & brought_by(PROJECT["dependencies"]) == {"httpx2"}
+
+
+async def test_it_remembers_and_recalls_without_the_optional_rooms(
+    installation: Installation, empty_url: str, tmp_path: Path
+) -> None:
+    bare = Installation(tmp_path / "memoryd", installation.packages)
+    rooms = {str(installation.memoryd / room) for room in ROOMS}
+    shutil.copytree(
+        installation.memoryd,
+        bare.memoryd,
+        ignore=lambda folder, names: [name for name in names if f"{folder}/{name}" in rooms],
+    )
+    cwd = tmp_path / "empty"
+    cwd.mkdir()
+    code, said = await bare("--help", url=empty_url, cwd=cwd)
+    assert (code, "anchors" in said) == (0, True)
+    code, said = await bare("migrate", url=empty_url, cwd=cwd)
+    assert code == 0, said
+    daemon = DaemonProcess(await bare.start("run", url=empty_url, cwd=cwd))
+    try:
+        await daemon.event("daemon_started")
+        async with connected(empty_url) as connection:
+            await remember(connection, "the espresso machine is called Bertha")
+            await until(connection, IDLE)
+        code, said = await bare("recall", "the name of the espresso machine", url=empty_url, cwd=cwd)
+        assert (code, "Bertha" in said) == (0, True)
+    finally:
+        assert await daemon.stop() == 0
+    assert list(cwd.iterdir()) == []
+
+
+async def test_what_needs_an_extra_says_the_command(
+    installation: Installation, database_url: str, tmp_path: Path
+) -> None:
+    papers = tmp_path / "papers"
+    papers.mkdir()
+    contents = {
+        "a.md": b"# Hello",
+        "a.html": b"<p>Hello",
+        "a.pdf": b"%PDF-1.4",
+        "a.eml": b"Subject: Hello",
+        "a.docx": docx(),
+    }
+    for name, content in contents.items():
+        (papers / name).write_bytes(content)
+    (papers / "a.txt").write_text("Hello")
+    evm = {"evm_rpc_url": "http://127.0.0.1:1", "evm_chain_id": 1, "evm_key": KEY}
+    told = await asyncio.gather(
+        installation("anchors", "deploy", url=database_url, cwd=tmp_path, **evm),
+        installation("ingest", str(papers), "--json", url=database_url, cwd=tmp_path),
+    )
+    commands = [Counter(re.findall(r"pipx install --force '\.\[(\w+)\]'", said)) for _, said in told]
+    assert commands == [{"ledgers": 1}, {"documents": 4, "office": 1}]
+    assert [code for code, _ in told] == [1, 1]
