@@ -132,7 +132,13 @@ PARTS = (
         ],
     ),
     Part(
-        "dates of messages", [Edit("weigh_passages", "where t.date is not null", "where false")], indexed=True
+        "time in the question",
+        [Edit("times_in", "if not memoryd.may_name_time(p_text) then", "if not p_written then")],
+    ),
+    Part("times that rows name", [Edit("time_fit", " OR (p_times && p_row_times)", "")]),
+    Part(
+        "candidates of these times",
+        [Edit("candidates", "nearest := nearest || memoryd.timed_passages(p_request, p_question);", "")],
     ),
     Part("passages (one a text)", indexed=True, whole=True),
 )

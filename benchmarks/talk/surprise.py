@@ -36,10 +36,10 @@ insert into shared_knowledge (tier, category, title, content, created_by, surpri
 select 'learning', 'insight', t, t, 'benchmark', $2::double precision from unnest($1::text[]) t
 """
 FILL = """
-insert into memoryd.entries (scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, says_when,
-                             asks, grants_metadata, is_current, created_at, weight, text_hash, group_scope)
+insert into memoryd.entries (scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, asks,
+                             grants_metadata, is_current, created_at, weight, text_hash, group_scope)
 select k.scope, 'knowledge', k.id, 0, memoryd.embed(k.content)::halfvec, 'english', to_tsvector('english', k.content),
-       '{}/1000000000', 10, 10, false, false, '{}', true, now(), 1, 0, k.scope
+       '{}/1000000000', 10, 10, false, '{}', true, now(), 1, 0, k.scope
 from shared_knowledge k
 """
 

@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
     from providers.ports import Embedder, LanguageModel
 
 Result = TypeVar("Result")
+
+TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+"""How a time may be written in an option."""
+
+
+def in_utc(time: datetime | None) -> str | None:
+    """A time of an option, of UTC where it names no offset."""
+    if time is None:
+        return None
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).isoformat()
 
 
 def settings_or_exit(

@@ -96,6 +96,10 @@ class ContextOptions(Arguments):
             description="Of exclude_session leave out only this many of the newest messages.",
         ),
     ] = None
+    asked_at: Annotated[
+        Moment | None,
+        Field(description="When it is asked: 'last week' is the week before. Leave it out for now."),
+    ] = None
 
 
 class RecallOptions(ContextOptions):

@@ -49,7 +49,7 @@ create table memoryd.entries (
     weights sparsevec(1000000000) not null,
     length integer not null,
     row_length integer not null,
-    says_when boolean not null,
+    times datemultirange,
     asks boolean not null,
     owner_id uuid,
     agent_id text,
@@ -89,7 +89,8 @@ comment on column memoryd.entries.weights is
     'How much each lexeme counts in the passage: the lexical score of a question is the inner product.';
 comment on column memoryd.entries.length is 'How many words the passage has, stop words left out.';
 comment on column memoryd.entries.row_length is 'The same of the whole row.';
-comment on column memoryd.entries.says_when is 'Whether it names a time.';
+comment on column memoryd.entries.times is
+    'The days that its text names or that the row is valid from; null: it names none.';
 comment on column memoryd.entries.asks is 'Whether it ends as a question.';
 comment on column memoryd.entries.grants_metadata is
     'Of the row''s metadata the project that it names, by which it is granted and found.';
@@ -103,15 +104,15 @@ comment on column memoryd.entries.group_scope is
 
 -- The indexes:
 --   entries_terms       the inverted index; without a pending list, which every search would read whole
---   entries_codes       codes and keys of a scope: the search reads them from the index alone, and of the
---                       table only the nearest passages
+--   entries_codes       codes and keys of a scope, by time: the search reads them from the index alone, and
+--                       of the table only the nearest passages
 --   entries_unembedded  passages that wait for their embedding, while a remote embedder is down
 --   entries_session     the messages beside a message
 create index entries_terms on memoryd.entries
     using gin (memoryd.search_terms(scope, lexemes)) with (fastupdate = off);
 create index entries_unembedded on memoryd.entries (scope, id) where code is null;
 create index entries_session on memoryd.entries (session_id, position) where session_id is not null;
-create index entries_codes on memoryd.entries (scope) include (source, id, passage, code)
+create index entries_codes on memoryd.entries (scope, created_at) include (source, id, passage, code)
     where code is not null;
 
 -- Generations of entries: another embedding model is built beside the one that recall answers from, then the
@@ -128,8 +129,8 @@ create index spare_entries_terms on memoryd.spare_entries
 create index spare_entries_unembedded on memoryd.spare_entries (scope, id) where code is null;
 create index spare_entries_session on memoryd.spare_entries (session_id, position)
     where session_id is not null;
-create index spare_entries_codes on memoryd.spare_entries (scope) include (source, id, passage, code)
-    where code is not null;
+create index spare_entries_codes on memoryd.spare_entries (scope, created_at)
+    include (source, id, passage, code) where code is not null;
 
 -- Rows that wait to be indexed. Until then recall reads their text.
 create table memoryd.unindexed (
@@ -241,14 +242,15 @@ create type memoryd.question as (
     combination_scopes bigint[],
     speakers text[],
     ideal double precision,
-    asks_when boolean,
     asked text[],
     parts sparsevec[],
     nears sparsevec[],
     tops double precision[],
     average_length double precision,
     role text,
-    rare sparsevec
+    rare sparsevec,
+    times datemultirange,
+    near_times datemultirange
 );
 
 -- What the results of one recall must fulfil, beside the filter on their metadata.
@@ -260,7 +262,9 @@ create type memoryd.conditions as (
     left_out_session uuid,
     left_out_from integer,
     as_of timestamptz,
-    project text
+    project text,
+    -- No condition: when the question is asked, for the times that it names (null: now).
+    asked_at timestamptz
 );
 
 -- What is asked (memoryd.recall_request makes it), and what the caller may search of it (memoryd.find sets

@@ -198,7 +198,7 @@ async def test_the_measured_cost_differs_for_a_word_that_is_found(asker: asyncpg
 # All but the weights, which name each word by a number of its own.
 QUESTION = """
 select (c.question).words, (c.question).word_scopes, (c.question).combinations, (c.question).combination_scopes,
-       (c.question).speakers, (c.question).ideal, (c.question).asks_when
+       (c.question).speakers, (c.question).ideal, (c.question).times
 from (select memoryd.question(u.caller, $1, memoryd.open_scopes(u.caller, null), null) as question
       from (select row($2::uuid, false, false)::memoryd.caller as caller) u) c
 """

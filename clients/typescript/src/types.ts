@@ -135,6 +135,8 @@ export interface RecallOptions extends Cancellable {
   until?: Date | string;
   /** What stood at this time, also if it was replaced since. */
   as_of?: Date | string;
+  /** When it is asked: "last week" is the week before. Now, unless given. */
+  asked_at?: Date | string;
   /** Of conversations only messages of these roles. */
   roles?: ("user" | "assistant" | "system" | "tool")[];
   /** Of conversations only messages of these speakers. */

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from json import dumps
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import typer
 
-from daemon.cli.common import embedder_of_database, with_database
+from daemon.cli.common import TIMES, embedder_of_database, in_utc, with_database
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
 
@@ -40,6 +41,9 @@ def context(
     exclude_last: int | None = typer.Option(
         None, min=1, help="Of --exclude-session leave out only this many of the newest messages."
     ),
+    asked_at: datetime | None = typer.Option(
+        None, formats=TIMES, help='When it is asked: "last week" is the week before. Now, unless given.'
+    ),
     explain: bool = typer.Option(
         False,
         "--explain",
@@ -63,6 +67,7 @@ def context(
         "project": project,
         "exclude_session": None if exclude_session is None else str(exclude_session),
         "exclude_last": exclude_last,
+        "asked_at": in_utc(asked_at),
     }
 
     async def ask(settings: Settings, database: Database) -> tuple[list[Any], bool]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import typer
 
-from daemon.cli.common import embedder_of_database, with_database
+from daemon.cli.common import TIMES, embedder_of_database, in_utc, with_database
 from daemon.cli.failure import Misuse, sentences
 from daemon.cli.output import age, as_json, remark, say, table
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
 
-TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 RECALLED = ("source", "id", "content", "score", "similarity", "metadata", "created_at")
 RELEVANCE_PARTS = ("lexical", "dense", "prior", "named", "timed", "session")
 SCORE_PARTS = ("relevance", "weight", "recency", "association")
@@ -63,6 +62,9 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     as_of: datetime | None = typer.Option(
         None, formats=TIMES, help="What stood at this time, also if it was replaced since."
     ),
+    asked_at: datetime | None = typer.Option(
+        None, formats=TIMES, help='When it is asked: "last week" is the week before. Now, unless given.'
+    ),
     role: list[Role] | None = typer.Option(
         None, help="Of conversations only messages of this role; several are possible."
     ),
@@ -79,9 +81,9 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
 ) -> None:
     """Search what is remembered, by words and by meaning.
 
-    With --explain: lexical + dense + prior + named (a speaker) + timed ("when") + session is a result's sum. Relevance
-    compares it with the best sum, and says how well the best fits at all; score = min(1, relevance x weight + recency +
-    association).
+    With --explain: lexical + dense + prior + named (a speaker) + timed (the time that the question names) + session is a
+    result's sum. Relevance compares it with the best sum, and says how well the best fits at all; score = min(1, relevance x
+    weight + recency + association).
     """
     with sentences():
         if exclude_last is not None and exclude_session is None:
@@ -93,9 +95,10 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
         "min_score": min_score,
         "exclude_session": None if exclude_session is None else str(exclude_session),
         "exclude_last": exclude_last,
-        "since": _utc(since),
-        "until": _utc(until),
-        "as_of": _utc(as_of),
+        "since": in_utc(since),
+        "until": in_utc(until),
+        "as_of": in_utc(as_of),
+        "asked_at": in_utc(asked_at),
         "roles": [r.value for r in role or ()] or None,
         "speakers": speaker or None,
         "around": around,
@@ -160,12 +163,6 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
                 for row in rows
             ],
         )
-
-
-def _utc(time: datetime | None) -> str | None:
-    if time is None:
-        return None
-    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).isoformat()
 
 
 def _kind(row: Any) -> str:

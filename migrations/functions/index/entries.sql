@@ -85,11 +85,11 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 begin
     insert into memoryd.entries (
-        scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, says_when,
+        scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, times,
         asks, owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
         session_id, position, speaker, role, created_at, weight, text_hash, given_outdated, group_scope)
     select e.group_scope, e.source, e.id, e.passage, e.embedding, e.language, e.lexemes, e.weights, e.length,
-           e.row_length, e.says_when, e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags,
+           e.row_length, e.times, e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags,
            e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position, e.speaker, e.role,
            e.created_at, e.weight, e.text_hash, e.given_outdated, e.group_scope
     from unnest(p_ids, p_scopes) as r(id, scope)
@@ -242,29 +242,28 @@ begin
                case when p.passage = 0 and p.id <> all (outdated) then s.given_embedding end as given,
                s.text_hash, s.owner_id, s.agent_id, s.access_level,
                s.visibility_tags, s.row_metadata, s.is_current, s.expires_at, s.session_id, s.position,
-               s.speaker, s.role, s.created_at, s.weight, g.scope as group_scope
+               s.speaker, s.role, s.created_at, s.valid_from, s.weight, g.scope as group_scope
         from passages p
         join memoryd.searchable s on s.source = p_source and s.id = p.id
         join unnest(p_ids, groups) as g(id, scope) on g.id = p.id
     ), columns as (
         select array_agg(d.text order by d.number) as texts,
-               array_agg(case when d.session_id is not null then d.created_at end order by d.number) as dates,
                array_agg(d.speaker order by d.number) as speakers
         from described d
     )
     insert into memoryd.entries (
-        scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, says_when,
+        scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, times,
         asks, owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
         session_id, position, speaker, role, created_at, weight, text_hash, given_outdated, group_scope)
     select d.scope, d.source, d.id, d.passage, l2_normalize(coalesce(d.given, d.embedding))::halfvec,
            w.language, w.lexemes, w.weights, w.length, sum(w.length) over (partition by d.id),
-           memoryd.says_when(d.text), memoryd.asks(d.text),
+           memoryd.row_times(d.text, d.created_at, d.valid_from), memoryd.asks(d.text),
            d.owner_id, d.agent_id, d.access_level, d.visibility_tags,
            memoryd.grants_metadata(d.row_metadata), d.is_current, d.expires_at,
            d.session_id, d.position, d.speaker, d.role, d.created_at, d.weight, d.text_hash,
            d.id = any(outdated), d.group_scope
     from columns c
-    cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
+    cross join lateral memoryd.weigh_passages(c.texts, c.speakers) w
     join described d on d.number = w.nth;
     if array_remove(groups, null) <> '{}' then
         perform memoryd.copy_to_groups(p_ids, p_scopes);

@@ -20,14 +20,14 @@ begin
         where s.scope = o.scope and s.id = o.id and s.source = o.source and s.passage = o.passage;
     elsif tg_op = 'INSERT' then
         insert into memoryd.spare_entries (
-            scope, source, id, passage, language, lexemes, weights, length, row_length, says_when, asks,
+            scope, source, id, passage, language, lexemes, weights, length, row_length, times, asks,
             owner_id,
             agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id,
             position, speaker, role, created_at, weight, text_hash, group_scope,
             given_outdated)
         select
             n.scope, n.source, n.id, n.passage, n.language, n.lexemes, n.weights, n.length, n.row_length,
-            n.says_when,
+            n.times,
             n.asks, n.owner_id, n.agent_id, n.access_level, n.visibility_tags, n.grants_metadata,
             n.is_current, n.expires_at, n.session_id, n.position, n.speaker, n.role, n.created_at,
             n.weight, n.text_hash, n.group_scope,
@@ -138,14 +138,14 @@ declare
     written integer;
 begin
     insert into memoryd.spare_entries as spare (
-        scope, source, id, passage, language, lexemes, weights, length, row_length, says_when, asks,
+        scope, source, id, passage, language, lexemes, weights, length, row_length, times, asks,
             owner_id,
         agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id,
         position, speaker, role, created_at, weight, text_hash, group_scope,
         given_outdated, embedding)
     select
         e.scope, e.source, e.id, e.passage, e.language, e.lexemes, e.weights, e.length, e.row_length,
-        e.says_when,
+        e.times,
         e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.grants_metadata, e.is_current,
         e.expires_at, e.session_id, e.position, e.speaker, e.role, e.created_at, e.weight, e.text_hash,
         e.group_scope,
@@ -197,14 +197,14 @@ begin
               and e.text_hash = s.text_hash);
     end if;
     insert into memoryd.spare_entries (
-        scope, source, id, passage, language, lexemes, weights, length, row_length, says_when, asks,
+        scope, source, id, passage, language, lexemes, weights, length, row_length, times, asks,
             owner_id,
         agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id,
         position, speaker, role, created_at, weight, text_hash, group_scope,
         given_outdated)
     select
         e.scope, e.source, e.id, e.passage, e.language, e.lexemes, e.weights, e.length, e.row_length,
-        e.says_when,
+        e.times,
         e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.grants_metadata, e.is_current,
         e.expires_at, e.session_id, e.position, e.speaker, e.role, e.created_at, e.weight, e.text_hash,
         e.group_scope,

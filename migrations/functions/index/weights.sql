@@ -1,18 +1,9 @@
--- What is written beside a passage so that recall finds it: lexemes, weights, length, says_when, asks.
+-- What is written beside a passage so that recall finds it: lexemes, weights, length, asks.
 
 -- A lexeme's index in a sparse vector: 1 to a billion, which is pgvector's limit.
 create or replace function memoryd.sparse_index(p_lexeme text) returns integer
 language sql immutable parallel safe
 return ((hashtextextended(p_lexeme, 0) & 2147483647) % 1000000000 + 1)::integer;
-
--- Whether a text names a time: questions that ask when prefer such texts.
-create or replace function memoryd.says_when(p_text text) returns boolean
-language sql immutable parallel safe
-return left(p_text, 8192) ~*
-    '\m(yesterday|today|tonight|tomorrow|last|next|ago|weekend|weeks?|months?|years?'
-    '|monday|tuesday|wednesday|thursday|friday|saturday|sunday'
-    '|january|february|march|april|june|july|august|september|october|november|december'
-    '|recently|since|just|morning|night|\d{4})\M';
 
 -- Whether a text ends as a question, which rarely answers one.
 create or replace function memoryd.asks(p_text text) returns boolean
@@ -22,37 +13,28 @@ return right(rtrim(right(p_text, 100)), 1) in ('?', '？', '؟');
 -- The lexemes by which passages are found, and their weights: how often a lexeme occurs in the passage, with
 -- less for each further time (BM25's term frequency, k1 = 1.2). The other factors of BM25, the inverse
 -- document frequency and the length, come with the question: so no passage is written again because others
--- are added. The date of a message counts two thirds of its words. Columns: a passage each. p_dates and
--- p_speakers are null where the passage is no message.
-create or replace function memoryd.weigh_passages(p_texts text[], p_dates timestamptz[], p_speakers text[])
+-- are added. Columns: a passage each. p_speakers is null where the passage is no message.
+create or replace function memoryd.weigh_passages(p_texts text[], p_speakers text[])
 returns table (nth bigint, language text, lexemes tsvector, weights sparsevec, length integer)
 language sql stable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
     with known as materialized (
         select t.*, memoryd.language_of(t.text, memoryd.allowed_languages()) as language
-        from unnest(p_texts, p_dates, p_speakers) with ordinality as t(text, date, speaker, nth)
+        from unnest(p_texts, p_speakers) with ordinality as t(text, speaker, nth)
     ), texts as materialized (
-        select k.nth, k.date, k.speaker, k.language, memoryd.lexemes_in(k.text, k.language) as lexemes
+        select k.nth, k.speaker, k.language, memoryd.lexemes_in(k.text, k.language) as lexemes
         from known k
     ), counts as (
-        select c.nth, c.index, sum(c.count) as count, sum(c.own) as own
-        from (select t.nth, memoryd.sparse_index(l.lexeme) as index, cardinality(l.positions) as count,
-                     cardinality(l.positions) as own
-              from texts t cross join lateral unnest(t.lexemes) l
-              union all
-              select t.nth, memoryd.sparse_index(l.lexeme), 0.67, 0
-              from texts t
-              cross join lateral unnest(memoryd.lexemes_in(
-                  to_char(t.date at time zone 'utc', 'FMMonth FMDD YYYY'), 'english')) l
-              where t.date is not null) c
-        group by c.nth, c.index
+        select t.nth, memoryd.sparse_index(l.lexeme) as index, sum(cardinality(l.positions)) as count
+        from texts t cross join lateral unnest(t.lexemes) l
+        group by 1, 2
     ), weighed as (
-        select c.nth, c.index, (c.count * 2.2 / (c.count + 1.2))::real as weight, c.own,
+        select c.nth, c.index, (c.count * 2.2 / (c.count + 1.2))::real as weight, c.count,
                row_number() over (partition by c.nth order by c.count desc, c.index) as rank
         from counts c
     ), vectors as (
-        select w.nth, sum(w.own)::integer as length,
+        select w.nth, sum(w.count)::integer as length,
                ('{' || string_agg(w.index || ':' || w.weight, ',') || '}/1000000000')::sparsevec as weights
         from weighed w
         -- The largest weights: a sparsevec has at most 16,000.

@@ -304,6 +304,52 @@ begin
 end
 $$;
 
+-- Passages that were written at the times that the question names: of the thousand nearest by code 64 by
+-- embedding, and 64 by words. They are read by time from the index of the codes.
+create or replace function memoryd.timed_passages(
+    p_request memoryd.search_request, p_question memoryd.question)
+returns tid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    scopes constant bigint[] := p_request.scopes;
+    sources constant text[] := p_request.sources;
+    conditions constant memoryd.conditions := p_request.conditions;
+    sought constant halfvec := l2_normalize(p_request.embedding)::halfvec;
+    code_sought constant bit varying := memoryd.signs_of(sought);
+    sought_words constant sparsevec := (p_question).weights;
+    average constant double precision := (p_question).average_length;
+    nearest tid[];
+begin
+    if (p_question).times is null or sought is null or scopes is null then
+        return '{}';
+    end if;
+    nearest := array(
+        select t.tid
+        from (select e.scope, e.id, e.source, e.passage
+              from unnest((p_question).times) as w(days)
+              cross join unnest(scopes) as s(scope)
+              cross join lateral (
+                  select e.* from memoryd.entries e
+                  where e.scope = s.scope and e.code is not null and e.source = any(sources)
+                    and e.created_at >= coalesce(lower(w.days)::timestamp at time zone 'utc', '-infinity')
+                    and e.created_at < coalesce(upper(w.days)::timestamp at time zone 'utc', 'infinity')) e
+              order by e.code <~> code_sought limit 1000) n
+        cross join lateral (
+            select e.ctid as tid, e.embedding <=> sought as distance
+            from memoryd.entries e
+            where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
+              and memoryd.is_found_here(e.scope, e.group_scope, scopes)
+              and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
+              and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+                                   e.grants_metadata)
+            offset 0) t
+        order by t.distance);
+    return memoryd.nearest_with_words(nearest, p_question, 64);
+end
+$$;
+
 -- All passages that may answer the question, each once or more.
 create or replace function memoryd.candidates(p_request memoryd.search_request, p_question memoryd.question)
 returns tid[]
@@ -328,6 +374,7 @@ begin
         if cardinality(nearest) > greatest(64, p_request.reach) then
             nearest := memoryd.nearest_with_words(nearest, p_question, 64);
         end if;
+        nearest := nearest || memoryd.timed_passages(p_request, p_question);
     end if;
     if 'conversation' = any(p_request.sources) then
         return worded || nearest || memoryd.messages_beside(p_request, worded[1:60] || nearest[1:20]);

@@ -52,6 +52,8 @@ as $$
          'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".'),
         ('as_of', 'time', null, null, true, false, false,
          'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".'),
+        ('asked_at', 'time', null, null, true, true, false,
+         'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".'),
         ('roles', 'names', null, null, true, false, false,
          'Give an array of roles: user, assistant, system, tool.'),
         ('speakers', 'names', null, null, true, false, false, 'Give an array of at most 100 names.'),
@@ -182,6 +184,7 @@ begin
     made.since := (p_options ->> 'since')::timestamptz;
     made.until := (p_options ->> 'until')::timestamptz;
     made.as_of := (p_options ->> 'as_of')::timestamptz;
+    made.asked_at := (p_options ->> 'asked_at')::timestamptz;
     if jsonb_typeof(p_options -> 'roles') = 'array' then
         made.roles := array(select jsonb_array_elements_text(p_options -> 'roles'));
     end if;

@@ -15,7 +15,7 @@ return p_is_current
 -- embedding the nearest 64. They are weighed here.
 create or replace function memoryd.fresh_passages(p_request memoryd.search_request)
 returns table (source text, id uuid, scope bigint, embedding vector, weights sparsevec, length integer,
-               asks boolean, says_when boolean, owner_id uuid, agent_id text, is_current boolean,
+               asks boolean, times datemultirange, owner_id uuid, agent_id text, is_current boolean,
                expires_at timestamptz, session_id uuid, "position" integer, speaker text, role text,
                created_at timestamptz, weight double precision)
 language plpgsql stable
@@ -63,16 +63,15 @@ begin
         ) s
     ), columns as (
         select array_agg(f.text order by f.nth) as texts,
-               array_agg(case when f.session_id is not null then f.created_at end order by f.nth) as dates,
                array_agg(f.speaker order by f.nth) as speakers
         from fresh f
     )
     select f.source, f.id, f.found_in, f.given_embedding, w.weights, w.length, memoryd.asks(f.text),
-           memoryd.says_when(f.text), f.owner_id,
+           memoryd.row_times(f.text, f.created_at, f.valid_from), f.owner_id,
            f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.role, f.created_at,
            f.weight
     from columns c
-    cross join lateral memoryd.weigh_passages(c.texts, c.dates, c.speakers) w
+    cross join lateral memoryd.weigh_passages(c.texts, c.speakers) w
     join fresh f on f.nth = w.nth;
 end
 $$;
@@ -104,7 +103,7 @@ create or replace function memoryd.read_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
 returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
                similarity double precision, length integer, row_length integer, asks boolean,
-               says_when boolean, session_id uuid, "position" integer, speaker text, role text,
+               times datemultirange, session_id uuid, "position" integer, speaker text, role text,
                created_at timestamptz, weight double precision, meets boolean)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -123,20 +122,20 @@ declare
 begin
     return query
     select row_number() over (), r.tid, r.source, r.id, r.weights, h.rare,
-           1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.says_when,
+           1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.times,
            r.session_id, r.position, r.speaker, r.role, r.created_at,
            r.weight / case when h.rare and r.source = 'memory' then least(
                1, max(r.weight) filter (where h.rare and r.source = 'memory') over ()) else 1 end,
            memoryd.meets(conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
     from (select e.ctid as tid, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
-                 e.asks, e.says_when, e.owner_id,
+                 e.asks, e.times, e.owner_id,
                  e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
                  e.speaker, e.role, e.created_at, e.weight::double precision as weight
           from memoryd.entries e
           where e.ctid = any(p_tids)
           union all
           select null, f.source, f.id, f.scope, f.weights, l2_normalize(f.embedding)::halfvec, f.length,
-                 f.length, f.asks, f.says_when, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current,
+                 f.length, f.asks, f.times, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current,
                  f.expires_at, f.session_id, f.position,
                  f.speaker, f.role, f.created_at, f.weight
           from memoryd.fresh_passages(p_request) f) r

@@ -580,9 +580,12 @@ $$;
 --   rare      The words asked for that at most three of the counted rows have, as one vector.
 --   role      The role that the question speaks of: user (I, my), assistant (you); null: none, or it names a
 --             speaker.
+--   times      The days that the question names, as of p_asked_at (null: now); null: it names none.
+--   near_times  The same, and days near them.
 -- p_near: the neighbours of words that are not in the lexicon: [{"lexeme", "neighbour", "similarity"}].
 create or replace function memoryd.question(
-    p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb)
+    p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb,
+    p_asked_at timestamptz default null)
 returns memoryd.question
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -604,8 +607,8 @@ begin
         counted, p_near, uncounted.lexemes, uncounted.scopes);
     made.asked := asked;
     made.speakers := speakers;
-    made.asks_when :=
-        p_query ~* '^\s*(when|how long|since when|until when|what (date|year|month|day|time))\M';
+    made.times := memoryd.times_in(text, coalesce(memoryd.day_of(p_asked_at), memoryd.day_of(now())), false);
+    made.near_times := memoryd.near_times(made.times);
     made.role := case when speakers is not null then null
                       when p_query ~* '\m(you|your|yours)\M|你|您' then 'assistant'
                       when p_query ~* '\m(i|my|me|mine|myself)\M|我' then 'user' end;

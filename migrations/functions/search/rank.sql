@@ -8,7 +8,8 @@
 --   prior    A text that says little, as "Sounds good!" does, loses up to a half; a text of one word, and a
 --            question, twice that; a question that is nearly the one asked, four times: it was asked before.
 --   named    The question names the speaker, or speaks of the role that the message has.
---   timed    The question asks when, and the text names a time.
+--   timed    The row was written at a time that the question names, is valid from there or names it itself;
+--            half of it for one near that time.
 --   session  0.23 of what the best message of the same session has more.
 -- relevance  From 0 to 1: half of the sum between the lowest and the best sum, and a half, times how well the
 --            best candidate fits at all: the mean of the part of the question that it has and of its
@@ -151,11 +152,11 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     by_words_alone constant boolean := p_request.embedding is null;
-    as_of constant timestamptz := (p_request.conditions).as_of;
     sought constant sparsevec := (p_question).weights;
     ideal constant double precision := nullif((p_question).ideal, 0);
     average constant double precision := (p_question).average_length;
-    asks_when constant boolean := (p_question).asks_when;
+    times_asked constant datemultirange := (p_question).times;
+    near_times_asked constant datemultirange := (p_question).near_times;
     speakers constant text[] := (p_question).speakers;
     asked_role constant text := (p_question).role;
 begin
@@ -193,7 +194,7 @@ begin
         select p.*, p.part + coalesce(0.3 * m.more / nullif(max(m.more) over (), 0), 0) as lexical_part,
                memoryd.prior(p.row_length, p.asks, p.near) as prior_part,
                case when p.speaker = any(speakers) or p.role = asked_role then 0.5 else 0 end as named_part,
-               case when asks_when and p.says_when then 0.2 else 0 end as timed_part
+               0.8 * memoryd.time_fit(times_asked, near_times_asked, p.created_at, p.times) as timed_part
         from parts p cross join words w
         cross join lateral (
             select case when p.session_id is null then -(p.weights <#> w.words) end
@@ -213,13 +214,13 @@ begin
         from sessions s
     )
     select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at, r.lexical_part,
-           r.dense_part, r.prior_part, r.named_part::float8, r.timed_part::float8, r.more_of,
+           r.dense_part, r.prior_part, r.named_part::float8, r.timed_part, r.more_of,
            least(1, r.fit * (0.5 + 0.5 * coalesce(
                (r.sum - r.lowest) / nullif(r.highest - r.lowest, 0), 1))),
            r.weight * (1 - 0.5 * coalesce(t.part, 0)), 0::float8, 0::float8,
            case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end
     from spans r
     left join memoryd.replaced_parts(array(select p.id from parts p where p.session_id is not null)) t
-        on t.id = r.id and as_of is null;
+        on t.id = r.id and (p_request.conditions).as_of is null;
 end
 $$;

@@ -105,7 +105,9 @@ begin
     if (request.reader).privileged is null then
         return;
     end if;
-    question := memoryd.question(request.reader, request.query, request.scopes, request.near);
+    question := memoryd.question(
+        request.reader, request.query, request.scopes, request.near,
+        (request.conditions).asked_at);
     if request.embedding is null then
         request.embedding := memoryd.comparable(
             memoryd.embed(memoryd.without_names(request.query, question.speakers)));

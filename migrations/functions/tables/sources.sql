@@ -32,7 +32,8 @@ $$;
 --   scope            the body of text that it is searched in
 --   searched_text    the text that is searched: words, weights and embedding are made of it. Of a message it
 --                    is the message alone: the daemon indexes it with those around it
---   text_hash        tells whether it must be indexed again. Of a message also who said it and on which day
+--   text_hash        tells whether it must be indexed again. Of a message also who said it and on which day,
+--                    of a memory from which day on it is valid
 --   embedding        its embedding, where the writer of the row gave one
 --   content          what recall returns
 --   metadata         what recall returns beside it
@@ -42,19 +43,21 @@ $$;
 --   is_current       whether recall may find it, until expires_at (null: for ever). A memory that was
 --                    replaced keeps its entries, with false
 --   session_id, position, speaker, role   of a message: its conversation, its place there, who said it
+--   valid_from       since when it is true (null: since created_at)
 --   weight           how much its kind counts
 --   keywords
 
 create or replace view memoryd.source_memory with (security_invoker = true) as
-select m.id, m.scope, m.content as searched_text, hashtextextended(m.content, 0) as text_hash, m.embedding,
-       m.content,
+select m.id, m.scope, m.content as searched_text,
+       hashtextextended(concat_ws(E'\n', m.content, (m.valid_from at time zone 'utc')::date), 0) as text_hash,
+       m.embedding, m.content,
        m.metadata || jsonb_strip_nulls(jsonb_build_object(
            'kind', m.kind, 'memory_type', m.memory_type)) as metadata,
        m.user_id as owner_id, nullif(m.agent_id, '_shared') as agent_id, m.metadata as row_metadata,
        m.superseded_by is null as is_current,
        case when m.superseded_by is null then least(m.expires_at, m.valid_to) else m.expires_at end
            as expires_at,
-       m.created_at, memoryd.memory_weight(m.kind, m.source) as weight, m.keywords
+       m.created_at, m.valid_from, memoryd.memory_weight(m.kind, m.source) as weight, m.keywords
 from public.agent_memory m;
 comment on view memoryd.source_memory is 'agent_memory as recall searches it.';
 
@@ -123,14 +126,14 @@ declare
     columns constant text[] :=
         '{id,scope,searched_text,text_hash,given_embedding,content,metadata,owner_id,agent_id,access_level,
           visibility_tags,row_metadata,is_current,expires_at,session_id,position,speaker,role,created_at,
-          weight,keywords}';
+          valid_from,weight,keywords}';
     defaults constant jsonb := jsonb_build_object(
         'given_embedding', 'case when vector_dims(v.embedding) = memoryd.dimensions() then v.embedding end',
         'owner_id', 'null::uuid', 'agent_id', 'null::text', 'access_level', 'null::integer',
         'visibility_tags', 'null::text[]', 'row_metadata', 'null::jsonb', 'is_current', 'true',
         'expires_at', 'null::timestamptz', 'session_id', 'null::uuid', 'position', 'null::integer',
-        'speaker', 'null::text', 'role', 'null::text', 'weight', '1::double precision',
-        'keywords', 'null::text[]');
+        'speaker', 'null::text', 'role', 'null::text', 'valid_from', 'null::timestamptz',
+        'weight', '1::double precision', 'keywords', 'null::text[]');
     of_users text;
     others text;
 begin

@@ -316,6 +316,7 @@ CALLS = {
     "recall of everything": "select * from recall('what was said of server 7')",
     "recall by meaning": "select * from recall('deploy server', 'agent 1', null, array_fill(0.1, array[256])::vector)",
     "recall of a user by meaning": "select * from recall('server', null, md5('u7')::uuid, array_fill(0.1, array[256])::vector)",
+    "recall of a time": "select * from recall('server in May', null, md5('u7')::uuid, array_fill(0.1, array[256])::vector)",
     "recall as a user": "select memoryd.answer_as_user('recall', null, md5('u7')::uuid, 'server', '{}', null, null)",
     "recall as a user of no rows": "select memoryd.answer_as_user('recall', null, md5('x')::uuid, 'log', '{}', null, null)",
     "recall as a member": "select memoryd.answer_as_user('recall', null, md5('u4000')::uuid, 'server', '{}', null, null)",

@@ -130,7 +130,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
         (
             "unknown option count. Did you mean match_count? Options of a recall: "
             "match_count, sources, filter, project, min_score, "
-            "exclude_session, exclude_last, since, until, as_of, roles, speakers, around."
+            "exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around."
         ),
     ),
     ("recall", {"Source": ["memory"]}, "unknown option Source. Did you mean sources? Options of a recall:"),
@@ -142,7 +142,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
         {"zzz": 1},
         (
             "unknown option zzz. Options of a recall: match_count, sources, filter, project, min_score, "
-            "exclude_session, exclude_last, since, until, as_of, roles, speakers, around."
+            "exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around."
         ),
     ),
     ("recall", {" ": 1}, 'unknown option "". Options of a recall:'),
@@ -154,7 +154,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
     (
         "context",
         {"match_count": 5},
-        "unknown option match_count. Options of a context: project, exclude_session, exclude_last.",
+        "unknown option match_count. Options of a context: project, exclude_session, exclude_last, asked_at.",
     ),
     ("dream", {"deep": True}, "unknown option deep. A request of kind dream takes no options."),
     ("export", {"sources": []}, "unknown option sources. A request of kind export takes no options."),

@@ -77,7 +77,7 @@ A message in a group chat has its entries in two scopes. Knowledge has the scope
 """
 
 CONTENTS = """
-select source, id, passage, scope, lexemes::text, weights::text, length, says_when, asks, owner_id, agent_id,
+select source, id, passage, scope, lexemes::text, weights::text, length, times, asks, owner_id, agent_id,
        access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id, position, speaker,
        created_at, weight, text_hash
 from memoryd.entries

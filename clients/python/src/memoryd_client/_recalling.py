@@ -33,6 +33,7 @@ def recall_call(query: str, who: Identity, **given: Any) -> tuple[object, ...]:
         since=values.moment("since", given.get("since")),
         until=values.moment("until", given.get("until")),
         as_of=values.moment("as_of", given.get("as_of")),
+        asked_at=values.moment("asked_at", given.get("asked_at")),
         roles=values.list_of("roles", given.get("roles"), lambda r: values.one_of("roles", r, Role)),
         speakers=values.list_of("speakers", given.get("speakers"), lambda s: values.plain("A speaker", s)),
         around=whole("around", 0, 10),

@@ -132,6 +132,7 @@ class Memory(Connected):
         since: datetime | None = None,
         until: datetime | None = None,
         as_of: datetime | None = None,
+        asked_at: datetime | None = None,
         roles: Sequence[Role] | None = None,
         speakers: Sequence[str] | None = None,
         around: int | None = None,
@@ -153,6 +154,7 @@ class Memory(Connected):
             since=since,
             until=until,
             as_of=as_of,
+            asked_at=asked_at,
             roles=roles,
             speakers=speakers,
             around=around,
@@ -169,12 +171,14 @@ class Memory(Connected):
         project: str | None = None,
         exclude_session: UUID | str | None = None,
         exclude_last: int | None = None,
+        asked_at: datetime | None = None,
     ) -> str:
         """What to know before a task, as one block of text; empty where nothing fits, and for small talk."""
         options = values.options(
             project=None if project is None else values.plain("project", project),
             exclude_session=None if exclude_session is None else str(id_of(exclude_session)),
             exclude_last=None if exclude_last is None else values.number("exclude_last", exclude_last, 1),
+            asked_at=values.moment("asked_at", asked_at),
         )
         arguments = (options, self._who.agent, values.plain("message", message))
 

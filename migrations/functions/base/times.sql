@@ -1,0 +1,495 @@
+-- The time that a text names: "in January", "last week", "vor zwei Tagen", "la semana pasada", "il y a deux
+-- jours", "2024年3月", "between May and July", "two days before Christmas".
+--
+-- A text is read as a line of signs, one a word, which are the same in all languages (memoryd.time_signs):
+--   m3 a month        s6 a season, by its first month   n14 a number in digits       last, this, next, ago,
+--   w1 a weekday      uw a unit: d day, e weekend,      k2 a number in words         before, after, since,
+--   d-1 a day from       w week, m month, y year        y2024 a year                 until, early, mid, late,
+--      today          _ any other word                  t20240314 a date             in, of, and, between
+-- A sign with a `?` is one of a word that means something else, too, as "may" does: it counts only beside
+-- other signs. The grammar of times is then one for all languages (memoryd.times_in).
+
+-- The sign of each word: English, German, Spanish, French, Chinese.
+create or replace function memoryd.time_words() returns jsonb
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select jsonb_object_agg(w.word, s.sign)
+    from (values
+        ('m1', 'january januar jänner enero janvier'), ('m1?', 'jan'),
+        ('m2', 'february feb februar febrero février'), ('m3', 'märz marzo'), ('m3?', 'march mars'),
+        ('m4', 'abril avril'), ('m4?', 'april apr'), ('m5', 'mayo'), ('m5?', 'may mai'),
+        ('m6', 'juni junio juin'), ('m6?', 'june jun'), ('m7', 'july juli julio juillet'), ('m7?', 'jul'),
+        ('m8', 'agosto août'), ('m8?', 'august aug'),
+        ('m9', 'september sept septiembre setiembre septembre'), ('m9?', 'sep'),
+        ('m10', 'october oktober octubre octobre'), ('m10?', 'oct okt'),
+        ('m11', 'november noviembre novembre'), ('m11?', 'nov'),
+        ('m12', 'december dezember diciembre décembre'), ('m12?', 'dec dez'),
+        ('w1?', 'monday montag lunes lundi'), ('w1', '周一 星期一 礼拜一'),
+        ('w2?', 'tuesday dienstag martes mardi'), ('w2', '周二 星期二 礼拜二'),
+        ('w3?', 'wednesday mittwoch miércoles mercredi'), ('w3', '周三 星期三 礼拜三'),
+        ('w4?', 'thursday donnerstag jueves jeudi'), ('w4', '周四 星期四 礼拜四'),
+        ('w5?', 'friday freitag viernes vendredi'), ('w5', '周五 星期五 礼拜五'),
+        ('w6?', 'saturday samstag sonnabend sábado samedi'), ('w6', '周六 星期六 礼拜六'),
+        ('w7?', 'sunday sonntag domingo dimanche'), ('w7', '周日 周天 星期日 星期天 礼拜天'),
+        ('s3?', 'spring frühling frühjahr primavera printemps 春天 春季'),
+        ('s6?', 'summer sommer verano été 夏天 夏季'),
+        ('s9?', 'autumn fall herbst otoño automne 秋天 秋季'),
+        ('s12?', 'winter invierno hiver 冬天 冬季'),
+        ('m12 n25', 'christmas xmas weihnachten navidad noël 圣诞节 圣诞'),
+        ('d0', 'today tonight heute hoy aujourd 今天 今日 今晚'),
+        ('d-1', 'yesterday gestern ayer anoche 昨天 昨日 昨晚'), ('d-1?', 'hier'),
+        ('d-2', 'vorgestern anteayer 前天'),
+        ('d1', 'tomorrow demain 明天'), ('d1?', 'morgen mañana'),
+        ('last uy', '去年'), ('this uy', '今年'), ('next uy', '明年'),
+        ('ud', 'day days night nights morning evening afternoon tag tage tagen nacht abend día días noche '
+               'jour jours nuit soir 天'),
+        ('ue', 'weekend wochenende 周末'),
+        ('uw', 'week weeks woche wochen semana semanas semaine semaines 周 星期 礼拜 个星期'),
+        ('um', 'month months monat monate monaten monats mes meses mois 个月 月'),
+        ('uy', 'year years jahr jahre jahren jahres año años an ans année années 年'),
+        ('k1', 'a one ein einem einer eine einen un una uno une'), ('k2', 'two couple zwei dos deux'),
+        ('k3', 'three drei tres trois'), ('k4', 'four vier cuatro quatre'), ('k5', 'five fünf cinco cinq'),
+        ('k6', 'six sechs seis'), ('k7', 'seven sieben siete'), ('k8', 'eight acht ocho huit'),
+        ('k9', 'nine neun nueve neuf'), ('k10', 'ten zehn diez dix'), ('k11', 'eleven elf onze'),
+        ('k12', 'twelve zwölf doce douze'),
+        ('last', 'last past previous letzte letzten letzter letztes letztem vorige vorigen voriges '
+                 'vergangene vergangenen vergangenes pasado pasada pasados pasadas último última últimos '
+                 'últimas dernier dernière derniers dernières passé passée 上 上个 最近 过去'),
+        ('this', 'this diese diesen dieser dieses diesem este esta ce cet cette 这 这个 本'),
+        ('next',
+         'next nächste nächsten nächster nächstes próximo próxima prochain prochaine 下 下个'),
+        ('ago', 'ago 前 以前 之前'), ('before', 'before vor hace antes avant'),
+        ('after', 'after nach después après 以后 之后'), ('since', 'since seit desde depuis 自 从'),
+        ('until', 'until till bis hasta jusqu'),
+        ('good', 'good guten buen buenos buenas'),
+        ('first', 'first erste ersten erster erstes primer primera premier première'),
+        ('early', 'early beginning start anfang principios comienzos début 初 上旬'),
+        ('mid', 'mid middle mitte mediados mi 中旬'),
+        ('late', 'late end ende finales fines fin 下旬 底 末'),
+        ('in', 'in on during im am en around'), ('of', 'of the de del des du der dem den el la le les l d'),
+        ('and', 'and und y et 和'), ('to', 'to 到 至'), ('between', 'between from zwischen von entre')
+    ) as s(sign, words)
+    cross join lateral string_to_table(s.words, ' ') as w(word)
+$$;
+
+-- The day of a time, in UTC; null for an infinite one. Inlined.
+create or replace function memoryd.day_of(p_at timestamptz) returns date
+language sql stable parallel safe
+return case when isfinite(p_at) then (p_at at time zone 'utc')::date end;
+
+-- What a number or a date is in a line of signs: 14th, 2025, 2025-03-14, 14.3., 14.03.2025, 3/14/2025, 三月,
+-- 2025年.
+create or replace function memoryd.number_sign(p_word text) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    d constant text[] := regexp_split_to_array(p_word, '\D+');
+    number text;
+begin
+    if p_word ~ '[一-鿿]' then
+        number := translate(
+            substring(p_word, '^[\d一二三四五六七八九十两]*'), '一二三四五六七八九两', '1234567892');
+        -- 十 is 10, 十二 12, 二十 20, 二十三 23.
+        number := replace(regexp_replace(regexp_replace(
+            regexp_replace(number, '^十$', '10'), '^十', '1'), '十$', '0'), '十', '');
+        return case when p_word ~ '月' then 'm' || number
+                    when p_word ~ '年' and length(number) = 4 then 'Y' || number
+                    when p_word ~ '年' then 'n' || left(number, 3) || ' uy'
+                    else 'n' || left(number, 3) end;
+    end if;
+    return case
+        when p_word ~ '^(19|20)\d\d$' then 'y' || p_word
+        when cardinality(d) = 1 or d[2] = '' then case when length(d[1]) < 4 then 'n' || d[1] else '_' end
+        when p_word ~ '^\d{4}-\d\d?$' then 'Y' || d[1] || ' m' || d[2]::integer
+        when p_word ~ '^\d{4}[-/]\d\d?[-/]\d\d?$' then 't' || d[1] || lpad(d[2], 2, '0') || lpad(d[3], 2, '0')
+        when p_word ~ '^\d\d?\.\d\d?\.$' then 'n' || d[1] || ' m' || d[2]::integer
+        when p_word ~ '^\d\d?\.\d\d?\.\d{4}$' then 't' || d[3] || lpad(d[2], 2, '0') || lpad(d[1], 2, '0')
+        when p_word ~ '^\d\d?/\d\d?/\d{4}$' -- The month is written first or second.
+            then 't' || d[3] || lpad(d[1], 2, '0') || lpad(d[2], 2, '0')
+                || ' t' || d[3] || lpad(d[2], 2, '0') || lpad(d[1], 2, '0')
+        else '_' end;
+end
+$$;
+
+-- The Chinese words for times, as a pattern: they are not set apart by spaces.
+create or replace function memoryd.time_characters() returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select string_agg(w, '|' order by length(w) desc, w)
+    from jsonb_object_keys(memoryd.time_words()) w where w ~ '[一-鿿]'
+$$;
+
+-- A text as a line of signs, with a space before and after each.
+create or replace function memoryd.time_signs(p_text text) returns text
+language plpgsql stable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    words constant jsonb := memoryd.time_words();
+    word text := '\d+(?:[./-]\d+){0,2}\.?(?:st|nd|rd|th|er)?|[a-zà-öø-ÿœß]+|[^\s,.''’-]';
+begin
+    if p_text ~ '[一-鿿]' then
+        word := '[\d一二三四五六七八九十两]+(?:月份?|[日号年]|)|' || memoryd.time_characters()
+            || '|' || word;
+    end if;
+    return (
+        select ' ' || string_agg(coalesce(
+            words ->> m[1],
+            case when m[1] ~ '^[\d一二三四五六七八九十两]' then memoryd.number_sign(m[1]) else '_' end),
+            ' ' order by nth) || ' '
+        from regexp_matches(
+            replace(replace(replace(lower(p_text), 'il y a', 'hace'), 'avant-hier', 'vorgestern'),
+                    'week-end', 'weekend'),
+            word, 'g') with ordinality as t(m, nth));
+end
+$$;
+
+-- The days of a month, or of as many months as p_months, of a part of it or of one day; empty where there is
+-- no such day.
+create or replace function memoryd.days_of(
+    p_year integer, p_month integer, p_day integer, p_part text, p_months integer default 1)
+returns daterange
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    first constant date :=
+        case when p_month between 1 and 12 and p_year between 1 and 9998
+             then make_date(p_year, p_month, 1) end;
+    days constant integer := (first + make_interval(months => p_months))::date - first;
+begin
+    return case when first is null or p_day > days or p_day < 1 then 'empty'
+                when p_day is not null then daterange(first + p_day - 1, first + p_day)
+                when p_part = 'early' then daterange(first, first + 11)
+                when p_part = 'mid' then daterange(first + 9, first + 21)
+                when p_part = 'late' then daterange(first + days - 11, first + days)
+                else daterange(first, first + days) end;
+end
+$$;
+
+-- How long a unit is (d, e, w, m, y: see above).
+create or replace function memoryd.length_of(p_unit text) returns interval
+language sql immutable parallel safe
+return case p_unit when 'd' then interval '1 day' when 'm' then interval '1 month'
+                   when 'y' then interval '1 year' else interval '7 days' end;
+
+-- The day, weekend, week, month that this day is in, or as many before or after it as p_by.
+create or replace function memoryd.unit_of(p_unit text, p_day date, p_by integer) returns daterange
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    step constant interval := memoryd.length_of(p_unit);
+    first constant date := (
+        date_trunc(case p_unit when 'd' then 'day' when 'm' then 'month' else 'week' end, p_day::timestamp)
+        + p_by * step)::date;
+begin
+    return case p_unit when 'e' then daterange(first + 5, first + 7)
+                       else daterange(first, (first + step)::date) end;
+end
+$$;
+
+-- These days, moved. Inlined.
+create or replace function memoryd.moved(p_days daterange, p_by interval) returns daterange
+language sql immutable parallel safe
+return case when isempty(p_days) then p_days
+            else daterange((lower(p_days) + p_by)::date, (upper(p_days) + p_by)::date) end;
+
+-- The words without which no text names a time.
+create or replace function memoryd.core_time_words() returns jsonb
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select jsonb_object_agg(w.key, null) from jsonb_each_text(memoryd.time_words()) w
+    where w.value ~ '^([mwsd]-?\d|u)'
+$$;
+
+-- Whether a text may name a time: others are not read further.
+create or replace function memoryd.may_name_time(p_text text) returns boolean
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return memoryd.core_time_words() ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
+        or p_text ~ '(19|20)\d\d|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|[春夏秋冬]季';
+end
+$$;
+
+-- The line with signs decided that are of words which mean something else, too: may, march, fall, a weekday
+-- count only beside what says that a time is meant; hier is here in German, morgen and mañana the morning.
+create or replace function memoryd.decide_signs(p_line text, p_text text) returns text
+language plpgsql stable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    line text := p_line;
+begin
+    if line like '% d%?%' then
+        if p_text ~* '\m(ich|ist|wir|was|wo|wer|sind|hat|habe|haben|das|die|der|nicht|gibt|steht)\M' then
+            line := replace(line, ' d-1? ', ' _ ');
+        end if;
+        line := regexp_replace(line, '\m(in|of|this|good|d0|d-1) d1\?', '\1 ud', 'g');
+        line := replace(replace(line, ' d1? ', ' d1 '), ' d-1? ', ' d-1 ');
+    end if;
+    line := regexp_replace(
+        line,
+        '\m((?:in|since|until|before|after|between|early|mid|late|last|this(?! m5)|next|um|n\d+|of(?= w))'
+            '(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
+    line := regexp_replace(line, '\m([mws]\d+)\?(?= (last|next|[nyY]\d|of [yY]\d))', '\1', 'g');
+    line := regexp_replace(
+        line, '\m([mws]\d+(?: [nyY]\d+)* (?:and|to|until)(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
+    return regexp_replace(line, '\m[mws]\d+\?', '_', 'g');
+end
+$$;
+
+-- A line of signs in which every sign that is left stands for a time: words that mean something else, too,
+-- are decided by the signs beside them, and what languages write in different ways is written in one.
+-- Postgres keeps 32 compiled patterns: a pattern is applied only where the line has what it is for.
+create or replace function memoryd.plain_signs(p_text text, p_today date) returns text
+language plpgsql stable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    year constant integer := extract(year from p_today);
+    line text := memoryd.time_signs(p_text);
+begin
+    if line like '%w of m%' then
+        line := replace(replace(line, ' last uw of m', ' late m'), ' first uw of m', ' early m');
+    end if;
+    if line like '%?%' then
+        line := memoryd.decide_signs(line, p_text);
+    end if;
+    line := replace(line, ' of ', ' ');
+    if line like '% uy %' then
+        line := replace(replace(line, ' uy last ', ' last uy '), ' uy next ', ' next uy ');
+        line := replace(line, ' last uy ', ' Y' || year - 1 || ' ');
+        line := replace(line, ' this uy ', ' Y' || year || ' ');
+        line := replace(line, ' next uy ', ' Y' || year + 1 || ' ');
+    end if;
+    if line like '% y%' then
+        line := regexp_replace(
+            line, '\m(in|since|until|before|after|between|m\d+|s\d+|m\d+ n\d+|n\d+) y(\d+)', '\1 Y\2', 'g');
+        line := regexp_replace(line, '\m(Y\d+ (?:and|to|until)) y(\d+)', '\1 Y\2', 'g');
+    end if;
+    line := regexp_replace(line, '\m(Y\d+) in (?=n\d+ m|m|s)', '\1 ', 'g');
+    -- What stands behind in one language, before in another.
+    if line like '% u%' or line like '% last %' or line like '% next %' then
+        line := regexp_replace(line, '\m((?:[nk]\d+ )?u[demwy]|[mws]\d+) (last|next)\M', '\2 \1', 'g');
+        line := regexp_replace(line, '\mbefore ([nk]\d+ u[demwy])\M', '\1 ago', 'g');
+        line := regexp_replace(line, '\min ([nk]\d+ u[demwy])\M', '\1 ahead', 'g');
+        line := regexp_replace(line, '\m([nk]\d+) last (u[demwy])\M', 'last \1 \2', 'g');
+    end if;
+    return line;
+end
+$$;
+
+-- The days of a month, a part or a day of it, or a season, in the year that is meant: the year that is named;
+-- with last and next the nearest before and after today; else the nearest, in a question one that has begun.
+create or replace function memoryd.month_meant(
+    p_way text, p_year integer, p_part text, p_day integer, p_month integer, p_months integer, p_today date,
+    p_written boolean)
+returns daterange
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    year constant integer := extract(year from p_today);
+begin
+    return (
+        select d
+        from generate_series(coalesce(p_year, year - 8), coalesce(p_year, year + 8)) as y(year)
+        cross join lateral memoryd.days_of(y.year, p_month, p_day, p_part, p_months) d
+        where not isempty(d)
+          and (p_year is not null
+               or case p_way when 'last' then upper(d) <= p_today
+                             when 'next' then lower(d) > p_today
+                             else p_written or lower(d) <= p_today end)
+        order by abs(lower(d) - p_today) limit 1);
+end
+$$;
+
+-- The first time in a line of signs: where it stands, its days (null: there are none such), and whether these
+-- are of any year. phrase is null where there is none. p_written: the line is of a row that was
+-- written today, not of a question.
+create or replace function memoryd.next_time(
+    p_line text, p_today date, p_written boolean, out phrase text, out days daterange, out yearly boolean)
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    m text[];
+    at date;
+    half integer;
+begin
+    yearly := false;
+    if p_line like '% t%' then
+        m := regexp_match(p_line, '\m(t(\d{4})(\d\d)(\d\d))\M');
+        days := memoryd.days_of(m[2]::integer, m[3]::integer, m[4]::integer, null);
+    end if;
+    if m is null and (p_line like '% m%' or p_line like '% s%') then
+        m := regexp_match(
+            p_line, '\m((?:(last|this|next) )?(?:Y(\d+) )?(?:(early|mid|late) )?(?:n(\d+) )?([ms])(\d+)'
+            '(?: (early|mid|late))?(?: n(\d+))?(?: Y(\d+))?)\M');
+        yearly := m is not null and coalesce(m[2], m[3], m[10]) is null;
+        days := memoryd.month_meant(
+            m[2], coalesce(m[3], m[10])::integer, coalesce(m[4], m[8]), coalesce(m[5], m[9])::integer,
+            m[7]::integer, case m[6] when 's' then 3 else 1 end, p_today, p_written);
+    end if;
+    if m is null and p_line like '% d%' then
+        m := regexp_match(p_line, '\m(d(-?\d))\M');
+        days := memoryd.unit_of('d', p_today, m[2]::integer);
+    end if;
+    if m is null and p_line like '% w%' then
+        m := regexp_match(p_line, '\m((?:(last|next) )?w(\d))\M');
+        at := p_today - (extract(isodow from p_today)::integer - m[3]::integer + 7) % 7;
+        days := memoryd.unit_of(
+            'd', at, case when m[2] = 'next' then 7 when m[2] = 'last' and at = p_today then -7 else 0 end);
+    end if;
+    if m is null and p_line like '% u%' then
+        m := regexp_match(
+            p_line, '\m((last|this|next) (?:[nk](\d+) )?u([demwy])|[nk](\d+) u([demwy]) (ago|ahead))\M');
+        if m[3] is not null then
+            days := daterange((p_today - m[3]::integer * memoryd.length_of(m[4]))::date, p_today + 1);
+        elsif m[2] is not null then
+            days := memoryd.unit_of(
+                m[4], p_today, case m[2] when 'last' then -1 when 'this' then 0 else 1 end);
+        elsif m is not null then
+            -- The less sure, the longer the unit.
+            at := p_today + case m[7] when 'ago' then -1 else 1 end * m[5]::integer * memoryd.length_of(m[6]);
+            half := case m[6] when 'w' then 3 when 'm' then 15 when 'y' then 90 else 0 end;
+            days := daterange(at - half, at + half + 1);
+        end if;
+    end if;
+    if m is null and p_line like '% Y%' then
+        m := regexp_match(p_line, '\m(Y(\d+))\M');
+        days := memoryd.days_of(m[2]::integer, 1, null, null, 12);
+    end if;
+    phrase := m[1];
+end
+$$;
+
+-- The days that a text names, as of the day on which it is asked or, with p_written, was written; null where
+-- it names none. A month, a season or a day without a year is that of each year in a question, and the
+-- nearest in a row.
+create or replace function memoryd.times_in(p_text text, p_today date, p_written boolean)
+returns datemultirange
+language plpgsql stable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    -- So that no time beside it is out of range.
+    today constant date := least(greatest(p_today, '1000-01-01'), '9000-01-01');
+    line text;
+    next record;
+    days daterange[] := '{}';
+    yearly boolean[] := '{}';
+    m text[];
+    a daterange;
+    b daterange;
+    n integer := 0;
+begin
+    if not memoryd.may_name_time(p_text) then
+        return null;
+    end if;
+    line := memoryd.plain_signs(left(p_text, 2000), today);
+    -- Each time gets a name in the line, X1, X2 ...
+    while n < 20 loop
+        next := memoryd.next_time(line, today, p_written);
+        exit when next.phrase is null;
+        n := n + 1;
+        days[n] := coalesce(next.days, 'empty');
+        yearly[n] := next.yearly and not p_written;
+        line := overlay(line placing 'X' || n
+                        from position(' ' || next.phrase || ' ' in line) + 1 for length(next.phrase));
+    end loop;
+    loop
+        -- Between March and May.
+        m := regexp_match(line, '\m(?:between X(\d+) (?:and|to|until)|X(\d+) (?:to|until)) X(\d+)\M');
+        exit when m is null;
+        n := coalesce(m[1], m[2])::integer;
+        a := days[n];
+        b := days[m[3]::integer];
+        -- Of a month without a year it is the one next to the other.
+        if yearly[n] and not yearly[m[3]::integer] then
+            a := memoryd.moved(a, make_interval(years => extract(year from lower(b))::integer
+                                                         - extract(year from lower(a))::integer));
+            a := memoryd.moved(a, make_interval(years => case when lower(a) > lower(b) then -1 else 0 end));
+            yearly[n] := false;
+        elsif lower(b) < lower(a) then
+            b := memoryd.moved(b, interval '1 year');
+        end if;
+        days[n] := case when lower(b) >= lower(a) then range_merge(a, b) else 'empty' end;
+        days[m[3]::integer] := 'empty';
+        line := regexp_replace(
+            line, '\m(?:between X\d+ (?:and|to|until)|X\d+ (?:to|until)) X\d+\M', 'X' || n);
+    end loop;
+    loop
+        -- Two days before Christmas; since March.
+        m := regexp_match(line, '\m(?:[nk](\d+) u([demwy]) )?(since|after|before|until) X(\d+)\M');
+        exit when m is null;
+        n := m[4]::integer;
+        a := days[n];
+        days[n] := case
+            when isempty(a) then a
+            when m[1] is not null then memoryd.moved(
+                a, case m[3] when 'before' then -1 else 1 end * m[1]::integer * memoryd.length_of(m[2]))
+            when m[3] = 'since' then daterange(lower(a), greatest(lower(a), today) + 1)
+            when m[3] = 'after' then daterange(upper(a), greatest(upper(a), today) + 1)
+            else daterange(null, lower(a)) end;
+        yearly[n] := yearly[n] and m[1] is not null;
+        line := regexp_replace(
+            line, '\m(?:[nk]\d+ u[demwy] )?(?:since|after|before|until) X(\d+)\M', 'x\1');
+    end loop;
+    return (
+        select nullif(range_agg(memoryd.moved(t.days, make_interval(years => y.years))), '{}')
+        from unnest(days, yearly) as t(days, yearly)
+        cross join lateral generate_series(case when t.yearly then -30 else 0 end,
+                                           case when t.yearly then 1 else 0 end) as y(years)
+        where not isempty(t.days));
+end
+$$;
+
+-- The days that a row is about: those that its text names, as of when it was written, and the day that it is
+-- valid from. Of longer times than a month nothing is kept: too much is about them.
+create or replace function memoryd.row_times(p_text text, p_created_at timestamptz, p_valid_from timestamptz)
+returns datemultirange
+language plpgsql stable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_valid_from is null and not memoryd.may_name_time(p_text) then
+        return null;
+    end if;
+    return (
+        select nullif(range_agg(t.days), '{}')
+        from (select n.days
+              from unnest(memoryd.times_in(p_text, memoryd.day_of(p_created_at), true)) as n(days)
+              where upper(n.days) - lower(n.days) <= 31
+              union all
+              select daterange(d.day, d.day, '[]') from memoryd.day_of(p_valid_from) as d(day)
+              where d.day is not null) t);
+end
+$$;
+
+-- The same days and as much before and after them as a third of each time, two days or more: what is near.
+create or replace function memoryd.near_times(p_times datemultirange) returns datemultirange
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select range_agg(daterange(lower(t.days) - w.days, upper(t.days) + w.days))
+    from unnest(p_times) as t(days)
+    cross join lateral (select greatest(2, coalesce(upper(t.days) - lower(t.days), 0) / 3)) as w(days)
+$$;
+
+-- How well a row fits the times that a question names, from 0 to 1. Inlined.
+create or replace function memoryd.time_fit(
+    p_times datemultirange, p_near datemultirange, p_created_at timestamptz, p_row_times datemultirange)
+returns double precision
+language sql stable parallel safe
+return case when p_times is null then 0::double precision
+            when p_times @> memoryd.day_of(p_created_at) or p_times && p_row_times then 1::double precision
+            when p_near @> memoryd.day_of(p_created_at) then 0.5::double precision
+            else 0::double precision end;
