@@ -373,7 +373,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.stood": (
             (
-                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now(), null), 'memory', i.id, true, "
+                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now(), null, null), 'memory', i.id, true, "
                 "now(), null) "
                 "from unnest(<agent_memory>) as i(id) order by 1"
             ),
