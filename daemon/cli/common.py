@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -35,6 +36,16 @@ def in_utc(time: datetime | None) -> str | None:
     if time is None:
         return None
     return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).isoformat()
+
+
+@contextmanager
+def ended_by_ctrl_c() -> Iterator[None]:
+    """While stdin is read: Python hears a signal that comes between two reads only when more input comes."""
+    heard = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 def settings_or_exit(

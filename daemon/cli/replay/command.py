@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import typer
 
-from daemon.cli.common import with_database
+from daemon.cli.common import ended_by_ctrl_c, with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, number, remark, say
 from daemon.db.presence import ALIVE, silence
@@ -119,7 +119,8 @@ def _seekable(name: str) -> Iterator[BinaryIO]:
 @contextmanager
 def _copy(source: BinaryIO) -> Iterator[BinaryIO]:
     with tempfile.SpooledTemporaryFile(max_size=64_000_000) as copied:
-        shutil.copyfileobj(source, copied)
+        with ended_by_ctrl_c():
+            shutil.copyfileobj(source, copied)
         copied.seek(0)
         yield cast("BinaryIO", copied)
 

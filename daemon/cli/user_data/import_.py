@@ -16,7 +16,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import with_database
+from daemon.cli.common import ended_by_ctrl_c, with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, remark, say, table
 from daemon.cli.user_data.export import FORMAT, TABLES, VERSION
@@ -126,7 +126,8 @@ def _batches(rows: Sequence[str]) -> Iterator[str]:
 def _read(name: str) -> str:
     """Raises Failure where the file cannot be read."""
     try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        with ended_by_ctrl_c():
+            raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return raw.decode("utf-8-sig")
     except OSError as error:
         raise Failure(f"{name} cannot be read: {error.strerror}.") from None

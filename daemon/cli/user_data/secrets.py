@@ -13,7 +13,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import settings_or_exit, with_database
+from daemon.cli.common import ended_by_ctrl_c, settings_or_exit, with_database
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, number, remark, say, table
 
@@ -223,7 +223,8 @@ def _field(name: str) -> str:
 def _stdin(maximum: int) -> bytes:
     """What is on stdin, in UTF-8, without a newline at its end."""
     with sentences():
-        given = sys.stdin.buffer.read(maximum + 3)
+        with ended_by_ctrl_c():
+            given = sys.stdin.buffer.read(maximum + 3)
         value = given.removesuffix(b"\n").removesuffix(b"\r")
         if not value:
             raise Failure(
