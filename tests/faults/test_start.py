@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import socket
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -157,11 +157,10 @@ async def test_a_database_that_hangs_up_while_it_comes_up_is_waited_for(
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """From one to the other until the end."""
-    with suppress(ConnectionError):
+    with closing(writer), suppress(ConnectionError):
         while chunk := await reader.read(65_536):
             writer.write(chunk)
             await writer.drain()
-    writer.close()
 
 
 async def test_a_server_that_is_not_postgres_is_refused_with_advice(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ async with CutWire(url) as wire:
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -62,10 +62,20 @@ class CutWire:
         self.end_all(close=True)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.closed:
-            writer.close()
-            return
-        server_reader, server = await self._connected()
+        with closing(writer):
+            if self.closed:
+                return
+            server_reader, server = await self._connected()
+            with closing(server):
+                await self._copy_both(reader, writer, server_reader, server)
+
+    async def _copy_both(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        server_reader: asyncio.StreamReader,
+        server: asyncio.StreamWriter,
+    ) -> None:
         self._open |= {writer, server}
         muted = asyncio.Event()
         back = asyncio.create_task(self._copy(server_reader, writer, muted))
@@ -91,8 +101,6 @@ class CutWire:
                         await server_reader.read(1)  # the server has answered, so it has done it
                     break
         back.cancel()
-        writer.close()
-        server.close()
 
     async def _copy(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, muted: asyncio.Event
