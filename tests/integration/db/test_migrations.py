@@ -19,6 +19,7 @@ from daemon.db.pool import quoted
 from tests.support.access.acting import acting_as
 from tests.support.content.index import UNINDEXED
 from tests.support.database.schemas import EMBEDDER, apply, connected, lives
+from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS, column, remember
 from tests.support.waiting import IDLE, until
@@ -209,3 +210,102 @@ async def test_pgvector_may_live_in_a_schema_of_its_own(
             assert await column(connection, UNINDEXED, None) == []
     finally:
         await daemons.kill_all()
+
+
+# --- While others use it, and when it ends in the middle.
+
+GATE = """
+create table public.gate as select true as closed;
+create function public.wait_at_the_gate() returns event_trigger language plpgsql as $$ begin
+    while tg_tag = 'CREATE POLICY' and exists (select from public.gate) loop
+        perform pg_sleep(0.02) /* at the gate */;
+    end loop;
+end $$;
+create event trigger gate on ddl_command_end execute function wait_at_the_gate()
+"""
+NO_GATE = "drop event trigger gate; drop function wait_at_the_gate; drop table gate"
+IN_THE_MIDDLE = """
+select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep')
+"""
+ALONE = """
+select not exists (select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+                   and backend_type = 'client backend')
+"""
+SHORT = """
+alter table public.agents add constraint agents_short_check
+    check (length(agent_id) < 5 or memoryd.refuse('agent_id is long', 'Give a shorter one.')) not valid
+"""
+WRITE = "insert into agent_memory (agent_id, content) values ($1, 'written during the upgrade')"
+
+
+@pytest.mark.first_server
+async def test_a_kill_in_the_middle_leaves_nothing(empty_url: str, tmp_path: Path) -> None:
+    async with connected(empty_url) as connection:
+        before = await column(connection, OBJECTS)
+        await connection.execute(GATE)
+        process = await Commands(empty_url, tmp_path).start("migrate")
+        await until(connection, IN_THE_MIDDLE)
+        process.kill()
+        await process.wait()
+        await connection.execute("delete from public.gate")
+        await until(connection, ALONE)
+        await connection.execute(NO_GATE)
+        assert await column(connection, OBJECTS) == before
+    assert (await apply(empty_url)).schema == load_files().schema
+
+
+async def test_a_row_that_breaks_a_new_check_is_named_and_the_upgrade_goes_on_once_it_is_mended(
+    database_url: str,
+) -> None:
+    """The check holds for new rows at once; old ones are read while others work."""
+    upgraded = files(Migration(9000, "short", SHORT, "c"))
+    async with connected(database_url) as connection:
+        await connection.execute("insert into agents (agent_id) values ('too long')")
+        for _ in range(2):
+            with pytest.raises(
+                MigrationError, match="rows of agents break the check agents_short_check: agent_id is long"
+            ):
+                await apply(database_url, files=upgraded)
+        with pytest.raises(asyncpg.CheckViolationError):
+            await connection.execute("insert into agents (agent_id) values ('another long one')")
+        await connection.execute("delete from agents where agent_id = 'too long'")
+        assert not await apply(database_url, files=upgraded)
+        assert await connection.fetchval(
+            "select convalidated from pg_constraint where conname = 'agents_short_check'"
+        )
+
+
+async def test_writers_go_on_during_an_upgrade_and_no_row_is_forgotten(
+    database_url: str, tmp_path: Path
+) -> None:
+    stop, written = asyncio.Event(), [0, 0, 0]
+
+    async def write(number: int) -> None:
+        async with connected(database_url) as connection:
+            # A lock that stays makes this fail.
+            await connection.execute("set lock_timeout = '3s'")
+            while not stop.is_set():
+                await connection.execute(WRITE, f"writer {number}")
+                written[number] += 1
+                await asyncio.sleep(0.05)  # else they keep the tables locked among themselves
+
+    writers = [asyncio.create_task(write(number)) for number in range(len(written))]
+    functions = load_files().functions
+    touched = tuple(replace(f, sql=f.sql + "\n-- touched", checksum="touched") for f in functions)
+    sql = "alter table agent_memory add column extra text; create index extra on agent_memory (extra)"
+    async with connected(database_url) as connection:
+        try:
+            await until(connection, "select count(*) > 10 from agent_memory")
+            done = await apply(
+                database_url, files=replace(files(Migration(9000, "extra", sql, "c")), functions=touched)
+            )
+            assert (versions(done.schema), done.functions) == ([9000], touched)
+            now = sum(written)
+            await until(connection, "select count(*) > $1 from agent_memory", now + 10)
+        finally:
+            stop.set()
+            await asyncio.gather(*writers)
+        counted = "select count(*) from agent_memory where agent_id like 'writer %'"
+        assert await connection.fetchval(counted) == sum(written)
+        waiting = "select count(distinct ref) from memoryd.jobs where topic = 'index'"
+        assert await connection.fetchval(waiting) == sum(written)
