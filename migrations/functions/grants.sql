@@ -75,7 +75,7 @@ grant execute on function
     memoryd.source_names, memoryd.source_names_for_users, memoryd.states_of, memoryd.scope_of,
     memoryd.kind_weight, memoryd.memory_weight, memoryd.recency,
     memoryd.dimensions, memoryd.searched_dimensions, memoryd.comparable,
-    memoryd.asks_unowned, memoryd.group_scope, memoryd.message_scope, memoryd.rows_in, memoryd.find,
+    memoryd.asks_unowned, memoryd.group_scope, memoryd.message_scope, memoryd.find,
     memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
     memoryd.keyword_parts, memoryd.association, memoryd.linked_rows, memoryd.best_rows, memoryd.search,
@@ -96,17 +96,15 @@ grant execute on function
 -- the agents.
 grant execute on function
     memoryd.anchor_line,
-    memoryd.candidate_memories, memoryd.relevance, memoryd.similarities, memoryd.scopes_of,
-    memoryd.best_memories, memoryd.score_memories, memoryd.insight_lines, memoryd.older_memories,
-    memoryd.memory_lines, memoryd.compose, memoryd.compose_context, memoryd.quote_hash,
+    memoryd.found_for_task, memoryd.lines_of, memoryd.compose, memoryd.compose_context, memoryd.quote_hash,
     memoryd.decision_phrases, memoryd.past_phrases, memoryd.planning_phrases, memoryd.correction_phrases,
     memoryd.how_to_phrases, memoryd.small_talk_phrases, memoryd.pattern_phrases, memoryd.phrases_of,
     memoryd.pattern_scopes, memoryd.plain, memoryd.is_small_talk,
     memoryd.known_names, memoryd.patterns_of, memoryd.words_of,
     memoryd.trust_classes, memoryd.claimed_trust, memoryd.least_trusted, memoryd.trust_of_memory,
     memoryd.trust_of_insight, memoryd.trust_of_knowledge, memoryd.trust_of_passage, memoryd.origin_mark,
-    memoryd.quoted, memoryd.named, memoryd.passage_line, memoryd.has_rows, memoryd.found_passages,
-    memoryd.passage_lines, memoryd.says_same, memoryd.repeats, memoryd.choose_lines, memoryd.gather_lines,
+    memoryd.quoted, memoryd.named, memoryd.passage_line, memoryd.says_same, memoryd.repeats,
+    memoryd.choose_lines, memoryd.gather_lines,
     memoryd.context_part, memoryd.log_context, memoryd.explain_lines,
     memoryd.named_knowledge
     to memoryd_service, memoryd_user;

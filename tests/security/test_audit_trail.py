@@ -23,7 +23,6 @@ ONE = "'{one}'"
 REQUEST = "memoryd.recall_request('recall', 'wombat', null, %s, null, 10, '{{%s}}', '{{}}', '{{}}')"
 SEARCHES = (
     f"select id from memoryd.find({REQUEST % ('null', '')})",
-    "select memoryd.rows_in(array[memoryd.scope_of('{one}', null)], 'memory')",
     *(f"select id from memoryd.find({REQUEST % (ONE, source)})" for source in load_sources()),
     "select * from recall('wombat')",
     "select * from recall('wombat', null, '{one}')",

@@ -229,11 +229,8 @@ async def test_functions_open_to_users_take_words_and_scopes_but_no_index_keys(
         "and a.type in ('bigint'::regtype, 'bigint[]'::regtype)"
     )
     assert {(row["proname"], row["name"]) for row in taken} == {
-        ("candidate_memories", "p_scopes"),
         ("nearest_in_scope", "p_scope"),
         ("repeats", "p_scopes"),
-        ("rows_in", "p_scopes"),
-        ("similarities", "p_scopes"),
     }
 
 

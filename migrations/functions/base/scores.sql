@@ -1,14 +1,5 @@
--- The formulas of relevance, kind and recency. They have a parsed body, no SET and no subquery: they are
--- inlined into the queries that call them, which count the hits themselves.
-
--- Relevance from 0 to 1: the part of the task's keywords that is hit, joined with the cosine similarity as
--- two independent chances to be relevant. So without an embedding it is the part that is hit, exactly.
--- Below a similarity of 0.35 this kind of embedding does not tell related texts from unrelated ones.
-create or replace function memoryd.relevance(p_hits bigint, p_asked integer, p_similarity double precision)
-returns double precision
-language sql immutable parallel safe
-return 1 - (1 - coalesce(p_hits::double precision / nullif(p_asked, 0), 0))
-         * (1 - 0.5 * greatest(0, (coalesce(nullif(p_similarity, 'NaN'), 0) - 0.35) / 0.65));
+-- The formulas of kind and recency. They have a parsed body, no SET and no subquery: they are
+-- inlined into the queries that call them.
 
 create or replace function memoryd.kind_weight(p_kind text) returns double precision
 language sql immutable parallel safe

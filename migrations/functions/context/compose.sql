@@ -73,10 +73,9 @@ begin
 end
 $$;
 
--- What the lines have in common with those before them: an entry that says what one before it says is left
--- out. Of the rest as many as there is room for: three insights, ten memories, four entries of knowledge,
--- three passages and four turns, in p_space characters, of which knowledge, passages and turns take 1,200 at
--- most.
+-- Which of these lines, the best first, stand in the context: those that do not say what one before them
+-- says, at most three insights and ten of each other source, as many as p_space characters have room for.
+-- Each further line of a source counts a tenth less for room, so that none crowds out the others.
 create or replace function memoryd.choose_lines(p_lines memoryd.context_line[], p_space integer)
 returns setof memoryd.context_line
 language plpgsql stable
@@ -109,32 +108,27 @@ begin
         from given g
     ), ranked as (
         select s.*, coalesce(s.left_out, case
-                   when row_number() over (partition by s.source, s.left_out is null order by s.nth)
-                        > case s.source when 'memory' then 10 when 'insight' then 3 when 'document' then 3
-                                        else 4 end
+                   when s.further >= case s.source when 'insight' then 3 else 10 end
                        then 'others are more relevant' end) as now_out
-        from single s
+        from (select n.*, row_number() over (partition by n.source, n.left_out is null order by n.nth) - 1
+                          as further
+              from single n) s
     ), sized as (
-        select r.*, case when r.now_out is null then sum(length(r.line) + 1) over (
-                        partition by r.now_out is null, case when r.source in ('insight', 'memory')
-                                                            then r.source end
-                        order by r.nth) end as used
+        select r.*, sum(length(r.line) + 1) over (
+                        partition by r.now_out is null order by r.score * 0.9 ^ r.further desc, r.nth) as used
         from ranked r
-    ), others as materialized (
-        select coalesce(sum(length(s.line) + 1), 0) as used
-        from sized s
-        where s.source <> 'memory' and s.now_out is null and (s.source = 'insight' or s.used <= 1200)
     )
     select s.source, s.kind, s.id, s.scope, s.score, s.created_at, s.trust, s.content, s.line,
-           coalesce(s.now_out, case
-               when s.used > case s.source when 'memory' then p_space - o.used else 1200 end
-                   then 'no room' end)
-    from sized s cross join others o
+           coalesce(s.now_out, case when s.used > p_space then 'no room' end)
+    from sized s
     order by s.nth;
 end
 $$;
 
--- All lines that may stand in the context of a message, each with the reason where it does not.
+-- All lines that may stand in the context of a message, each with the reason where it does not. For a user:
+-- what the user may read, and (without p_only_user) what belongs to nobody and has no access level.
+-- p_patterns: what of the knowledge is asked for (memoryd.pattern_scopes), beside what says one of p_names.
+-- p_conditions: which turns are left out, as those of the conversation that is going on.
 create or replace function memoryd.gather_lines(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_patterns text[],
     p_names text[], p_space integer, p_conditions memoryd.conditions default null)
@@ -143,26 +137,52 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    asked constant text[] := public.extract_keywords(p_message);
-    here constant text := (p_conditions).project;
-    insights constant memoryd.context_line[] := array(
-        select l from memoryd.insight_lines(p_agent, p_user, p_only_user, asked, p_embedding, here) l);
-    memories constant memoryd.context_line[] := array(
-        select l from memoryd.memory_lines(
-            p_agent, p_user, p_only_user, asked, p_embedding,
-            memoryd.older_memories(p_agent, p_message, p_user, p_only_user, p_embedding, here), here) l);
-    -- The team is asked where the agent's own memories do not say enough, or where the message names
-    -- somebody.
-    enough constant boolean := p_names = '{}'
-        and (select count(*) from unnest(memories) m where m.score >= 0.5) >= 3;
-    passages constant memoryd.context_line[] := array(
-        select l from memoryd.passage_lines(
-            p_agent, p_message, p_user, p_only_user, p_embedding, p_patterns, p_names, enough,
-            p_conditions) l
-        order by array_position('{knowledge,document,conversation}', l.source),
-                 l.source = 'knowledge' and l.trust = 'own' desc, l.score desc, l.created_at desc, l.id);
+    named constant text := '\m(' || (
+        select string_agg(replace(regexp_replace(n, '([^[:alnum:] ])', '\\\1', 'g'), ' ', '\s+'), '|')
+        from unnest(p_names) n) || ')\M';
+    lines memoryd.context_line[] := '{}';
 begin
-    return query select * from memoryd.choose_lines(insights || memories || passages, p_space);
+    if p_user is not null then
+        lines := array(select l from memoryd.lines_of(
+            array(select f
+                  from memoryd.found_for_task(p_agent, p_message, p_user, p_embedding, p_conditions) f),
+            p_agent, p_message, memoryd.scope_of(p_user, null)) l);
+    end if;
+    if not p_only_user then
+        lines := lines || array(
+            select l
+            from memoryd.lines_of(array(
+                     select f from memoryd.found_for_task(
+                         p_agent, p_message, null, p_embedding, p_conditions) f
+                     union all
+                     select n from memoryd.named_knowledge(p_names) n), p_agent, p_message, null) l
+            left join public.memory_chunks c on l.source = 'document' and c.id = l.id
+            left join public.conversation_messages m on l.source = 'conversation' and m.id = l.id
+            -- What has an access level and is open to the user was found above.
+            where p_user is null or coalesce(c.access_level, m.access_level) is null);
+    end if;
+    return query
+    select c.*
+    from memoryd.choose_lines(array(
+        select (l.source, l.kind, l.id, l.scope, l.score, l.created_at, l.trust, l.content, l.line,
+                coalesce(l.why, case
+                    when l.source = 'knowledge' and lower(l.content) !~ coalesce(named, '^\M')
+                         and not exists (
+                        select from memoryd.pattern_scopes() s
+                        where s.pattern = any(p_patterns) and s.tier = split_part(l.kind, '/', 1)
+                          and (s.categories is null or split_part(l.kind, '/', 2) = any(s.categories)
+                               or rtrim(split_part(l.kind, '/', 2), 's') = any(s.categories)))
+                        then 'not asked for by the pattern'
+                    when l.source = 'knowledge' and l.trust <> 'own' and p_names = '{}' and enough.says
+                        then 'own memories say enough' end))::memoryd.context_line
+        from (select distinct on (x.source, x.id) x.* from unnest(lines) x
+              order by x.source, x.id, x.score desc) l
+        -- The team is asked where the agent's own memories do not say enough, or where the message names
+        -- somebody.
+        cross join (select count(*) >= 3 as says from unnest(lines) m
+                    where m.source = 'memory' and m.score >= 0.5) enough
+        order by l.score desc, l.source = 'knowledge' and l.trust = 'own' desc, l.created_at desc, l.id),
+        p_space) c;
 end
 $$;
 

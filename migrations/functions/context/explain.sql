@@ -2,8 +2,8 @@
 
 -- What compose_context() would do for a message: a row for each pattern that it shows, with the words that
 -- show it; one for each thing that is searched; one for each line that was found, with its score and its
--- trust class, and with the reason where it does not stand in the context. Small talk has one row, that says
--- so.
+-- trust class, and with the reason where it does not stand in the context (at most thirty lines). Small talk
+-- has one row, that says so.
 create or replace function memoryd.explain_lines(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector,
     p_conditions memoryd.conditions default null)
@@ -41,15 +41,19 @@ begin
                 distinct s.tier || coalesce('/' || array_to_string(s.categories, ' or '), ''), ', ')
             from memoryd.pattern_scopes() s where s.pattern = any(found.patterns)) end),
         ('document', 'what may be read'),
-        ('conversation', case when found.patterns <> '{task}' then 'what may be read' end)
+        ('conversation', 'what may be read')
     ) as v(source, detail)
     where v.detail is not null;
     return query
     select 'found', l.source, l.id, l.score, l.trust, l.why is null,
            coalesce('left out, ' || l.why || ': ', '') || l.line
-    from memoryd.gather_lines(
-        p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns, found.names,
-        2600, p_conditions) l;
+    from (select g.*, row_number() over (order by g.why is null desc, g.nth) as rank
+          from memoryd.gather_lines(
+              p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns,
+              found.names, 2600, p_conditions) with ordinality
+              as g(source, kind, id, scope, score, created_at, trust, content, line, why, nth)) l
+    where l.rank <= 30
+    order by l.nth;
 end
 $$;
 

@@ -1,102 +1,147 @@
--- What may stand in a context, as lines: insights and memories with their scores. What recall finds beside
--- them is in passages.sql; compose.sql chooses.
+-- What recall finds for a task, as lines of a context: insights, memories, the team's knowledge, passages of
+-- documents and turns of earlier conversations. compose.sql chooses among them.
 
--- Insights that are relevant to the task, best first.
-create or replace function memoryd.insight_lines(
-    p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_project text)
-returns setof memoryd.context_line
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-set plan_cache_mode = force_generic_plan
+-- What recall found as a line: with its date, and of knowledge its tier and category, of a document its
+-- title, of a turn who said it.
+create or replace function memoryd.passage_line(
+    p_source text, p_metadata jsonb, p_content text, p_created_at timestamptz, p_trust text) returns text
+language sql stable parallel safe
+set search_path = pg_catalog, pg_temp
 as $$
-begin
-    return query
-    with known as materialized (
-        select d.*
-        from public.dream_insights d
-        where (d.agent_id = p_agent or d.agent_id is null)
-          and (d.user_id = p_user or (not p_only_user and d.user_id is null))
-          and d.confidence >= 0.4
-    ), alike as materialized (
-        select s.*
-        from memoryd.similarities(
-            'insight', array(select k.id from known k),
-            memoryd.scopes_of(array[p_agent, '_shared'], p_user, p_only_user), p_embedding) s
-    ), best as materialized (
-        select d.*, d.confidence * r.relevance as rank
-        from known d
-        left join alike s on s.id = d.id
-        cross join lateral (
-            select memoryd.relevance((select count(*) from unnest(p_asked) k where k = any(d.keywords)),
-                                     cardinality(p_asked), s.similarity) as relevance
-        ) r
-        where r.relevance > 0.1
-          and memoryd.drawn_in_project(d.source_memories, p_project)
-        order by rank desc
-        limit 10
-    )
-    select 'insight', b.category, b.id, b.scope, b.rank, b.generated_at, t.trust, b.insight,
-           '- (' || b.category || ', ' || to_char(b.confidence, 'FM0.00') || ') '
-               || memoryd.origin_mark(t.trust) || memoryd.quoted(b.insight, 300),
-           null
-    from best b
-    cross join lateral (
-        select memoryd.trust_of_insight(b.user_id, b.agent_id, b.source_memories, p_agent) as trust
-        offset 0) t
-    order by b.rank desc, b.insight;
-end
+    select '- [' || case p_source
+            when 'knowledge' then concat_ws(
+                ', ', (p_metadata ->> 'tier') || '/' || memoryd.quoted(p_metadata ->> 'category', 40),
+                case when p_metadata ->> 'confidence' <> 'high'
+                     then (p_metadata ->> 'confidence') || ' confidence' end)
+            when 'document' then coalesce(nullif(memoryd.named(p_metadata ->> 'title'), ''), 'untitled')
+            else to_char(p_created_at at time zone 'utc', 'YYYY-MM-DD HH24:MI ')
+                || coalesce(nullif(memoryd.named(p_metadata ->> 'speaker'), ''), p_metadata ->> 'role') end
+        || '] ' || memoryd.origin_mark(p_trust)
+        -- A note without a title of its own has the beginning of its text as one.
+        || case when p_source = 'knowledge' and not starts_with(p_content, p_metadata ->> 'title')
+                then memoryd.quoted(p_metadata ->> 'title', 100) || ': '
+                else '' end
+        || memoryd.quoted(p_content, 300)
+        -- Of a decision what came of it.
+        || coalesce(' (outcome: ' || nullif(case when p_source = 'knowledge' then concat_ws(', ',
+               case p_metadata -> 'outcome' -> 'success' when 'true' then 'success'
+                                                         when 'false' then 'failure' end,
+               -- "success", in which many writers repeat the flag, is said once.
+               nullif(nullif(memoryd.quoted(p_metadata -> 'outcome' ->> 'result', 200), ''),
+                      case p_metadata -> 'outcome' -> 'success' when 'true' then 'success'
+                                                                when 'false' then 'failure' end),
+               nullif(memoryd.quoted(p_metadata -> 'outcome' ->> 'notes', 100), '')) end, '') || ')', '')
 $$;
 
--- Memories of any age that the indexes find. It finds none where there are at most 250 memories: these are
--- all among the newest, which are scored in any case.
-create or replace function memoryd.older_memories(
-    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_project text)
-returns uuid[]
+-- What recall found for a task: rows of all sources with a relevance of a quarter and more, and memories that
+-- are linked to the best. Where at most twenty rows are found, all that say something of the task: in a small
+-- body of text common words have no weight. p_as: the user whose rights count; null: rows of nobody.
+create or replace function memoryd.found_for_task(
+    p_agent text, p_message text, p_as uuid, p_embedding vector, p_conditions memoryd.conditions default null)
+returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    scopes bigint[] := '{}';
+    request memoryd.search_request;
 begin
-    if p_user is not null then
-        scopes := array[memoryd.scope_of(p_user, null)];
-    end if;
-    if not p_only_user then
-        scopes := scopes || memoryd.scope_of(null, p_agent) || memoryd.scope_of(null, '_shared');
-    end if;
-    if memoryd.rows_in(scopes, 'memory') <= 250 then
-        return '{}';
-    end if;
-    return memoryd.candidate_memories(p_message, scopes, p_embedding, 40, p_project);
+    request.query := p_message;
+    request.agent := p_agent;
+    request.about := p_as;
+    request.on_behalf := p_as;
+    request.embedding := p_embedding;
+    request.count := 60;
+    request.filter := '{}';
+    request.conditions := p_conditions;
+    request.min_score := 0;
+    return query
+    with found as materialized (
+        select r, count(*) over () as rows from memoryd.best_rows(request) r
+    )
+    select (f.r).* from found f
+    where (f.r).relevance >= case when f.rows > 20 then 0.25 else 0.05 end or (f.r).association > 0;
 end
 $$;
 
--- The memories that are best for the task, best first: twice as many as a context has, since some may repeat
--- others.
-create or replace function memoryd.memory_lines(
-    p_agent text, p_user uuid, p_only_user boolean, p_asked text[], p_embedding vector, p_older uuid[],
-    p_project text)
+-- The entries that are of somebody or something that the message names (memoryd.names_of), the newest first;
+-- then those whose titles have the name.
+-- Of the caller's organisation alone: for callers who name none, row-level security shows those of all.
+create or replace function memoryd.named_knowledge(p_names text[]) returns setof memoryd.search_result
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+    if p_names = '{}' or not memoryd.caller_is_privileged() then
+        return;
+    end if;
+    return query
+    select 'knowledge', s.id, s.content, 0.5::float8, null::float8, s.metadata, s.created_at, 0::float8,
+           0::float8, 0::float8, 0::float8, 0::float8, 0::float8, 0.5::float8, 1::float8, 0::float8,
+           0::float8, 0
+    from (select f.id, min(f.rank) as rank
+          from ((select k.id, 1 as rank from public.shared_knowledge k
+                 where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_names
+                   and k.tier <> 'learning' and k.status <> 'archived'
+                   and k.org_id is not distinct from memoryd.caller_org()
+                 limit 50)
+                union all
+                (select k.id, 2 from public.shared_knowledge k
+                 where memoryd.capital_runs(k.title) && p_names and k.status <> 'archived'
+                   and k.org_id is not distinct from memoryd.caller_org()
+                 limit 50)) f
+          group by f.id) k
+    cross join lateral (
+        select t.* from memoryd.source_knowledge t
+        where t.id = k.id and t.is_current and (t.expires_at is null or t.expires_at > now()) offset 0) s
+    order by k.rank, s.created_at desc, s.id
+    limit 4;
+end
+$$;
+
+-- Rows that recall found as lines, best first. p_scope: the scope of those of a user (null: of nobody).
+create or replace function memoryd.lines_of(
+    p_found memoryd.search_result[], p_agent text, p_message text, p_scope bigint)
 returns setof memoryd.context_line
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
-set plan_cache_mode = force_generic_plan
 as $$
 begin
     return query
-    select 'memory', s.kind, s.id, t.scope, s.score, s.created_at, t.trust, s.content,
-           case when s.score >= 0.5 then '★ ' else '- ' end
-               || to_char(s.created_at at time zone 'utc', '[YYYY-MM-DD HH24:MI ') || s.kind || '] '
-               || memoryd.origin_mark(t.trust) || memoryd.quoted(s.content, 400),
-           null
-    from memoryd.score_memories(
-        array[p_agent, '_shared'], p_user, p_only_user, p_asked, p_embedding, 250, 20, p_older,
-        p_project) s
+    select f.source,
+           case f.source when 'memory' then m.kind when 'insight' then i.category
+                         when 'knowledge'
+                             then (f.metadata ->> 'tier') || '/' || (f.metadata ->> 'category') end,
+           f.id,
+           coalesce(m.scope, i.scope, p_scope, memoryd.scope_of(
+               null, case when f.source = 'conversation' then p_agent end)),
+           f.score, f.created_at, t.trust,
+           case when f.source = 'knowledge' then f.metadata ->> 'title' || ': ' else '' end || f.content,
+           case f.source
+               when 'memory' then
+                   case when f.score >= 0.5 then '★ ' else '- ' end
+                       || to_char(f.created_at at time zone 'utc', '[YYYY-MM-DD HH24:MI ') || m.kind || '] '
+                       || memoryd.origin_mark(t.trust) || memoryd.quoted(f.content, 400)
+               when 'insight' then
+                   '- (' || i.category || ', ' || to_char(i.confidence, 'FM0.00') || ') '
+                       || memoryd.origin_mark(t.trust) || memoryd.quoted(f.content, 300)
+               else memoryd.passage_line(f.source, f.metadata, f.content, f.created_at, t.trust) end,
+           case when f.source in ('document', 'conversation') and btrim(f.content) = btrim(p_message)
+                    then 'the message itself'
+                when i.confidence < 0.4 then 'not sure enough' end
+    from unnest(p_found) f
+    left join public.agent_memory m on f.source = 'memory' and m.id = f.id
+    left join public.dream_insights i on f.source = 'insight' and i.id = f.id
     cross join lateral (
-        -- Because of the offset each is looked up by its id, and not all rows are read to be joined.
-        select m.scope,
-               memoryd.trust_of_memory(m.user_id, m.agent_id, m.source, m.metadata, p_agent) as trust
-        from public.agent_memory m where m.id = s.id
-        offset 0) t
-    order by s.score desc, s.created_at desc, s.id;
+        select case f.source
+            when 'memory' then memoryd.trust_of_memory(m.user_id, m.agent_id, m.source, m.metadata, p_agent)
+            when 'insight' then memoryd.trust_of_insight(i.user_id, i.agent_id, i.source_memories, p_agent)
+            when 'knowledge' then memoryd.trust_of_knowledge(
+                f.metadata ->> 'created_by', f.metadata ->> 'created_by_name', f.metadata ->> 'source',
+                p_agent)
+            else memoryd.trust_of_passage(f.source, f.metadata) end as trust offset 0) t
+    order by f.score desc, f.created_at desc, f.id;
 end
 $$;

@@ -214,7 +214,9 @@ values
      '|got it|i see|makes sense|sounds good|will do|cool|great|nice|perfect|awesome|excellent|amazing|wow'
      '|lovely|brilliant|wonderful|good|nice (one|work|job)|good (work|job|one)|well done|great (work|job)'
      '|that''s (funny|great|cool|nice|good|awesome|fine)|congrats|congratulations'
-     '|lol|haha+|hehe|hmm+|oh|ah|uh'
+     '|lo+l|lmao|rofl|(ha){2,}h?|(he){2,}|hmm+|oh+|ah+|uh|ugh|meh|aw+|yay|phew|omg|ikr|idk'
+     '|nvm|brb|gtg|g2g|ttyl|tysm|gn|omw|talk (later|soon|to you later|tomorrow)|catch you later'
+     '|sleep (well|tight)|nah|sup|wassup|no way|you too|same here'
      '|you''re welcome|you are welcome|welcome|no (problem|worries|rush)|np|never mind|my pleasure|sorry'
      '|bye|goodbye|see you|see ya|later|take care|cya'
      '|how are you( doing)?|how''s it going|how is it going|what''s up|nice to meet you'
@@ -223,13 +225,20 @@ values
      '|please|and|then|one|so|very|really|for that|for your help|for the help)(?= )'),
 ('small talk', 'german',
  ' (hallo|hi|guten (morgen|tag|abend)|gute nacht|danke( schön| sehr| dir)?|vielen dank|bitte( schön)?|ja|nein'
-     '|genau|super|toll|prima|alles klar|tschüss|bis (bald|morgen|dann)|gern(e)?|moin|servus)(?= )'),
+     '|genau|super|toll|prima|alles (klar|gut)|tschüss|bis (bald|morgen|dann|später|nachher)|gern(e)?|moin'
+     '|servus|wie geht''s( dir| euch)?|schlaf (gut|schön)|mach''s gut|ach so|passt|na|jo|jep|krass|mega|ciao'
+     '|schöne[ns]? (tag|abend|wochenende)( noch)?)(?= )'),
 ('small talk', 'french',
  ' (bonjour|bonsoir|salut|merci( beaucoup| bien)?|de rien|oui|non|d''accord|parfait|super|au revoir'
-     '|à (demain|bientôt|plus)|ça va)(?= )'),
+     '|à (demain|bientôt|plus( tard)?|tout à l''heure)|(comment )?ça va( bien)?|coucou|ouais|nickel|bravo'
+     '|bonne (nuit|journée|soirée)|mdr|ptdr)(?= )'),
 ('small talk', 'spanish',
  ' (hola|buenos días|buenas (tardes|noches)|(muchas )?gracias|de nada|sí|vale|perfecto|genial|adiós'
-     '|hasta (luego|mañana|pronto))(?= )')
+     '|hasta (luego|mañana|pronto|la vista)|qué tal( estás)?|cómo estás|buenas|(ja){2,}j?|nos vemos|claro'
+     '|venga|guay|chao|que descanses|igualmente)(?= )'),
+('small talk', 'chinese',
+ ' (你好|您好|嗨|谢谢(你|您)?|多谢|再见|拜拜|晚安|早上好|早安|晚上好|好(的|吧|啊|呀)?|嗯+|哈+|呵+|嘿+|是的|对|没事|没关系'
+     '|不客气|辛苦了|明白了?|收到|可以|没问题|哦+|哇+|啊+|呀|了|明天见|回头见)+(?= )')
 $$;
 
 -- The phrases of all patterns in all languages: a row each.

@@ -2,8 +2,7 @@
 --
 -- They are found with the owner's rights, in scopes that are open to the caller, and in scope 0 (what is
 -- shared) only what its reader is granted (memoryd.may_find). The rows themselves are read with the caller's
--- own rights. Clients can call only memoryd.find() (search.sql) and memoryd.candidate_memories(), which check
--- who calls.
+-- own rights. Clients can call only memoryd.find() (search.sql), which checks who calls.
 --
 -- A passage is named by its ctid: all functions here are stable, so they see the table as one and the same
 -- snapshot, in which a ctid stays what it is.
@@ -380,35 +379,5 @@ begin
         return worded || nearest || memoryd.messages_beside(p_request, worded[1:60] || nearest[1:20]);
     end if;
     return worded || nearest;
-end
-$$;
-
--- Memories in these scopes, as far as they are open to the caller, that may answer a question, in no order:
--- for contexts, which score them by rules of their own.
-create or replace function memoryd.candidate_memories(
-    p_query text, p_scopes bigint[], p_embedding vector, p_reach integer, p_project text) returns uuid[]
-language plpgsql stable security definer
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-as $$
-declare
-    caller constant memoryd.caller := memoryd.current_caller();
-    conditions memoryd.conditions;
-    request memoryd.search_request;
-    found tid[];
-begin
-    conditions.project := p_project;
-    request.conditions := conditions;
-    request.reader := caller;
-    request.access := case when not caller.privileged then memoryd.access_of(caller.user_id, p_project) end;
-    request.sources := '{memory}';
-    request.scopes := memoryd.open_scopes(caller, p_scopes, p_project);
-    request.embedding := p_embedding;
-    request.reach := p_reach;
-    found := memoryd.candidates(request, memoryd.question(caller, p_query, request.scopes, null));
-    return array(select distinct e.id from memoryd.entries e where e.ctid = any(found) and e.is_current);
 end
 $$;

@@ -147,28 +147,3 @@ begin
                      order by k.nth));
 end
 $$;
-
--- How many rows a source has in these scopes, which are open to the caller.
-create or replace function memoryd.count_rows(p_caller memoryd.caller, p_scopes bigint[], p_source text)
-returns bigint
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (select coalesce(sum(s.rows), 0)::bigint
-            from memoryd.lexeme_statistics s
-            where s.scope = any(memoryd.counted_scopes(p_caller, p_scopes)) and s.lexeme = '#' || p_source);
-end
-$$;
-
--- count_rows(), for clients to call: for an end user it counts only their own rows and those of their groups.
-create or replace function memoryd.rows_in(p_scopes bigint[], p_source text) returns bigint
-language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    caller constant memoryd.caller := memoryd.current_caller();
-begin
-    return memoryd.count_rows(caller, memoryd.open_scopes(caller, p_scopes), p_source);
-end
-$$;

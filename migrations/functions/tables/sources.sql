@@ -96,11 +96,11 @@ select k.id, k.scope, memoryd.searched_text(k) as searched_text,
        jsonb_strip_nulls(jsonb_build_object(
            'tier', k.tier, 'category', k.category, 'title', k.title, 'tags', k.tags,
            'confidence', k.confidence, 'status', k.status, 'created_by', k.created_by,
-           'created_by_name', k.created_by_name,
+           'created_by_name', k.created_by_name, 'source', k.source,
            'outcome', case when k.category = 'decision' then k.outcome end,
            'corrects', case when k.category = 'correction' and k.related_ids <> '{}' then k.related_ids end,
            'corrected_by', memoryd.corrected_by(k))) as metadata,
-       k.status <> 'archived' as is_current, k.created_at,
+       k.status <> 'archived' as is_current, k.expires_at, k.created_at,
        case when memoryd.corrected_by(k) is null then 1 else 0.4 end::double precision as weight
 from public.shared_knowledge k;
 comment on view memoryd.source_knowledge is 'shared_knowledge as recall searches it.';

@@ -105,7 +105,9 @@ async def test_knowledge_is_searched_as_the_pattern_asks(scratch: asyncpg.Connec
         row["detail"].split(":")[0] for row in await scratch.fetch(EXPLAIN, HOW) if row["step"] == "found"
     }
     assert "left out, not asked for by the pattern" in left
-    assert "left out, expired" in left
+    # What is archived or expired is not even found.
+    explained = str(await scratch.fetch(EXPLAIN, HOW))
+    assert ["twice" in explained, "maybe" in explained] == [False, False]
 
 
 async def test_a_decision_stands_with_what_came_of_it(scratch: asyncpg.Connection) -> None:
@@ -207,9 +209,27 @@ async def test_a_users_context_has_what_the_user_may_read(scratch: asyncpg.Conne
     assert "owner 10." in anns
     assert "owner None." in anns
     assert "owner 11." not in anns
-    # A bare task refers to nothing that was said.
     async with acting_as(scratch, ANN):
-        assert "turn of" not in await scratch.fetchval(BLOCK, "restart the staging server")
+        assert "turn of owner 10." in await scratch.fetchval(BLOCK, "restart the staging server")
+
+
+async def test_a_plain_question_gets_what_was_said(scratch: asyncpg.Connection) -> None:
+    """Whatever its words: it is searched as a recall is, and what nobody asked for stays out."""
+    said = {
+        "What can't I eat?": "I can't eat shellfish, my throat closes up",
+        "where do I work now?": "I work at Brightwater now, since Monday",
+        "when did we go to the lake in May?": "We were swimming in the lake",
+    }
+    for n, text in enumerate(said.values()):
+        await turn(
+            scratch, text, session_id=UUID(int=70 + n), created_at=datetime(2026, 5, 2 + n, tzinfo=UTC)
+        )
+    await index_world(scratch)
+    async with acting_as(scratch, ANN):
+        for question, text in said.items():
+            assert text in await scratch.fetchval(BLOCK, question), question
+        for small in ("brb", "哈哈哈", "jajaja", "bis später!", "bonne nuit", "qué tal", "nvm, talk later"):
+            assert await scratch.fetchval(BLOCK, small) == "", small
 
 
 async def test_a_context_for_a_user_has_nothing_above_their_rights(scratch: asyncpg.Connection) -> None:
@@ -308,8 +328,15 @@ async def test_a_block_full_of_everything_has_at_most_3000_characters(scratch: a
     block = await scratch.fetchval(BLOCK, HOW)
     assert 2000 < len(block) <= 3000
     parts = lines_of(block)
-    for heading in ("Insights:", "Memories, oldest first (★ most relevant):", "What the team knows:"):
+    for heading in (
+        "Insights:",
+        "Memories, oldest first (★ most relevant):",
+        "Said in earlier conversations:",
+    ):
         assert parts[parts.index(heading) + 1][0] in "-★"
+    found = [row["shown"] for row in await scratch.fetch(EXPLAIN, HOW) if row["step"] == "found"]
+    assert len(found) == 30
+    assert sum(found) == sum(line[0] in "-★" for line in parts)
 
 
 async def test_knowledge_that_a_context_used_is_counted_once(scratch: asyncpg.Connection) -> None:

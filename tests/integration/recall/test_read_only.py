@@ -178,7 +178,7 @@ async def test_memoryd_recall_and_memoryd_context_answer_from_a_standby(
     url = servers.standby.socket_url
     found, block = await asyncio.gather(
         memoryd("recall", "wombat", "--json", url=url, folder=tmp_path),
-        memoryd("context", "alice", "wake the wombat", url=url, folder=tmp_path),
+        memoryd("context", "alice", "the wombat of the team?", url=url, folder=tmp_path),
     )
     assert (found.code, found.sentences, block.code, block.sentences) == (0, [], 0, [])
     assert len(found.json) >= 3

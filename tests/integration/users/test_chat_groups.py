@@ -293,7 +293,7 @@ async def test_a_shared_line_of_a_group_is_found_once(connection: asyncpg.Connec
     )
     async with acting_as(connection, None, role="memoryd_service"):
         assert LINES["ann"][2] not in str(await column(connection, pieces, DAN))
-        seen = "select content from memoryd.found_passages('alice', 'lantern', $1, null, '{conversation}')"
+        seen = "select content from memoryd.found_for_task('alice', 'lantern', $1, null) where source = 'conversation'"
         assert LINES["bob"][2] in await column(connection, seen, DAN)
     await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
     assert await found(connection, DAN) == ["a stranger's lantern"]
@@ -371,7 +371,9 @@ async def test_memories_of_members_stay_their_own(connection: asyncpg.Connection
     await index_world(connection)
     assert await found(connection, ANN) == sorted(GARDENS | {"my own lantern"})
     async with acting_as(connection, ANN):
-        assert await connection.fetchval("select build_context('alice', 'lantern')") == ""
+        block = await connection.fetchval("select build_context('alice', 'lantern')")
+    assert "the lantern needs a new candle" in block
+    assert "my mother's" not in block
 
 
 async def test_the_example_in_the_documents_finds_what_it_says(connection: asyncpg.Connection) -> None:

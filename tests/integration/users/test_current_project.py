@@ -140,12 +140,7 @@ async def test_as_many_are_found_however_many_of_other_contexts_are_nearer(world
             f"select content from recall('xylophone', query_embedding => {near}, sources => '{{memory}}', {HERE})",
             "family",
         )
-        # Of which a context of a task takes its memories.
-        candidates = await world.fetchval(
-            f"select memoryd.candidate_memories('xylophone', null, {near}, 250, 'family')"
-        )
     assert texts(found) == rows(shared=(), own=(None, "family"))
-    assert len(candidates) == len(found)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ PURE = frozenset(
         "keyword_part", "kind_weight", "memory_weight",
         "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "recency", "styled_letters",
         "refuse",
-        "refuse_unseen", "relevance", "scope_of", "scopes_of", "searched_text", "source_names",
+        "refuse_unseen", "scope_of", "searched_text", "source_names",
         "source_names_for_users", "text_fits",
         "time_fits", "unseen", "meets", "nearest_name", "options", "option_fits", "fault_of_options", "shows_group",
         "line_of_message", "quote_hash", "refuse_ownerless",
@@ -166,11 +166,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for kind in ("context", "recall", "export", "erase")
             for user in USERS
         ),
-        "memoryd.candidate_memories": tuple(
-            f"select unnest(memoryd.candidate_memories('{words}', {scopes}, <vector>, 40, null)) order by 1"
-            for words in ("<words>", "Speaker pregnancy")
-            for scopes in _SCOPES
-        ),
         "memoryd.dimensions": ("select memoryd.dimensions()",),
         "memoryd.searched_dimensions": ("select memoryd.searched_dimensions()",),
         "memoryd.comparable": ("select memoryd.comparable(<vector>)::text",),
@@ -216,11 +211,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for source in SOURCES
             for scope in _EACH_SCOPE
         ),
-        "memoryd.similarities": tuple(
-            f"select * from memoryd.similarities('{source}', <{table}>, {scopes}, <vector>) order by 1"
-            for source, table in SOURCES.items()
-            for scopes in _SCOPES
-        ),
         "memoryd.show_rows": tuple(
             f"select * from memoryd.show_rows({caller}::memoryd.caller, "
             f"array_fill('{source}'::text, array[cardinality(<{table}>)]), <{table}>) order by 1, 2"
@@ -246,27 +236,14 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for agent in ("'alice'", "null")
         ),
         "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>) order by 1",),
-        "memoryd.best_memories": tuple(
-            f"select * from memoryd.best_memories('{{alice,_shared}}', {user}, {only}, '{{secret,recipe}}', <vector>, "
-            "250, 100, <agent_memory>, null)"
-            for user in USERS
-            for only in YES_NO
+        "memoryd.found_for_task": tuple(
+            f"select * from memoryd.found_for_task('alice', '<words>', {user}, <vector>)" for user in USERS
         ),
-        "memoryd.insight_lines": tuple(
-            f"select * from memoryd.insight_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, null)"
-            for user in USERS
-            for only in YES_NO
-        ),
-        "memoryd.older_memories": tuple(
-            f"select memoryd.older_memories('alice', '<words>', {user}, {only}, <vector>, null)"
-            for user in USERS
-            for only in YES_NO
-        ),
-        "memoryd.memory_lines": tuple(
-            f"select * from memoryd.memory_lines('alice', {user}, {only}, '{{secret,recipe}}', <vector>, <agent_memory>, "
-            "null)"
-            for user in USERS
-            for only in YES_NO
+        "memoryd.lines_of": tuple(
+            "select * from memoryd.lines_of(array(select row("
+            f"'{source}', i, 'x', 0.5, null, '{{}}', now(), 0, 0, 0, 0, 0, 0, 0.5, 1, 0, 0, 0)::memoryd.search_result "
+            f"from unnest(<{table}>) i), 'alice', '<words>', 0) order by 3"
+            for source, table in SOURCES.items()
         ),
         "memoryd.known_names": tuple(
             f"select memoryd.known_names('{words}', memoryd.plain('{words}'), {agent}, {user})"
@@ -282,22 +259,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.trust_of_insight": (
             "select i, memoryd.trust_of_insight(null, null, array[i], 'alice') from unnest(<agent_memory>) i order by 1",
         ),
-        "memoryd.has_rows": tuple(
-            f"select memoryd.has_rows({agent}, {user}, array['{source}'], {user})"
-            for agent in ("'alice'", "null")
-            for user in USERS
-            for source in SOURCES
-        ),
-        "memoryd.found_passages": tuple(
-            f"select * from memoryd.found_passages('alice', '<words>', {user}, <vector>, '{{{','.join(SOURCES)}}}')"
-            for user in USERS
-        ),
         "memoryd.named_knowledge": ("select * from memoryd.named_knowledge('{secret,recipe}')",),
-        "memoryd.passage_lines": tuple(
-            f"select * from memoryd.passage_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', false)"
-            for user in USERS
-            for only in YES_NO
-        ),
         "memoryd.repeats": tuple(
             "select r.* from (select array_agg(i::uuid) as ids, "
             f"array_agg('{source}'::text) as sources, array_agg(({scope})::bigint) as scopes from unnest(<{table}>) i) g "
@@ -348,16 +310,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             ),
         ),
         "memoryd.owns_session": _each("memoryd.owns_session(i.id)", "conversation_sessions"),
-        "memoryd.rows_in": tuple(
-            f"select memoryd.rows_in({scopes}, '{source}')" for scopes in _SCOPES for source in SOURCES
-        ),
-        "memoryd.score_memories": tuple(
-            f"select * from memoryd.score_memories({agents}, {user}, {only}, '{{secret,recipe}}', <vector>, 250, 100, "
-            "'{}', null)"
-            for agents in ("'{alice,_shared}'", "null")
-            for user in USERS
-            for only in YES_NO
-        ),
         "memoryd.current_project": ("select memoryd.current_project()",),
         "memoryd.drawn_in_project": tuple(
             f"select i.id, memoryd.drawn_in_project(array[i.id], '{project}') "
