@@ -59,7 +59,7 @@ WORK = "select not exists (select from memoryd.jobs where topic = any($1))"
 CHECK = """
 select (select count(*) from {table}) as rows,
        (select count(distinct e.id) from memoryd.entries e where e.code is not null) as indexed,
-       (select sum(rows) from memoryd.lexeme_statistics where lexeme = $1) as counted,
+       (select sum(passages) from memoryd.scope_statistics where source = $1) as counted,
        (select count(*) from memoryd.lexeme_changes) as uncounted,
        (select count(*) from memoryd.dead_letters) as dead
 """
@@ -161,7 +161,7 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
     wal = await connection.fetchval(WAL) - wal
     await connection.execute("vacuum")
     disk = await connection.fetchval(DISK) - disk
-    source = {"agent_memory": "#memory", "conversation_messages": "#conversation"}[table]
+    source = {"agent_memory": "memory", "conversation_messages": "conversation"}[table]
     counts = dict(await connection.fetchrow(CHECK.format(table=table), source) or {})
     figures = {
         "table": table,

@@ -62,8 +62,7 @@ begin
         select from unnest(open) as o(scope)
         cross join unnest(p_sources) as s(source)
         cross join lateral (
-            (select from memoryd.lexeme_statistics t where t.scope = o.scope and t.lexeme = '#' || s.source
-             limit 1)
+            (select from memoryd.scope_statistics t where t.scope = o.scope and t.source = s.source limit 1)
             union all
             (select from memoryd.unindexed u where u.scope = o.scope and u.source = s.source limit 1)
         ) r);

@@ -155,9 +155,9 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return (select coalesce(sum(s.rows), 0)::bigint
-            from memoryd.lexeme_statistics s
-            where s.scope = any(memoryd.counted_scopes(p_caller, p_scopes)) and s.lexeme = '#' || p_source);
+    return (select coalesce(sum(s.passages), 0)::bigint
+            from memoryd.scope_statistics s
+            where s.scope = any(memoryd.counted_scopes(p_caller, p_scopes)) and s.source = p_source);
 end
 $$;
 
