@@ -20,8 +20,10 @@ language sql stable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
     with known as materialized (
-        select t.*, memoryd.language_of(t.text, memoryd.allowed_languages()) as language
-        from unnest(p_texts) with ordinality as t(text, nth)
+        select t.*, memoryd.language_of(t.text, a.allowed) as language
+        -- Read once, not for each text.
+        from (select memoryd.allowed_languages() as allowed offset 0) a
+        cross join unnest(p_texts) with ordinality as t(text, nth)
     ), texts as materialized (
         select k.nth, k.language, memoryd.lexemes_in(k.text, k.language) as lexemes
         from known k
