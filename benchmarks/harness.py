@@ -29,6 +29,7 @@ from daemon.embedded.server import EmbeddedPostgres
 
 EMBEDDER = "local/wordllama-256"
 DIMENSIONS = 256
+TICKS = 100
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -63,6 +64,18 @@ def embedded(**options: str) -> Iterator[EmbeddedPostgres]:
             yield server
         finally:
             server.stop()
+
+
+def cpu(pid: int) -> float:
+    """Seconds of processor that a process and the children that it waited for have used."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICKS
+
+
+def family(pid: int) -> float:
+    """The same of a process with the children that run."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return cpu(pid) + sum(cpu(int(child)) for child in children)
 
 
 async def _migrate(url: str) -> None:

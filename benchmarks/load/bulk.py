@@ -68,11 +68,10 @@ from bench_rows r join memoryd.searchable s on s.source = $1 and s.id = r.id
 """
 
 COUNT = """
-insert into memoryd.lexeme_statistics (scope, lexeme, rows)
-select e.scope, l.lexeme, sum(l.count)
-from memoryd.entries e cross join lateral memoryd.counted(e.source, e.language, e.lexemes, e.length) l
-group by 1, 2
-on conflict (scope, lexeme) do update set rows = excluded.rows
+truncate memoryd.lexeme_statistics, memoryd.scope_statistics, memoryd.speaker_statistics, memoryd.lexeme_changes;
+insert into memoryd.lexeme_changes (scope, source, language, speaker, words, lexemes, sign)
+select scope, source, language, btrim(speaker), length, strip(lexemes), 1 from memoryd.entries;
+select memoryd.fold_lexeme_changes(null);
 """
 
 

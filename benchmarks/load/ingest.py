@@ -4,7 +4,8 @@
     python -m benchmarks.load.ingest --table conversation_messages
 
 Four clients insert batches of 100 rows as fast as the database takes them, while one daemon with the local embedder indexes.
-WAL is counted until the last association is made, disk space after a vacuum, with all tables of memoryd and their indexes.
+WAL and processor time are counted until the last association is made, disk space after a vacuum, with all tables of memoryd
+and their indexes.
 Made-up texts of 8 to 30 words (benchmarks.corpus); memories of 16 agents, or sessions of 20 messages of 100 users.
 """
 
@@ -23,7 +24,7 @@ from pgvector import Vector
 from pgvector.asyncpg import register_vector
 
 from benchmarks.corpus import Corpus
-from benchmarks.harness import arguments, daemon, database, report, wait_for
+from benchmarks.harness import arguments, cpu, daemon, database, family, report, wait_for
 from providers.local_embedder import LocalEmbedder
 
 BATCH = 100
@@ -54,12 +55,15 @@ from pg_class c
 where c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
 """
 
+SERVER = "select split_part(pg_read_file('postmaster.pid'), chr(10), 1)::integer"
+"""The server's process, which must be on this machine."""
+
 WORK = "select not exists (select from memoryd.jobs where topic = any($1))"
 
 CHECK = """
 select (select count(*) from {table}) as rows,
        (select count(distinct e.id) from memoryd.entries e where e.code is not null) as indexed,
-       (select sum(rows) from memoryd.lexeme_statistics where lexeme = $1) as counted,
+       (select sum(passages) from memoryd.scope_statistics where source = $1) as counted,
        (select count(*) from memoryd.lexeme_changes) as uncounted,
        (select count(*) from memoryd.dead_letters) as dead
 """
@@ -145,7 +149,9 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
     connection = await asyncpg.connect(url)
     progress = Progress(rows)
     wal, disk = await connection.fetchval(WAL), await connection.fetchval(DISK)
-    async with daemon(url):
+    server = await connection.fetchval(SERVER)
+    async with daemon(url) as running:
+        daemon_cpu, database_cpu = cpu(running.process.pid), family(server)
         progress.began = time.perf_counter()
         watching = asyncio.create_task(progress.watch(connection, table))
         shares = [rows // clients + (n < rows % clients) for n in range(clients)]
@@ -158,10 +164,11 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
         searchable = time.perf_counter() - progress.began
         await wait_for(connection, WORK, ["associate", "lexicon"], pause=0.02)
         whole = time.perf_counter() - progress.began
+        daemon_cpu, database_cpu = cpu(running.process.pid) - daemon_cpu, family(server) - database_cpu
     wal = await connection.fetchval(WAL) - wal
     await connection.execute("vacuum")
     disk = await connection.fetchval(DISK) - disk
-    source = {"agent_memory": "#memory", "conversation_messages": "#conversation"}[table]
+    source = {"agent_memory": "memory", "conversation_messages": "conversation"}[table]
     counts = dict(await connection.fetchrow(CHECK.format(table=table), source) or {})
     figures = {
         "table": table,
@@ -170,6 +177,8 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
         "searchable_rows_per_second": round(rows / searchable),
         "by_tenth": progress.tenths(),
         "associated_rows_per_second": round(rows / whole),
+        "daemon_cpu_us_per_row": round(daemon_cpu / rows * 1e6),
+        "database_cpu_us_per_row": round(database_cpu / rows * 1e6),
         "wal_bytes_per_row": round(wal / rows),
         "disk_bytes_per_row": round(disk / rows),
         **counts,

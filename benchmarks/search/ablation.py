@@ -143,8 +143,6 @@ PARTS = (
     Part("passages (one a text)", indexed=True, whole=True),
 )
 
-TAKE_STATISTICS = "delete from memoryd.lexeme_statistics"
-
 WRITE = """
 select memoryd.insert_entries($1, array_agg(s.id), array_agg(s.scope), $2, $3, $4)
 from memoryd.searchable s where s.source = $1 and s.id = any($2::uuid[])
@@ -186,7 +184,6 @@ class Sets:
                 texts = [passage for _, passage in cut]
                 vectors = [Vector(v) for v in await embedder.embed(texts)]
                 await connection.execute(WRITE, source, [row for row, _ in cut], texts, vectors)
-        await connection.execute(TAKE_STATISTICS)
         await connection.execute(COUNT)
         await connection.execute("set session_replication_role = origin")
         await connection.execute("vacuum analyze memoryd.entries")

@@ -14,12 +14,11 @@ import json
 import random
 import time
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from uuid import UUID
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, embedded, percentiles, report, wait_for
+from benchmarks.harness import arguments, cpu, daemon, embedded, family, percentiles, report, wait_for
 from benchmarks.load.pipeline import texts
 from benchmarks.search.lexicon import LETTERS
 
@@ -35,7 +34,6 @@ BECOME = (
     "set role memoryd_user",
     f"set request.jwt.claims = '{json.dumps({'sub': str(OTHER)})}'",
 )
-TICKS = 100
 
 
 def flood(dice: random.Random) -> str:
@@ -46,18 +44,6 @@ def flood(dice: random.Random) -> str:
         words.append("".join(dice.choices(LETTERS, k=dice.randint(4, 9))))
         length += len(words[-1]) + 1
     return " ".join(words)[:CHARACTERS]
-
-
-def cpu(pid: int) -> float:
-    """Seconds of processor that a process and the children that it waited for have used."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / TICKS
-
-
-def family(pid: int) -> float:
-    """The same of a process with the children that run."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return cpu(pid) + sum(cpu(int(child)) for child in children)
 
 
 async def recalls(connection: asyncpg.Connection, until: Callable[[], bool]) -> list[float]:

@@ -21,8 +21,8 @@ group by 1
 """
 MISCOUNTED = """
 with recount as (
-    select e.scope, l.lexeme, sum(l.count) as rows
-    from memoryd.entries e cross join lateral memoryd.counted(e.source, e.language, e.lexemes, e.length) l
+    select e.scope, l.lexeme, count(*) as rows
+    from memoryd.entries e cross join lateral unnest(tsvector_to_array(e.lexemes)) as l(lexeme)
     group by 1, 2
 )
 select count(*) from recount r full join memoryd.lexeme_statistics s using (scope, lexeme)

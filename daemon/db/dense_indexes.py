@@ -34,9 +34,7 @@ A_DAY = 86_400.0
 
 WANTED = """
 select w.rows
-from (select coalesce(sum(s.rows), 0)::bigint as rows
-      from memoryd.lexeme_statistics s
-      where s.lexeme >= '#' and s.lexeme < '$') w
+from (select coalesce(sum(s.passages), 0)::bigint as rows from memoryd.scope_statistics s) w
 left join memoryd.dense_indexes d on d.source = 'entries'
 cross join lateral (select greatest($1::bigint, coalesce($2 * d.rows, 0)) as rows) due
 where w.rows >= due.rows

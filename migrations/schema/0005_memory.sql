@@ -7,32 +7,35 @@
 -- is the same under every locale. The words of the daemon's own sentences ("Task ... completed") are no
 -- keywords.
 create function public.extract_keywords(body text) returns text[]
-language sql immutable parallel safe
+language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-    select coalesce(array_agg(k.word order by k.nth), '{}')
-    from (
-        select w.word, min(w.nth) as nth
-        from string_to_table(
-            regexp_replace(
-                lower(left(body, 4000)),
-                '[\x01-\x2f\x3a-\x60\x7b-\xbf\u2000-\u206f\u3000-\u303f]+', ' ', 'g'),
-            ' '
-        ) with ordinality as w(word, nth)
-        where length(w.word) between 3 and 60
-          and w.word ~ '[^0-9]'
-          and w.word <> all ('{
-              about,after,again,all,also,and,any,are,because,been,before,being,between,both,but,can,could,did,
-              does,doing,done,down,during,each,few,for,from,further,get,got,had,has,have,having,her,here,hers,
-              him,his,how,into,its,itself,just,let,may,might,more,most,must,nor,not,now,off,once,only,other,
-              our,ours,out,over,own,per,same,shall,she,should,some,such,than,that,the,their,theirs,them,then,
-              there,these,they,this,those,through,too,under,until,upon,use,used,using,very,via,was,were,what,
-              when,where,which,while,who,whom,why,will,with,would,you,your,yours,
-              task,completed,failed,exit}'::text[])
-        group by w.word
-        order by 2
-        limit 20
-    ) k
+declare
+    keywords text[] := '{}';
+    word text;
+begin
+    -- A loop, which takes less time than a query for each row.
+    foreach word in array string_to_array(
+        regexp_replace(
+            lower(left(coalesce(body, ''), 4000)),
+            '[\x01-\x2f\x3a-\x60\x7b-\xbf\u2000-\u206f\u3000-\u303f]+', ' ', 'g'),
+        ' ')
+    loop
+        if length(word) between 3 and 60 and rtrim(word, '0123456789') <> '' and word <> all (keywords)
+           and word <> all ('{
+            about,after,again,all,also,and,any,are,because,been,before,being,between,both,but,can,could,did,
+            does,doing,done,down,during,each,few,for,from,further,get,got,had,has,have,having,her,here,hers,
+            him,his,how,into,its,itself,just,let,may,might,more,most,must,nor,not,now,off,once,only,other,
+            our,ours,out,over,own,per,same,shall,she,should,some,such,than,that,the,their,theirs,them,then,
+            there,these,they,this,those,through,too,under,until,upon,use,used,using,very,via,was,were,what,
+            when,where,which,while,who,whom,why,will,with,would,you,your,yours,
+            task,completed,failed,exit}'::text[]) then
+            keywords := keywords || word;
+            exit when cardinality(keywords) = 20;
+        end if;
+    end loop;
+    return keywords;
+end
 $$;
 comment on function public.extract_keywords is
     'The first 20 distinct keywords of a text: lower case, 3 letters and more, no stop words.';

@@ -1,5 +1,5 @@
--- What recall searches in: the entries of all sources (entries), counts of words (lexeme_statistics), words
--- of similar meaning (lexicon), the tokens of the local embedder, and the types of a search.
+-- What recall searches in: the entries of all sources (entries), statistics of words, sources and speakers,
+-- words of similar meaning (lexicon), the tokens of the local embedder, and the types of a search.
 
 -- Lexemes are stems of English words; words of other languages stay as they are. Paths, names and addresses
 -- are split into their parts, since questions name the parts. Only the first 32,768 characters are indexed.
@@ -84,7 +84,7 @@ comment on column memoryd.entries.code is
 comment on column memoryd.entries.language is
     'The language whose stems the lexemes are, by its text search configuration.';
 comment on column memoryd.entries.lexemes is
-    'The words that it is found by; and ''@lexeme Name'' for the words of its speaker''s name.';
+    'The words that it is found by.';
 comment on column memoryd.entries.weights is
     'How much each lexeme counts in the passage: the lexical score of a question is the inner product.';
 comment on column memoryd.entries.length is 'How many words the passage has, stop words left out.';
@@ -171,28 +171,51 @@ create table memoryd.dense_indexes (
 comment on table memoryd.dense_indexes is
     'The IVFFlat indexes that exist, and how many rows each had when it was built.';
 
--- In how many rows of a scope each lexeme occurs. Under names that no lexeme has it also counts the rows of a
--- scope ('#memory', '#conversation' ...) and those of each speaker ('@carolin Caroline': the speaker
--- Caroline, by a lexeme of the name).
+-- In how many passages of a scope each lexeme occurs; how many passages a scope has; who speaks there. Only
+-- memoryd.fold_lexeme_changes() writes these three tables.
 create table memoryd.lexeme_statistics (
     scope bigint not null,
     lexeme text collate "C" not null,
     rows integer not null,
     primary key (scope, lexeme)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
-comment on table memoryd.lexeme_statistics is
-    'In how many rows of a scope a lexeme occurs; ''#memory'': how many memories it has; '
-    '''@carolin Caroline'': rows that Caroline said.';
+comment on table memoryd.lexeme_statistics is 'In how many passages of a scope a lexeme occurs.';
 create index lexeme_statistics_lexeme on memoryd.lexeme_statistics (lexeme, scope);
+
+create table memoryd.scope_statistics (
+    scope bigint not null,
+    source text collate "C" not null,
+    language text collate "C" not null,
+    passages integer not null,
+    words bigint not null,
+    primary key (scope, source, language)
+) with (fillfactor = 70);
+comment on table memoryd.scope_statistics is
+    'How many passages a scope has of each source and language, and how many words they have.';
+
+-- The lexeme comes first, so that a service finds the speakers of a name in all scopes by the same index.
+create table memoryd.speaker_statistics (
+    lexeme text collate "C" not null,
+    scope bigint not null,
+    speaker text collate "C" not null,
+    passages integer not null,
+    primary key (lexeme, scope, speaker)
+) with (fillfactor = 70);
+comment on table memoryd.speaker_statistics is
+    'How many passages of a scope a speaker said, by each lexeme of the speaker''s name.';
 
 create table memoryd.lexeme_changes (
     id bigint generated always as identity primary key,
     scope bigint not null,
-    lexemes text[] not null,
-    counts integer[] not null
+    source text collate "C" not null,
+    language text collate "C" not null,
+    speaker text collate "C",
+    words integer not null,
+    lexemes tsvector not null,
+    sign smallint not null check (sign in (1, -1))
 ) with (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000);
 comment on table memoryd.lexeme_changes is
-    'What statements added to and took from the statistics, not yet counted in: '
+    'Passages that were added (sign 1) or deleted (sign -1), not yet counted in the statistics: '
     'so no writer waits for another that writes the same words.';
 
 -- The lexicon: for each lexeme one word that it stands for. The vectors are the local embedder's, whichever

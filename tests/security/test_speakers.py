@@ -10,8 +10,8 @@ from tests.support.access.acting import ANN, acting_as
 
 # As statements over messages of so many speakers leave it, twenty whose names begin with each of 200 words.
 SPEAKERS = """
-insert into memoryd.lexeme_statistics (scope, lexeme, rows)
-select memoryd.scope_of($1, null), '@' || l || ' ' || s.name, 1
+insert into memoryd.speaker_statistics (scope, lexeme, speaker, passages)
+select memoryd.scope_of($1, null), l, s.name, 1
 from (select 'Nam' || w || 'x Kin' || n || 'q' as name from generate_series(1, 200) w, generate_series(1, 20) n
       union all select unnest($2::text[])) s
 cross join lateral unnest(tsvector_to_array(memoryd.lexemes_of(s.name))) l
@@ -75,10 +75,10 @@ async def test_named_speakers_are_removed_from_an_ordinary_question(connection: 
 async def test_a_speaker_of_other_users_costs_no_extra_page(connection: asyncpg.Connection) -> None:
     """However many scopes know a speaker of that name, there is only one look-up for each scope of the caller."""
     await connection.execute(
-        "insert into memoryd.lexeme_statistics (scope, lexeme, rows) "
-        "select n, '@carolin Caroline', 1 from generate_series(1, 20000) n"
+        "insert into memoryd.speaker_statistics (scope, lexeme, speaker, passages) "
+        "select n, 'carolin', 'Caroline', 1 from generate_series(1, 20000) n"
     )
-    await connection.execute("analyze memoryd.lexeme_statistics")
+    await connection.execute("analyze memoryd.speaker_statistics")
 
     async def pages(word: str) -> int:
         plan = json.loads(

@@ -247,9 +247,7 @@ begin
         join memoryd.searchable s on s.source = p_source and s.id = p.id
         join unnest(p_ids, groups) as g(id, scope) on g.id = p.id
     ), columns as (
-        select array_agg(d.text order by d.number) as texts,
-               array_agg(d.speaker order by d.number) as speakers
-        from described d
+        select array_agg(d.text order by d.number) as texts from described d
     )
     insert into memoryd.entries (
         scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, times,
@@ -263,7 +261,7 @@ begin
            d.session_id, d.position, d.speaker, d.role, d.created_at, d.weight, d.text_hash,
            d.id = any(outdated), d.group_scope
     from columns c
-    cross join lateral memoryd.weigh_passages(c.texts, c.speakers) w
+    cross join lateral memoryd.weigh_passages(c.texts) w
     join described d on d.number = w.nth;
     if array_remove(groups, null) <> '{}' then
         perform memoryd.copy_to_groups(p_ids, p_scopes);

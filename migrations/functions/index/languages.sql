@@ -470,12 +470,6 @@ begin
 end
 $$;
 
--- How memoryd.lexeme_statistics counts the rows of a scope by language: as if each contained this lexeme. No
--- text can contain it, since its first character is in no lexeme of a text.
-create or replace function memoryd.language_mark(p_language text) returns text
-language sql immutable parallel safe
-return '=' || p_language;
-
 -- The languages of MEMORYD_LANGUAGES: rows are in one of these. Null: in any.
 create or replace function memoryd.allowed_languages() returns text[]
 language plpgsql stable

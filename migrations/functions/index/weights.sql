@@ -13,17 +13,19 @@ return right(rtrim(right(p_text, 100)), 1) in ('?', '？', '؟');
 -- The lexemes by which passages are found, and their weights: how often a lexeme occurs in the passage, with
 -- less for each further time (BM25's term frequency, k1 = 1.2). The other factors of BM25, the inverse
 -- document frequency and the length, come with the question: so no passage is written again because others
--- are added. Columns: a passage each. p_speakers is null where the passage is no message.
-create or replace function memoryd.weigh_passages(p_texts text[], p_speakers text[])
+-- are added. Columns: a passage each.
+create or replace function memoryd.weigh_passages(p_texts text[])
 returns table (nth bigint, language text, lexemes tsvector, weights sparsevec, length integer)
 language sql stable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
     with known as materialized (
-        select t.*, memoryd.language_of(t.text, memoryd.allowed_languages()) as language
-        from unnest(p_texts, p_speakers) with ordinality as t(text, speaker, nth)
+        select t.*, memoryd.language_of(t.text, a.allowed) as language
+        -- Read once, not for each text.
+        from (select memoryd.allowed_languages() as allowed offset 0) a
+        cross join unnest(p_texts) with ordinality as t(text, nth)
     ), texts as materialized (
-        select k.nth, k.speaker, k.language, memoryd.lexemes_in(k.text, k.language) as lexemes
+        select k.nth, k.language, memoryd.lexemes_in(k.text, k.language) as lexemes
         from known k
     ), counts as (
         select t.nth, memoryd.sparse_index(l.lexeme) as index, sum(cardinality(l.positions)) as count
@@ -41,11 +43,7 @@ as $$
         where w.rank <= 16000
         group by w.nth
     )
-    select t.nth, t.language,
-           t.lexemes || array_to_tsvector(array(
-               select '@' || l || ' ' || btrim(t.speaker)
-               from unnest(memoryd.name_lexemes(t.speaker)) l)),
-           coalesce(v.weights, '{}/1000000000'), coalesce(v.length, 0)
+    select t.nth, t.language, t.lexemes, coalesce(v.weights, '{}/1000000000'), coalesce(v.length, 0)
     from texts t
     left join vectors v on v.nth = t.nth
 $$;

@@ -66,7 +66,7 @@ begin
     end if;
     rows := case when p_request.scopes is null then index.rows
                  else memoryd.count_all_rows(
-                     p_request.reader, memoryd.counted_scopes(p_request.reader, p_request.scopes)) end;
+                     memoryd.counted_scopes(p_request.reader, p_request.scopes)) end;
     return case when rows > 250 * sqrt(index.rows)
                 then least(index.lists, ceil(index.lists * 25000.0 / rows))::integer end;
 end

@@ -62,16 +62,14 @@ begin
                                    t.row_metadata)
         ) s
     ), columns as (
-        select array_agg(f.text order by f.nth) as texts,
-               array_agg(f.speaker order by f.nth) as speakers
-        from fresh f
+        select array_agg(f.text order by f.nth) as texts from fresh f
     )
     select f.source, f.id, f.found_in, f.given_embedding, w.weights, w.length, memoryd.asks(f.text),
            memoryd.row_times(f.text, f.created_at, f.valid_from), f.owner_id,
            f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.role, f.created_at,
            f.weight
     from columns c
-    cross join lateral memoryd.weigh_passages(c.texts, c.speakers) w
+    cross join lateral memoryd.weigh_passages(c.texts) w
     join fresh f on f.nth = w.nth;
 end
 $$;

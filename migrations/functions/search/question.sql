@@ -16,21 +16,19 @@ begin
             cross join lateral (
                 -- Looked up by the whole key, scope and lexeme. By the lexeme first, it would read the
                 -- speakers of that name in all scopes, and the time would show how many there are.
-                (select substr(s.lexeme, length(a.lexeme) + 3) as speaker
+                (select s.speaker
                  from unnest(p_scopes) as p(scope)
                  cross join lateral (
-                     select t.lexeme from memoryd.lexeme_statistics t
-                     where (t.scope, t.lexeme) >= (p.scope, '@' || a.lexeme || ' ')
-                       and (t.scope, t.lexeme) < (p.scope, '@' || a.lexeme || '!')
-                     order by t.scope, t.lexeme
+                     select t.speaker from memoryd.speaker_statistics t
+                     where t.lexeme = a.lexeme and t.scope = p.scope
+                     order by t.speaker
                      limit 20
                  ) s
                  limit 20)
                 union all
-                (select substr(s.lexeme, length(a.lexeme) + 3)
-                 from memoryd.lexeme_statistics s
-                 where p_scopes is null
-                   and s.lexeme >= '@' || a.lexeme || ' ' and s.lexeme < '@' || a.lexeme || '!'
+                (select s.speaker
+                 from memoryd.speaker_statistics s
+                 where p_scopes is null and s.lexeme = a.lexeme
                  limit 20)
             ) n
             group by n.speaker
@@ -43,9 +41,7 @@ $$;
 -- The languages that a question is looked up in: its own, and the four that most rows of the counted scopes
 -- are in. The first is the one that it most likely is in: its own if the scopes have it. Of the scopes of
 -- others an end user's question learns nothing: each scope that is counted is read by itself.
-create or replace function memoryd.languages_asked(
-    p_caller memoryd.caller, p_query text, p_counted bigint[])
-returns text[]
+create or replace function memoryd.languages_asked(p_query text, p_counted bigint[]) returns text[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -53,25 +49,15 @@ declare
     own constant text := memoryd.language_of(p_query, memoryd.allowed_languages());
     spoken text[];
 begin
-    if (p_caller).privileged then
-        spoken := array(
-            select substr(s.lexeme, 2) from memoryd.lexeme_statistics s
-            where s.scope = any(p_counted) and s.lexeme > '=' and s.lexeme < '>'
-            group by s.lexeme
-            order by sum(s.rows) desc, s.lexeme
-            limit 4);
-    else
-        spoken := array(
-            select substr(t.lexeme, 2)
-            from unnest(p_counted) as c(scope)
-            cross join lateral (
-                select s.lexeme, s.rows from memoryd.lexeme_statistics s
-                where (s.scope, s.lexeme) > (c.scope, '=') and (s.scope, s.lexeme) < (c.scope, '>')
-                offset 0) t
-            group by t.lexeme
-            order by sum(t.rows) desc, t.lexeme
-            limit 4);
-    end if;
+    spoken := array(
+        select t.language
+        from unnest(p_counted) as c(scope)
+        cross join lateral (
+            select s.language, s.passages from memoryd.scope_statistics s where s.scope = c.scope
+            offset 0) t
+        group by t.language
+        order by sum(t.passages) desc, t.language
+        limit 4);
     if spoken = '{}' then
         spoken := array['english'];
     end if;
@@ -257,22 +243,15 @@ end
 $$;
 
 -- How many rows these scopes have in all sources together.
-create or replace function memoryd.count_all_rows(p_caller memoryd.caller, p_counted bigint[])
-returns double precision
+create or replace function memoryd.count_all_rows(p_counted bigint[]) returns double precision
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if (p_caller).privileged then
-        return (select coalesce(sum(s.rows), 0) from memoryd.lexeme_statistics s
-                where s.scope = any(p_counted) and s.lexeme >= '#' and s.lexeme < '$');
-    end if;
-    return (select coalesce(sum(t.rows), 0)
+    return (select coalesce(sum(t.passages), 0)
             from unnest(p_counted) as c(scope)
             cross join lateral (
-                select s.rows from memoryd.lexeme_statistics s
-                where (s.scope, s.lexeme) >= (c.scope, '#') and (s.scope, s.lexeme) < (c.scope, '$')
-                offset 0) t);
+                select s.passages from memoryd.scope_statistics s where s.scope = c.scope offset 0) t);
 end
 $$;
 
@@ -287,8 +266,9 @@ begin
     if p_everywhere then
         select array_agg(u.a), array_agg(u.scope) into lexemes, scopes
         from (select distinct a, c.scope
-              from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 1000) c
-              join unnest(p_asked) a on a = any(c.lexemes)) u;
+              from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 5000) c
+              cross join lateral unnest(tsvector_to_array(c.lexemes)) a
+              where a = any(p_asked)) u;
     else
         select array_agg(a), array_agg(s) into lexemes, scopes
         from unnest(p_asked) a, unnest(p_counted) s
@@ -397,12 +377,11 @@ as $$
 begin
     return case when p_all_rows > 0
                 then greatest(1, (
-                    select coalesce(sum(w.rows), 0)
+                    select coalesce(sum(w.words), 0)
                     from unnest(p_counted) as c(scope)
                     -- Each scope by itself: what others have must not cost anything.
                     cross join lateral (
-                        select s.rows from memoryd.lexeme_statistics s
-                        where s.scope = c.scope and s.lexeme = '+'
+                        select s.words from memoryd.scope_statistics s where s.scope = c.scope
                         offset 0) w) / p_all_rows)
                 else 20 end;
 end
@@ -415,10 +394,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return array(
-        select s.scope from memoryd.lexeme_statistics s
-        where s.lexeme >= '#' and s.lexeme < '$'
+        select s.scope from memoryd.scope_statistics s
         group by s.scope
-        order by sum(s.rows) desc
+        order by sum(s.passages) desc
         limit 1000);
 end
 $$;
@@ -477,7 +455,7 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     made memoryd.question;
-    all_rows constant double precision := memoryd.count_all_rows(p_caller, p_counted);
+    all_rows constant double precision := memoryd.count_all_rows(p_counted);
     budget constant integer := 500 + least(all_rows / 1000, 2000)::integer;
 begin
     with keys as materialized (
@@ -596,7 +574,7 @@ declare
     counted constant bigint[] := memoryd.counted_scopes(p_caller, scopes);
     names constant text[] := (memoryd.name_lexemes(text))[1:200];
     speakers constant text[] := memoryd.speakers_named(names, counted);
-    languages constant text[] := memoryd.languages_asked(p_caller, text, counted);
+    languages constant text[] := memoryd.languages_asked(text, counted);
     in_scopes constant bigint[] := case when p_scopes is not null then counted end;
     asked constant text[] := memoryd.asked_in_scopes(text, languages, speakers, names, in_scopes);
     uncounted constant record := memoryd.uncounted_lexemes(asked, counted, p_scopes is null);

@@ -100,7 +100,7 @@ begin
     if p_request.scopes is null or p_tids = '{}' then
         return null;
     end if;
-    all_rows := memoryd.count_all_rows(reader, counted);
+    all_rows := memoryd.count_all_rows(counted);
     return (
         with said as materialized (
             select l.lexeme,

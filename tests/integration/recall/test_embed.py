@@ -196,9 +196,9 @@ async def test_a_question_is_embedded_without_the_names_of_speakers(connection: 
     session = await insert(connection, "conversation_sessions", {"user_id": ANN})
     await say(connection, session, "she asked what we say", user_id=ANN, speaker="Caroline")
     await connection.execute(
-        "insert into memoryd.lexeme_statistics (scope, lexeme, rows) values (memoryd.scope_of($1, null), $2, 1)",
+        "insert into memoryd.speaker_statistics (scope, lexeme, speaker, passages) "
+        "values (memoryd.scope_of($1, null), 'carolin', 'Caroline', 1)",
         ANN,
-        "@carolin Caroline",
     )
     other = await insert(connection, "conversation_sessions", {"user_id": BOB})
     await say(connection, other, "she asked what we say", user_id=BOB)

@@ -218,24 +218,23 @@ async def test_names_are_the_same_in_every_language(scratch: asyncpg.Connection)
 
 async def test_the_languages_asked_are_those_of_the_callers_rows(scratch: asyncpg.Connection) -> None:
     await scratch.execute(
-        "insert into memoryd.lexeme_statistics (scope, lexeme, rows) "
-        "select s, memoryd.language_mark(l), n from (values (1, 'german', 9), (1, 'english', 3), (2, 'turkish', 50), "
+        "insert into memoryd.scope_statistics (scope, source, language, passages, words) "
+        "select s, 'memory', l, n, n from (values (1, 'german', 9), (1, 'english', 3), (2, 'turkish', 50), "
         "(1, 'danish', 2), (1, 'dutch', 1), (1, 'finnish', 1)) v(s, l, n)"
     )
-    asked = "select memoryd.languages_asked($1::text::memoryd.caller, $2, $3)"
-    user, service = "(00000000-0000-0000-0000-000000000001,f,f)", "(,t,t)"
+    asked = "select memoryd.languages_asked($1, $2)"
     words = "The boats that we saw at the harbour"
-    assert await scratch.fetchval(asked, user, words, [1]) == ["english", "german", "danish", "dutch"]
-    assert await scratch.fetchval(asked, user, "Les bateaux que nous avons vus", [1]) == [
+    assert await scratch.fetchval(asked, words, [1]) == ["english", "german", "danish", "dutch"]
+    assert await scratch.fetchval(asked, "Les bateaux que nous avons vus", [1]) == [
         "german", "english", "danish", "dutch", "french",
     ]  # fmt: skip
-    assert (await scratch.fetchval(asked, service, words, [1, 2]))[:3] == ["english", "turkish", "german"]
-    assert await scratch.fetchval(asked, user, words, [3]) == ["english"]
+    assert (await scratch.fetchval(asked, words, [1, 2]))[:3] == ["english", "turkish", "german"]
+    assert await scratch.fetchval(asked, words, [3]) == ["english"]
     await scratch.execute(
         "insert into memoryd.settings (key, value) values ('languages', '[\"danish\", \"german\"]') "
         "on conflict (key) do update set value = excluded.value"
     )
-    assert (await scratch.fetchval(asked, user, words, [1]))[0] == "danish"
+    assert (await scratch.fetchval(asked, words, [1]))[0] == "danish"
 
 
 async def test_the_known_languages_are_those_of_postgres(scratch: asyncpg.Connection) -> None:
