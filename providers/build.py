@@ -7,6 +7,7 @@ with a sentence that names the setting. Nothing of a provider that is not chosen
 from __future__ import annotations
 
 from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel, OnChange, log_change
+from providers.instructions import instructions_for
 from providers.ports import Embedder, LanguageModel, Parser, WordEmbedder
 
 LOCAL = "local/wordllama-256"
@@ -35,11 +36,14 @@ def build_embedder(
     base_url: str | None,
     api_key: str | None,
     timeout_seconds: float,
+    query_instruction: str | None = None,
+    document_instruction: str | None = None,
     on_circuit_change: OnChange = log_change,
 ) -> Embedder:
     """Build the embedder called 'local/wordllama-256' or 'openai/<model>'.
 
-    `dimensions` None means the model's own number, which must be given for a model not known here. Raises
+    `dimensions` None means the model's own number, which must be given for a model not known here; an instruction that
+    is None the model's own, if it is known; the local model has none. Raises
     ValueError that names the setting to change, RuntimeError if the package of the local model is missing.
     """
     if dimensions is not None and not 1 <= dimensions <= MAX_DIMENSIONS:
@@ -57,7 +61,12 @@ def build_embedder(
     from providers.openai_embedder import OpenAIEmbedder
 
     inner = OpenAIEmbedder(
-        model=model, dimensions=resolved, base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds
+        model=model,
+        dimensions=resolved,
+        base_url=base_url,
+        api_key=api_key,
+        timeout_seconds=timeout_seconds,
+        instructions=instructions_for(model, query=query_instruction, document=document_instruction),
     )
     return CircuitEmbedder(inner, Circuit(inner.name, on_change=on_circuit_change))
 

@@ -21,6 +21,14 @@ class Models(BaseModel):
     embedding_dimensions: Annotated[int, Field(ge=1, le=16000)] | None = Field(
         None, description="Dimensions, where the embedder offers several. Changed by memoryd reembed."
     )
+    query_instruction: str | None = Field(
+        None,
+        description="What stands before a question that is embedded; none for nothing. Empty: known by the model's name "
+        "(e5, bge, nomic, arctic, mxbai, Qwen3-Embedding, EmbeddingGemma), else nothing. Changed by memoryd reembed.",
+    )
+    document_instruction: str | None = Field(
+        None, description="The same before a text that questions may find. Texts are stored without it."
+    )
     languages: Annotated[str, AfterValidator(known_languages)] = Field(
         "",
         description="Languages of the texts, separated by commas, the usual one first, as in german,english. Their words are "

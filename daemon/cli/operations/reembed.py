@@ -61,7 +61,7 @@ def reembed(
 
 
 def _change(name: str, dimensions: int | None) -> None:
-    from daemon.db.models import Model
+    from daemon.db.models import model_of
     from providers.build import ALLOWED_EMBEDDERS, LOCAL, check_names
 
     with sentences():
@@ -75,7 +75,7 @@ def _change(name: str, dimensions: int | None) -> None:
 
         given = settings.model_copy(update={"embedder": name, "embedding_dimensions": dimensions})
         embedder = embedder_of(given)
-        model = Model(embedder.name, embedder.dimensions)
+        model = model_of(embedder)
         try:
             if embedder.remote and (count := await _running(settings, database)):
                 remark(

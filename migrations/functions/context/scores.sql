@@ -2,7 +2,7 @@
 -- association = 0.2 x the strongest link (>= 0.3) to one of the best memories (relevance > 0.3).
 -- p_only_user: only memories of p_user; otherwise also those without a user.
 
--- How similar rows of one source are to an embedding: the cosine similarity of their nearest passage. Only of
+-- How similar rows of one source are to an embedding: the calibrated similarity of their nearest passage. Only of
 -- rows in these scopes, as far as they are open to the caller: of others nothing is given back.
 create or replace function memoryd.similarities(
     p_source text, p_ids uuid[], p_scopes bigint[], p_embedding vector)
@@ -21,12 +21,13 @@ declare
         when memoryd.scope_of(caller.user_id, null) = any(p_scopes) and caller.user_id is not null
             then array[memoryd.scope_of(caller.user_id, null)] end;
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
+    scale constant record := memoryd.calibration();
 begin
     if p_embedding is null or scopes is null then
         return;
     end if;
     return query
-    select e.id, max(1 - (e.embedding <=> sought))
+    select e.id, memoryd.calibrated(max(1 - (e.embedding <=> sought)), scale.background, scale.unit)
     from unnest(scopes) as s(scope)
     cross join lateral (
         select t.id, t.embedding from memoryd.entries t

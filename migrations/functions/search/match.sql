@@ -26,7 +26,7 @@ begin
     end if;
     if p_threshold is null or not p_threshold between -1 and 1 then
         raise exception 'match_threshold is %', coalesce(p_threshold::text, 'null')
-            using errcode = 'invalid_parameter_value', hint = 'Give a cosine similarity from -1 to 1.';
+            using errcode = 'invalid_parameter_value', hint = 'Give a similarity from -1 to 1.';
     end if;
     if p_count is null or p_count < 0 then
         raise exception 'match_count is %', coalesce(p_count::text, 'null')
@@ -72,14 +72,15 @@ declare
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
     reach constant bigint := greatest(2000, 20::bigint * p_count);
+    scale constant record := memoryd.calibration();
 begin
     if not caller.privileged
        and (caller.user_id is null or p_scope <> memoryd.scope_of(caller.user_id, null)) then
         return;
     end if;
     return query
-    select n.id, n.similarity
-    from (select e.id, max(1 - (e.embedding <=> sought)) as similarity
+    select n.id, m.similarity
+    from (select e.id, max(1 - (e.embedding <=> sought)) as cosine
           from (select t.ctid from memoryd.entries t
                 where t.scope = p_scope and t.source = p_source and t.code is not null
                 order by t.code <~> code_sought
@@ -107,9 +108,10 @@ begin
                     offset 0) t
                 where memoryd.words_shared(p_query, t.searched_text) <> '{}'
                 offset 0) f) n
-    -- NaN, the similarity of an embedding that is all zeros, compares as greater than every number.
-    where n.similarity > p_threshold and n.similarity <> 'NaN'
-    order by n.similarity desc;
+    cross join lateral (
+        select memoryd.calibrated(n.cosine, scale.background, scale.unit) as similarity offset 0) m
+    where m.similarity > p_threshold
+    order by m.similarity desc;
 end
 $$;
 
