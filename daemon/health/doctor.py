@@ -25,6 +25,7 @@ from daemon.health.replica_check import check_replica
 from daemon.health.status import Status, read_status
 from daemon.health.trail_check import check_ledgers, check_trail
 from daemon.settings import Settings
+from providers.build import LOCAL
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 
 # It reads only the catalogs, so it works on any database, for any role.
@@ -215,6 +216,12 @@ async def _clock_difference(connection: asyncpg.Connection) -> float:
     return theirs - (before + time.time()) / 2
 
 
+BY_WORDS = (
+    "recall(), build_context() and match_memory(query => ...) go by words: the database cannot ask this model. By meaning: "
+    "memory_requests, memoryd recall, or query_embedding."
+)
+
+
 async def _ask_embedder(
     models: Models, build: Callable[[Model | None], Embedder], *, chosen: bool, instructed: bool
 ) -> list[Check]:
@@ -239,6 +246,8 @@ async def _ask_embedder(
     else:
         took = (time.perf_counter() - began) * 1000
         found.append(Check("embedder", "ok", f"{embedder.name} answers in {took:.0f} ms."))
+        if embedder.name != LOCAL:
+            found.append(Check("questions", "ok", BY_WORDS))
     finally:
         await embedder.close()
     return found

@@ -115,8 +115,10 @@ begin
 end
 $$;
 
--- The rows of a source that recall finds by the words of a question, with the part of these that each has, if
--- it is more than p_threshold. Words that none of the rows has do not count. p_user null: of any user.
+-- The rows of a source that recall finds by the words of a question, with how many of these each has, as part
+-- of those that the best row has, if it is more than p_threshold. So the best rows pass every threshold below
+-- one: a threshold is meant for similarities, and few rows have most words of a question. p_user null: of any
+-- user.
 create or replace function memoryd.matched_by_words(
     p_source text, p_user uuid, p_query text, p_filter jsonb, p_threshold double precision, p_count integer)
 returns table (id uuid, similarity double precision)
@@ -134,7 +136,7 @@ begin
     )
     select f.id, p.similarity
     from found f
-    cross join (select count(distinct w) as words from found o cross join unnest(o.words) w) c
+    cross join (select max(cardinality(o.words)) as words from found o) c
     cross join lateral (
         select coalesce(cardinality(f.words) / nullif(c.words, 0)::double precision, 0) as similarity) p
     where p.similarity > p_threshold;
