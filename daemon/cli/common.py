@@ -132,8 +132,10 @@ def embedder_of(settings: Settings, model: Model | None = None) -> Embedder:
         base_url=settings.openai_base_url,
         api_key=None if key is None else key.get_secret_value(),
         timeout_seconds=settings.provider_timeout_seconds,
-        query_instruction=settings.query_instruction if model is None else model.instructions.query,
-        document_instruction=settings.document_instruction if model is None else model.instructions.document,
+        cores=settings.embedder_cores,
+        told=(settings.query_instruction, settings.document_instruction)
+        if model is None
+        else (model.instructions.query, model.instructions.document),
     )
 
 

@@ -77,7 +77,9 @@ def _change(name: str, dimensions: int | None) -> None:
         embedder = embedder_of(given)
         model = model_of(embedder)
         try:
-            if embedder.remote and (count := await _running(settings, database)):
+            if not model.embedder.startswith(("local/", "fastembed/")) and (
+                count := await _running(settings, database)
+            ):
                 remark(
                     f"{number(count, 'daemon')} running: each needs the key and the address of {model} in its own settings. "
                     "Whether they are right, memoryd doctor says with the settings of the daemon."
